@@ -113,6 +113,8 @@ export type Desired = {
   readonly readiness?: ReadinessCheck
   /** Says what follows from the end of the guest, and from a stop. Absent: a guest that ended is always started again. */
   readonly exit?: ExitPolicy
+  /** Number of the instance that cloud-init sets up. Absent: the first, 1. */
+  readonly instance?: number
   /** Present if a node may take the VM. How far that is, the departure of the record says. */
   readonly migration?: Offer
 }
@@ -128,6 +130,9 @@ export function imagesOf(image: Image): readonly { readonly role: ImageRole; rea
   if (image.initrdSha256 !== undefined) images.push({ role: 'initrd', sha256: image.initrdSha256 })
   return images
 }
+
+/** Returns the number of the instance after this one. cloud-init sets the guest up again when it sees another instance. */
+export const nextInstance = ({ instance = 1 }: Pick<Desired, 'instance'>): number => instance + 1
 
 /** Returns the guest vCPUs for a CPU share: one for each started core. */
 export const vcpusOf = (compute: Pick<Compute, 'cpuMillicores'>): number =>

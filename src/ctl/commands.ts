@@ -32,6 +32,7 @@ import {
   resizeCommand,
   setCommand,
 } from './vm/settings.ts'
+import { seedCommand } from './vm/seed.ts'
 import { exitCommand } from './vm/exit.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
@@ -72,6 +73,7 @@ export const commands: readonly Command[] = [
   networkCommand,
   readinessCommand,
   kernelArgumentsCommand,
+  seedCommand,
   setCommand,
   migrateCommand,
   removeCommand,

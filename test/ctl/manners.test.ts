@@ -87,6 +87,25 @@ test('a dry run of a creation says whether it has keys and user data, and shows 
   assert.match(bare.out, /which no answer shows: no SSH key and no user data\n/)
 })
 
+test('a dry run of a change of the seed says what it would have, and shows none of it', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const folder = mkdtempSync(join(tmpdir(), 'seed-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const key = join(folder, 'id.pub')
+  writeFileSync(key, 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA me\n')
+  await create(stage, 'web-1')
+  const { err } = await stage.run('vm seed web-1')
+  assert.match(err, /nothing to change/)
+  assert.match((await stage.run(`vm seed web-1 --ssh-key ${key}`)).err, /only while it is stopped/)
+  await stage.run('vm stop web-1')
+  settle(stage, 'web-1')
+  const { out } = await stage.run(`vm seed web-1 --ssh-key ${key} --user-data none --dry-run`)
+  assert.match(out, /\n {2}and, which no answer shows: 1 SSH key and no user data\n/)
+  assert.match(out, /\/desired\/instance: nothing → 2\n/)
+  assert.doesNotMatch(out, /AAAA/)
+  assert.match((await stage.run('vm seed web-1 --ssh-key none')).out, /nothing to change/)
+})
+
 test('a start of a failed VM says that it is tried again now', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')

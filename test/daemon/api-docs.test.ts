@@ -107,6 +107,7 @@ test('the document has exactly the routes of the daemon', () => {
       'put /v1/vms/{id}/power',
       'put /v1/vms/{id}/readiness',
       'put /v1/vms/{id}/resize',
+      'put /v1/vms/{id}/seed',
     ],
   )
 })

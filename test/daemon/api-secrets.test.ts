@@ -44,6 +44,11 @@ test('URLs, user data, keys and bearer tokens are in no answer and in no log lin
     put(secretBody(), {
       headers: { authorization: `Bearer ${CANARY}${CANARY}`, 'content-type': `text/${CANARY}` },
     }),
+    put(
+      { user_data: CANARY, ssh_authorized_keys: [`ssh-ed25519 ${CANARY}`] },
+      { path: '/v1/vms/web-1/seed' },
+    ),
+    put({ user_data: `${CANARY}\ud800`, ssh_authorized_keys: [CANARY] }, { path: '/v1/vms/web-1/seed' }),
     put(secretBody(), { headers: { 'if-match': `"${CANARY}"` } }),
     { path: '/v1/vms/web-1' },
     { path: '/v1/vms' },

@@ -54,6 +54,23 @@ test('kernel arguments change while the VM is stopped, a dry run stores nothing,
   assertProblem(await put(host, '/kernel-arguments', { kernel_arguments: 'a\nb' }), 400, 'invalid_request')
 })
 
+test('user data and keys change while the VM is stopped, and no answer has them', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const body = { user_data: '#cloud-config\nlocale: C\n', ssh_authorized_keys: ['ssh-ed25519 AAAA me'] }
+  assertProblem(await put(host, '/seed', body), 409, 'vm_not_stopped')
+  await put(host, '/power', { state: 'stopped' })
+  seenAs(host, 'stopped')
+  const rehearsed = await put(host, '/seed?dry_run=true', body)
+  assert.deepEqual(rehearsed.json.dry_run?.changes, [{ pointer: '/desired/instance', to: 2 }])
+  const accepted = await put(host, '/seed', body)
+  assert.deepEqual([accepted.status, accepted.json.desired.instance], [202, 2], 'the dry run stored nothing')
+  assert.doesNotMatch(rehearsed.text + accepted.text, /locale|AAAA/)
+  assert.equal((await put(host, '/seed', body)).status, 200)
+  assert.equal((await put(host, '/seed', { user_data: null })).json.desired.instance, 3)
+  assertProblem(await put(host, '/seed', { ssh_authorized_keys: ['AAAA'] }), 400, 'invalid_request')
+})
+
 for (const [name, millicores] of [
   ['below 100', 99],
   ['above 32000', 32_001],

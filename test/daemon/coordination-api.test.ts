@@ -57,6 +57,7 @@ test('a node reads the manifest of its offer', async (t) => {
         restart_policy: 'on_failure',
         delete_after_seconds: 60,
         delete_on_exit: true,
+        instance: 2,
       },
       labels: { env: 'prod' },
       protected: true,

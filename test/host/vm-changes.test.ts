@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { call, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { typeInto } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
 import { sharedHost } from './shared-host.ts'
 import { story } from './story.ts'
@@ -84,6 +85,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       await mutate('PUT', `${PATH}/network`, { ipv4_address: '192.0.2.51' })
       await mutate('PUT', `${PATH}/resize`, { ...bigger, disk_mib: 192 })
       await mutate('PUT', `${PATH}/kernel-arguments`, { kernel_arguments: 'changed.once=1' })
+      await mutate('PUT', `${PATH}/seed`, { user_data: '#cloud-config\n# changed once\n' })
       const stopped = await settled(VM, 'stopped')
       assert.deepEqual(stopped.observed.disk, { size_mib: 192 }, 'a stopped disk grows at once')
       assert.doesNotMatch(await sh('ip', 'route', 'show'), /192\.0\.2\.50/, 'another VM can have the address')
@@ -97,6 +99,12 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       await until('the guest answers at its new address', () =>
         sh('ping', '-c', '1', '-W', '1', '192.0.2.51'),
       )
+      const seed = await typeInto(
+        VM,
+        'mount -o ro /dev/vdb /run/seed; cat /run/seed/*-data; umount /run/seed',
+      )
+      assert.match(seed, /instance-id: "changes-\d+-2"/, 'cloud-init sees another instance')
+      assert.match(seed, /# changed once/)
     },
   "a change beyond the host's capacity is refused, and a dry run says so before": async () => {
     const huge = { ...compute, memory_mib: 320, cpu_millicores: 1500, disk_mib: 15_000_000 }

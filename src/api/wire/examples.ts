@@ -2,6 +2,8 @@
 
 const rootfs = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
 const kernel = '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752'
+export const exampleSshKey =
+  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A ops@example.net'
 const compute = { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 }
 const disk = { size_mib: 2048 }
 const labels = { env: 'prod', tier: 'web' }
@@ -17,9 +19,7 @@ export const exampleCreateVm = {
   network: { ipv4_address: '192.0.2.10', ipv6_address: '2001:db8::10' },
   labels,
   user_data: '#cloud-config\nhostname: web-1\n',
-  ssh_authorized_keys: [
-    'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A ops@example.net',
-  ],
+  ssh_authorized_keys: [exampleSshKey],
 }
 
 export const exampleVm = {

@@ -55,7 +55,7 @@ function movingFromWire(vm: ManifestWire['vm']): MovingVm {
 }
 
 function desiredFromWire(desired: ManifestWire['vm']['desired']): Desired {
-  const { power, compute, disk, image, network, readiness } = desired
+  const { power, compute, disk, image, network, readiness, instance } = desired
   return {
     power,
     compute: computeFromWire(compute),
@@ -72,6 +72,7 @@ function desiredFromWire(desired: ManifestWire['vm']['desired']): Desired {
       network: network && knownNetwork(network),
       readiness: readiness && readinessFromWire(readiness),
       exit: exitFromWire(desired),
+      instance,
     }),
   }
 }

@@ -24,6 +24,7 @@ import {
   setMetadataSchema,
   rebootSchema,
   setPowerSchema,
+  setSeedSchema,
 } from './requests.ts'
 import { setReadinessSchema } from './guest.ts'
 import { setExitSchema } from './exit.ts'
@@ -50,6 +51,7 @@ export const namedSchemas = {
   SetDisk: setDiskSchema,
   SetNetwork: setNetworkSchema,
   SetKernelArguments: setKernelArgumentsSchema,
+  SetSeed: setSeedSchema,
   SetMetadata: setMetadataSchema,
   KeepAwake: keepAwakeSchema,
   SetReadiness: setReadinessSchema,

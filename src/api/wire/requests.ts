@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
-import { exampleCreateVm } from './examples.ts'
+import { exampleCreateVm, exampleSshKey } from './examples.ts'
 import { readinessSchema } from './guest.ts'
 import { exitMembers } from './exit.ts'
 import { createNetworkSchema } from './network.ts'
@@ -37,6 +37,21 @@ const kernelArgumentsSchema = Type.String({
   description: 'Appended to the arguments that the host gives the kernel.',
 })
 
+const userDataSchema = Type.String({
+  maxLength: limits.userDataBytesMax,
+  description: 'Passed unchanged to the guest on a NoCloud seed disk, e.g. cloud-config. Never returned.',
+  examples: ['#cloud-config\nhostname: web-1\n'],
+})
+
+const sshKeysSchema = Type.Array(
+  Type.String({ pattern: SSH_KEY_PATTERN, maxLength: limits.sshKeyBytesMax }),
+  {
+    maxItems: limits.sshKeysMax,
+    description: 'Passed to the guest on the seed disk. Never returned.',
+    examples: [[exampleSshKey]],
+  },
+)
+
 export const createVmSchema = Type.Object(
   {
     power: powerSchema,
@@ -63,25 +78,8 @@ export const createVmSchema = Type.Object(
     ...exitMembers,
     labels: Type.Optional(metadataMembers.labels),
     protected: Type.Optional(metadataMembers.protected),
-    user_data: Type.Optional(
-      Type.String({
-        maxLength: limits.userDataBytesMax,
-        description:
-          'Passed unchanged to the guest on a NoCloud seed disk, e.g. cloud-config. Never returned.',
-        examples: ['#cloud-config\nhostname: web-1\n'],
-      }),
-    ),
-    ssh_authorized_keys: Type.Optional(
-      Type.Array(Type.String({ pattern: SSH_KEY_PATTERN, maxLength: limits.sshKeyBytesMax }), {
-        maxItems: limits.sshKeysMax,
-        description: 'Passed to the guest on the seed disk. Never returned.',
-        examples: [
-          [
-            'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A ops@example.net',
-          ],
-        ],
-      }),
-    ),
+    user_data: Type.Optional(userDataSchema),
+    ssh_authorized_keys: Type.Optional(sshKeysSchema),
   },
   {
     ...closed,
@@ -137,6 +135,21 @@ export const setKernelArgumentsSchema = Type.Object(
   { ...closed, examples: [{ kernel_arguments: 'quiet' }] },
 )
 
+export const setSeedSchema = Type.Object(
+  {
+    user_data: Type.Optional(Type.Union([userDataSchema, Type.Null({ description: 'The VM has none.' })])),
+    ssh_authorized_keys: Type.Optional({
+      ...sshKeysSchema,
+      description: 'All keys that may log in, in place of those before. Never returned.',
+    }),
+  },
+  {
+    ...closed,
+    description: 'A member that is absent stays as it is stored.',
+    examples: [{ user_data: '#cloud-config\nhostname: web-1\n', ssh_authorized_keys: [exampleSshKey] }],
+  },
+)
+
 export const setMetadataSchema = Type.Object(metadataMembers, {
   ...closed,
   description: 'The whole object.',
@@ -145,4 +158,5 @@ export const setMetadataSchema = Type.Object(metadataMembers, {
 
 export type SetDiskWire = Static<typeof setDiskSchema>
 export type SetComputeWire = Static<typeof setComputeSchema>
+export type SetSeedWire = Static<typeof setSeedSchema>
 export type CreateVmWire = Static<typeof createVmSchema>

@@ -8,12 +8,12 @@ import { parseGuestAddress, parseNameServer } from '../../core/network/guest-add
 import { readinessFromWire } from './guest.ts'
 import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
-import type { CreateVm, CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
+import type { CreateVm, CreateNetwork, InputsChange, SetNetwork } from '../../core/vm/create.ts'
 import type { ImageRole, InboundRule, OutboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
 import type { Sha256, MacAddress } from '../../core/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
-import type { CreateVmWire, SetComputeWire, SetDiskWire } from './requests.ts'
+import type { CreateVmWire, SetComputeWire, SetDiskWire, SetSeedWire } from './requests.ts'
 import type { AddressFamily } from '../../core/network/guest-address.ts'
 import type { CreateNetworkWire, SetNetworkWire } from './network.ts'
 
@@ -65,7 +65,14 @@ function imagesOf({ image }: CreateVmWire): (readonly [ImageRole, ImageWire])[] 
   return images
 }
 
-function freeTextComplaints(body: CreateVmWire): Complaint[] {
+/** Translates user data and keys, or returns the errors that the schema cannot find. */
+export function seedFromWire(body: SetSeedWire): Result<InputsChange, readonly Complaint[]> {
+  const complaints = freeTextComplaints(body)
+  if (complaints.length > 0) return err(complaints)
+  return ok(given({ userData: body.user_data, sshAuthorizedKeys: body.ssh_authorized_keys }))
+}
+
+function freeTextComplaints(body: SetSeedWire): Complaint[] {
   return [
     ...textComplaints('/user_data', body.user_data ?? '', limits.userDataBytesMax),
     ...(body.ssh_authorized_keys ?? []).flatMap((key, index) =>

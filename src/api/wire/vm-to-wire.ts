@@ -74,6 +74,7 @@ export function desiredToWire({
   network,
   readiness,
   exit,
+  instance,
   migration,
 }: Desired): VmWire['desired'] {
   return {
@@ -89,6 +90,7 @@ export function desiredToWire({
     ...(network === undefined ? {} : { network: networkToWire(network) }),
     ...(readiness === undefined ? {} : { readiness: readinessToWire(readiness) }),
     ...exitToWire(exit),
+    ...given({ instance }),
     ...(migration === undefined ? {} : { migration: offerToWire(migration) }),
   }
 }

@@ -136,6 +136,14 @@ export const desiredMembers = {
   network: Type.Optional(networkSchema),
   readiness: Type.Optional(readinessSchema),
   ...exitMembers,
+  instance: Type.Optional(
+    Type.Integer({
+      minimum: 2,
+      description:
+        'Number of the instance that cloud-init sets up. Absent: the first. A change of user data or keys begins the next one.',
+      examples: [2],
+    }),
+  ),
 }
 
 const desiredSchema = Type.Object(

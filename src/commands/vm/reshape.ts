@@ -9,7 +9,8 @@ import type { VmId, MacAddress } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult, Refusal } from '../context.ts'
 import { guestMac } from '../../core/network/tap.ts'
-import type { SetNetwork } from '../../core/vm/create.ts'
+import { nextInstance } from '../../core/desired.ts'
+import type { InputsChange, SetNetwork, VmInputs } from '../../core/vm/create.ts'
 import type { Addresses } from './check-network.ts'
 
 /** Stores CPU, memory and idle timeout. */
@@ -53,6 +54,26 @@ export const setKernelArguments = (
       return ok({ ...before.desired, image: { ...image, ...given({ kernelArguments }) } })
     },
   })
+
+/** Stores user data and keys. The guest has them from its next boot on, as another instance. */
+export const setSeed = (context: CommandContext, id: VmId, seed: InputsChange): CommandResult =>
+  storeDesired(context, id, {
+    reason: 'seed',
+    inputs: seed,
+    decide: (before) => {
+      if (isSeed(context.store.vms.inputs(id), seed)) return ok(before.desired)
+      if (!isStopped(before)) return err(notStopped(before, 'User data and keys'))
+      return ok({ ...before.desired, instance: nextInstance(before.desired) })
+    },
+  })
+
+/** Returns whether the change is stored already. */
+const isSeed = (
+  before: VmInputs,
+  { userData, sshAuthorizedKeys = before.sshAuthorizedKeys }: InputsChange,
+): boolean =>
+  (userData === undefined || (userData ?? undefined) === before.userData) &&
+  isDeepStrictEqual(sshAuthorizedKeys, before.sshAuthorizedKeys)
 
 type Shape = Pick<Desired, 'compute' | 'disk'>
 

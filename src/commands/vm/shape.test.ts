@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { createVm } from './create-vm.ts'
 import { deleteVm, setMetadata } from './delete-vm.ts'
-import { resize, setCompute, setDisk, setKernelArguments, setNetwork } from './reshape.ts'
+import { resize, setCompute, setDisk, setKernelArguments, setNetwork, setSeed } from './reshape.ts'
 import { setPower } from './set-power.ts'
 import type { SetNetwork } from '../../core/vm/create.ts'
 import type { MacAddress, OperationId } from '../../core/ids.ts'
@@ -62,6 +62,35 @@ test('kernel arguments change only while the VM is stopped, and the disk image s
   const { kernelArguments: _quiet, ...image } = desired.image
   assert.deepEqual(after.desired.image, image)
   assert.equal(after.generations.desired, generations.desired + 1)
+})
+
+test('user data and keys change only while the VM is stopped, and make another instance', (t) => {
+  const { context, id, store, create, accepted, refusal, seenAs } = commandStage(t)
+  create({ userData: 'a', sshAuthorizedKeys: ['ssh-ed25519 AAAA'] })
+  assert.equal(refusal(setSeed(context, id, { userData: 'b' })).code, 'vm_not_stopped')
+  assert.equal(accepted(setSeed(context, id, { userData: 'a' })).changed, false)
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  store.sshHostKeys.pin(id, 'SHA256:a', 1000)
+  const { record } = accepted(setSeed(context, id, { userData: 'b' }))
+  assert.equal(record.desired.instance, 2)
+  assert.equal(store.sshHostKeys.get(id), undefined, 'another instance has other host keys')
+  const stored = (): unknown[] => {
+    const { userData, sshAuthorizedKeys } = store.vms.inputs(id)
+    return [userData, sshAuthorizedKeys]
+  }
+  assert.deepEqual(stored(), ['b', ['ssh-ed25519 AAAA']])
+  const after = accepted(setSeed(context, id, { userData: null, sshAuthorizedKeys: [] })).record
+  assert.deepEqual([after.desired.instance, ...stored()], [3, undefined, []])
+  assert.equal(after.generations.desired, record.generations.desired + 1)
+})
+
+test('the request that created a VM is still known after its user data has changed', (t) => {
+  const { context, id, create, accepted, seenAs } = commandStage(t)
+  create({ power: 'stopped', userData: 'a' })
+  seenAs('stopped')
+  accepted(setSeed(context, id, { userData: 'b' }))
+  assert.equal(accepted(create({ power: 'stopped', userData: 'a' })).changed, false)
 })
 
 test('a disk grows in any state and never shrinks', (t) => {

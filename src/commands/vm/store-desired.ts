@@ -4,6 +4,7 @@ import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease } from '../capacity/admit.ts'
 import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { given } from '../../lib/given.ts'
+import type { InputsChange } from '../../core/vm/create.ts'
 import type { Stop } from '../../core/vm/stop.ts'
 import type { OfferEnd } from '../../core/vm/leaving.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
@@ -31,6 +32,8 @@ type Change = {
   readonly setsPowerAnew?: (before: VmRecord) => boolean
   /** Returns the stop that the request asks for; undefined if it asks for none, or for the one that is under way. */
   readonly stops?: (before: VmRecord) => Stop | undefined
+  /** Stored beside a desired state that differs. */
+  readonly inputs?: InputsChange
 }
 
 /** Returns what a change needs of the host beyond what the VM has been promised. */
@@ -61,7 +64,7 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const record = store.vms.changeDesired(id, {
       ...end.value,
       setsPowerAnew,
-      ...given({ stops }),
+      ...given({ stops, inputs: change.inputs }),
       operationId,
       nowMs,
     })

@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
-import { renderSeed } from './seed.ts'
+import { renderSeed, seedOf } from './seed.ts'
+import { recordOf } from '../../../test/record.ts'
 import type { SeedContent } from './seed.ts'
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
@@ -24,6 +25,16 @@ test("the guest learns its name, that it is still the same machine, and the daem
     fileOf(bare, 'meta-data'),
     `instance-id: "i-1"\nlocal-hostname: "web-1"\npublic-keys:\n  - "${daemonSshKey}"\n`,
   )
+})
+
+test('another instance has another id, and the first has that of before there were numbers', () => {
+  const record = recordOf()
+  const idOf = (desired: typeof record.desired): string =>
+    seedOf({ ...record, desired }, { sshAuthorizedKeys: [] }, { daemonSshKey, sha256 }).guestMetadata.latest[
+      'meta-data'
+    ]['instance-id']
+  assert.equal(idOf(record.desired), `${record.id}-1000`)
+  assert.equal(idOf({ ...record.desired, instance: 2 }), `${record.id}-1000-2`)
 })
 
 test('the vendor data lets keys in to root, whatever the user data, which wins over it', () => {

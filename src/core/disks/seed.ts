@@ -19,7 +19,7 @@ export type Seed = SeedDisk & { readonly guestMetadata: GuestMetadata }
 /** The content of a guest's seed disk. */
 export type SeedContent = {
   readonly id: VmId
-  /** Constant for the life of the VM: cloud-init takes another id for a new machine and sets it up again. */
+  /** cloud-init takes another id for a new machine, and sets it up again. */
   readonly instanceId: string
   readonly userData?: string
   /** The user's keys. */
@@ -34,7 +34,7 @@ export type SeedContent = {
  * booted, or of this one before its next boot.
  */
 export const seedOf = (
-  { id, createdAtMs, desired: { network } }: Pick<VmRecord, 'id' | 'createdAtMs' | 'desired'>,
+  { id, createdAtMs, desired: { network, instance = 1 } }: Pick<VmRecord, 'id' | 'createdAtMs' | 'desired'>,
   { sshAuthorizedKeys, userData }: Pick<VmInputs, 'sshAuthorizedKeys' | 'userData'>,
   options: { readonly daemonSshKey: string; readonly sha256: (text: string) => string },
 ): Seed =>
@@ -42,7 +42,7 @@ export const seedOf = (
     {
       id,
       // A VM that was deleted and created again with the same id is another instance.
-      instanceId: `${id}-${createdAtMs}`,
+      instanceId: `${id}-${createdAtMs}${instance === 1 ? '' : `-${instance}`}`,
       sshAuthorizedKeys,
       daemonSshKey: options.daemonSshKey,
       ...given({ userData, network }),

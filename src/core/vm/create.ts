@@ -47,11 +47,17 @@ export type CreateVm = {
   readonly sshAuthorizedKeys: readonly string[]
 }
 
-/** Inputs of a VM that were given at its creation. No answer repeats them. */
+/** Inputs of a VM that were given at its creation or since. No answer repeats them. */
 export type VmInputs = {
-  /** The request in canonical form, without its URLs: a repeated request is the same if this is equal. */
+  /** The request that created the VM, in canonical form and without its URLs: a repeated request is the same if this is equal. */
   readonly request: string
   readonly sources: ReadonlyMap<Sha256, ImageSource>
   readonly userData?: string
   readonly sshAuthorizedKeys: readonly string[]
+}
+
+/** A change of the inputs: an absent member stays as it is, and user data that is `null` is removed. */
+export type InputsChange = {
+  readonly userData?: string | null
+  readonly sshAuthorizedKeys?: readonly string[]
 }

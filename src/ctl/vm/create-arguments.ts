@@ -33,27 +33,40 @@ export async function givenAccess(
   const { given } = context
   const userData = given.text('user-data')
   const files = given.texts('ssh-key')
-  const text = userData === undefined ? undefined : await readOptionFile(userData, '--user-data', context)
-  const ignored = text === undefined ? undefined : whyIgnored(text)
-  if (ignored !== undefined) context.warn(`${context.given.operand}: ${ignored}`)
-  const texts = await Promise.all(files.map((file) => readOptionFile(file, '--ssh-key', context)))
-  const keys = texts.flatMap(keysIn)
-  if (files.length > 0 && keys.length === 0) throw usageError(`there is no key in ${files.join(', ')}`)
   return {
-    ...(text === undefined ? {} : { user_data: text }),
-    ...(keys.length === 0 ? {} : { ssh_authorized_keys: keys }),
+    ...(userData === undefined ? {} : { user_data: await readUserData(userData, context) }),
+    ...(files.length === 0 ? {} : { ssh_authorized_keys: await readKeys(files, context) }),
   }
 }
 
-/** Describes the members of a request that the daemon never shows. */
-export function accessWords({ ssh_authorized_keys: given, user_data: userData }: CreateVm): string {
-  // A file may have any value here; the daemon reports a wrong one.
-  const keys = Array.isArray(given) ? given.length : 0
-  const keysWords = keys === 0 ? 'no SSH key' : `${keys} SSH key${keys === 1 ? '' : 's'}`
-  const dataWords =
-    typeof userData === 'string' ? `user data of ${Buffer.byteLength(userData)} bytes` : 'no user data'
-  return `${keysWords} and ${dataWords}`
+/** Reads user data, and warns of what cloud-init would ignore. */
+export async function readUserData(file: string, context: Context): Promise<string> {
+  const text = await readOptionFile(file, '--user-data', context)
+  const ignored = whyIgnored(text)
+  if (ignored !== undefined) context.warn(`${context.given.operand}: ${ignored}`)
+  return text
 }
+
+/** Reads files with keys. Throws a usage error if there is none in them. */
+export async function readKeys(files: readonly string[], context: Context): Promise<string[]> {
+  const texts = await Promise.all(files.map((file) => readOptionFile(file, '--ssh-key', context)))
+  const keys = texts.flatMap(keysIn)
+  if (keys.length === 0) throw usageError(`there is no key in ${files.join(', ')}`)
+  return keys
+}
+
+/** Describes the members of a request that the daemon never shows. */
+export const accessWords = ({ ssh_authorized_keys: keys, user_data: userData }: CreateVm): string =>
+  `${keysWords(keys)} and ${userDataWords(userData)}`
+
+/** Describes keys. A file may have any value here; the daemon reports a wrong one. */
+export function keysWords(given: unknown): string {
+  const keys = Array.isArray(given) ? given.length : 0
+  return keys === 0 ? 'no SSH key' : `${keys} SSH key${keys === 1 ? '' : 's'}`
+}
+
+export const userDataWords = (given: unknown): string =>
+  typeof given === 'string' ? `user data of ${Buffer.byteLength(given)} bytes` : 'no user data'
 
 /**
  * Returns the keys of a .pub or authorized_keys file (sshd(8)), without comments. A private key given by accident is

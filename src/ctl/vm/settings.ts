@@ -218,7 +218,7 @@ const FILE_ADVICE =
   'the file is the JSON body of PUT /v1/vms/{id}/network, e.g. {"firewall":{"inbound":[{"protocol":"tcp","ports":["22"]}]}}'
 
 /** The word for `null` on a command line. */
-const REMOVED = 'none'
+export const REMOVED = 'none'
 
 /** The word on a command line that gives name servers back to the configuration of the host. */
 const HOSTS_CHOICE = 'default'

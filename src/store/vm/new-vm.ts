@@ -8,7 +8,7 @@ import type { Desired } from '../../core/desired.ts'
 import type { OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
-import type { VmInputs } from '../../core/vm/create.ts'
+import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
 import type { Metadata, Observed } from '../../core/vm/record.ts'
 import type { Statements } from '../database/transactions.ts'
 
@@ -96,7 +96,18 @@ const firstObserved = ({ nowMs, move }: NewVm): Observed => ({
   ...given({ lastTrafficAtMs: move?.lastTrafficAtMs }),
 })
 
-/** Reads what was given at the creation of the VM. */
+/** Writes a change of the inputs, within a transaction. */
+export function changeInputs(statements: Statements, id: VmId, change: InputsChange): void {
+  const { userData, sshAuthorizedKeys } = change
+  if (userData !== undefined)
+    statements.of('UPDATE vm_inputs SET user_data = ? WHERE vm_id = ?').run(userData, id)
+  if (sshAuthorizedKeys !== undefined) {
+    const keys = JSON.stringify(sshAuthorizedKeys)
+    statements.of('UPDATE vm_inputs SET ssh_authorized_keys = ? WHERE vm_id = ?').run(keys, id)
+  }
+}
+
+/** Reads the inputs of the VM. */
 export function readInputs(statements: Statements, id: VmId): VmInputs {
   const row = statements.of('SELECT * FROM vm_inputs WHERE vm_id = ?').get(id)
   assert(row !== undefined, `${id}: a VM without inputs`)

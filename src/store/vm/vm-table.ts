@@ -4,7 +4,7 @@ import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
-import { insertVm, readInputs, sourcesJson } from './new-vm.ts'
+import { changeInputs, insertVm, readInputs, sourcesJson } from './new-vm.ts'
 import { nextUserId } from './user-ids.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, recordOf } from './vm-row.ts'
@@ -14,7 +14,7 @@ import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
-import type { VmInputs } from '../../core/vm/create.ts'
+import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
 import type {
   Grace,
   Metadata,
@@ -42,6 +42,8 @@ export type DesiredChange = {
   }
   /** Begins or ends a migration together with the change. */
   readonly departure?: Departure
+  /** Stored beside the desired state. */
+  readonly inputs?: InputsChange
   readonly operationId: OperationId
   readonly nowMs: number
 }
@@ -203,6 +205,10 @@ export class VmTable {
     this.#transactions.commit(() => {
       if (change.departure !== undefined && change.departure.id !== before.departure?.id)
         noteDeparted(this.#db, before.departure)
+      if (change.inputs !== undefined) changeInputs(this.#statements, id, change.inputs)
+      // Another instance makes other host keys.
+      if (desired.instance !== before.desired.instance)
+        this.#sql('DELETE FROM ssh_host_keys WHERE vm_id = ?').run(id)
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
            stop_accepted = ?, stop_grace = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,

@@ -37,6 +37,7 @@ export const manifest: Manifest = {
       image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
       readiness: { protocol: 'http', port: 80, path: '/healthz' },
       exit: { restartPolicy: 'on_failure', deleteAfterSeconds: 60, deleteOnExit: true },
+      instance: 2,
       ...shape,
     },
     metadata: { labels: { env: 'prod' }, protected: true },

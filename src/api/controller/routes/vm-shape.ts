@@ -5,10 +5,16 @@ import {
   setKernelArguments,
   setNetwork,
   setReadiness,
+  setSeed,
 } from '../../../commands/vm/reshape.ts'
 import { ref } from '../../wire/named.ts'
 import { readinessFromWire } from '../../wire/guest.ts'
-import { networkChangeFromWire, computeFromWire, diskFromWire } from '../../wire/vm-from-wire.ts'
+import {
+  networkChangeFromWire,
+  computeFromWire,
+  diskFromWire,
+  seedFromWire,
+} from '../../wire/vm-from-wire.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { Complaint } from '../../../lib/schema-check.ts'
@@ -17,7 +23,7 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-/** Serves the shape of a VM: compute, disk, network, kernel arguments, and the check whether its guest is ready. */
+/** Serves the shape of a VM: compute, disk, network, kernel arguments, seed, and the check whether its guest is ready. */
 export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putCompute(app, dependencies)
   putResize(app, dependencies)
@@ -25,6 +31,7 @@ export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putNetwork(app, dependencies)
   putReadiness(app, dependencies)
   putKernelArguments(app, dependencies)
+  putSeed(app, dependencies)
 }
 
 /** Refusals of a change that may need room on the host. */
@@ -148,4 +155,22 @@ function putKernelArguments(app: App, dependencies: ApiDependencies): void {
       setKernelArguments(context, id, request.body.kernel_arguments ?? undefined),
     ),
   )
+}
+
+function putSeed(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...shapeSchema('vm_not_stopped'),
+    operationId: 'setVmSeed',
+    summary: 'Set user data and SSH keys',
+    description:
+      'Possible only while the VM is stopped; a sleeping VM is not stopped. The disk stays. The guest has them from its next start on, ' +
+      'with another instance id: cloud-init runs the user data again, and makes new SSH host keys. So the host forgets the host key that ' +
+      'it had pinned for ssh consoles.',
+    body: ref('SetSeed'),
+  }
+  app.put('/v1/vms/:id/seed', { schema }, async (request, reply): Promise<VmWire> => {
+    const seed = seedFromWire(request.body)
+    if (!seed.ok) throw invalidRequest('body', seed.error)
+    return mutate({ request, reply, dependencies }, (context, id) => setSeed(context, id, seed.value))
+  })
 }
