@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
-import { setPower } from '../commands/vm/set-power.ts'
+import { keepAwake, setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { heldMemoryMib } from '../core/capacity/ledger.ts'
 import type { TestContext } from 'node:test'
@@ -69,6 +69,35 @@ test('an idle VM sleeps early to make room, and the queue goes on in order witho
   assert.equal(states(), 'running sleeping sleeping')
   assert.deepEqual(host.traffic.given(one(1).host.userId), ['packet for 1'])
   assert.equal(heldMib(), SLEEPER.memoryMib)
+})
+
+test('a VM that is kept awake does not sleep early, and takes no place of one that may', async (t) => {
+  const { context, receive, states, later, store, clock, passes } = await sharedHost(t, 2)
+  await receive(1)
+  assert.equal(keepAwake(context, named(1), clock.now() + 10 * IDLE_MS).ok, true)
+  await later(1)
+  await receive(2)
+  await receive(3)
+  assert.equal(states(), 'running running waking')
+  // The first VM has been idle for longer.
+  assert.deepEqual(store.memoryLoans.idlest(1, clock.now()), [named(2)])
+  await later(IDLE_MS * limits.earlySleepShare)
+  await passes()
+  assert.equal(states(), 'running sleeping running')
+})
+
+test('a VM whose memory stays promised does not sleep early, because it would make no room', async (t) => {
+  const { context, receive, states, later, store, clock, passes } = await sharedHost(t, 2)
+  setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })
+  await receive(1)
+  await later(1)
+  await receive(2)
+  await receive(3)
+  assert.equal(states(), 'running running waking')
+  assert.deepEqual(store.memoryLoans.idlest(1, clock.now()), [named(2)])
+  await later(IDLE_MS * limits.earlySleepShare)
+  await passes()
+  assert.equal(states(), 'running sleeping running')
 })
 
 test('no VM sleeps early when no VM waits for memory', async (t) => {

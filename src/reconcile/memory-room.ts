@@ -76,9 +76,10 @@ export class MemoryRoom {
 
   /** Puts a VM into the queue, and asks idle VMs to sleep early. */
   wait({ id, memoryWantedAtMs }: VmRecord): void {
-    if (memoryWantedAtMs === undefined) this.#store.memoryLoans.want(id, this.#clock.now())
+    const nowMs = this.#clock.now()
+    if (memoryWantedAtMs === undefined) this.#store.memoryLoans.want(id, nowMs)
     if (this.#store.memoryLoans.queue()[0] !== id) return
-    for (const idle of this.#store.memoryLoans.idlest(limits.earlySleepsMax))
+    for (const idle of this.#store.memoryLoans.idlest(limits.earlySleepsMax, nowMs))
       this.#call(idle, 'another VM waits for memory')
   }
 

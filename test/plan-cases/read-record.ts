@@ -37,6 +37,7 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
         ...desired.compute,
         cpuMillicores: words.number('millicores=') ?? desired.compute.cpuMillicores,
         sleepAfterIdleSeconds: words.number('sleep=') ?? 0,
+        ...(words.has('wake=guaranteed') ? { wake: 'guaranteed' as const } : {}),
       },
       disk: { sizeMib: words.number('disk=') ?? 64, ...diskLimitsOf(words) },
       ...offerOf(words),

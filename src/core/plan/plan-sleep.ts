@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { mayLend } from '../capacity/ledger.ts'
 import { isLeaving } from '../vm/leaving.ts'
 import { idleTimeoutMs, isFlapping } from '../sleep/idle-timeout.ts'
 import { areHeld } from '../world/network-state.ts'
@@ -114,8 +115,9 @@ function idleness(record: VmRecord, world: World, facts: Facts): Idleness | unde
   const traffic = maySleep(record, world, facts)
   const askedMs = idleTimeoutMs(record)
   if (traffic === undefined || askedMs === undefined) return undefined
-  // A VM that wakes again at once makes no room.
-  const timeoutMs = facts.memoryIsShort && !isFlapping(record) ? askedMs * limits.earlySleepShare : askedMs
+  // A VM that lends nothing, or wakes again at once, makes no room.
+  const makesRoom = facts.memoryIsShort && mayLend(record.desired) && !isFlapping(record)
+  const timeoutMs = makesRoom ? askedMs * limits.earlySleepShare : askedMs
   // A guest cannot be idle for longer than it runs. If the clock was set back since the start, the run time is unknown.
   const runsMs = facts.nowMs - record.observed.sinceMs
   const idleMs = runsMs < 0 ? traffic.idleMs : Math.min(traffic.idleMs, runsMs)

@@ -50,14 +50,18 @@ export class MemoryLoans {
       .map((row) => row['id'] as VmId)
   }
 
-  /** Returns running VMs that may sleep, those without traffic for the longest time first. */
-  idlest(limit: number): readonly VmId[] {
+  /**
+   * Returns running VMs that may sleep and lend their memory then, those without traffic for the longest time first. A VM
+   * that must stay awake is left out, so that it takes no place of another.
+   */
+  idlest(limit: number, nowMs: number): readonly VmId[] {
     return this.#statements
       .of(
-        `SELECT id FROM vms WHERE state = 'running' AND can_sleep
+        `SELECT id FROM vms WHERE state = 'running' AND can_sleep AND ifnull(keep_awake_until_ms, 0) <= ?
+           AND ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed'
          ORDER BY observed ->> '$.lastTrafficAtMs', id LIMIT ?`,
       )
-      .all(limit)
+      .all(nowMs, limit)
       .map((row) => row['id'] as VmId)
   }
 
