@@ -140,6 +140,50 @@ test('a guarantee that the host cannot give is refused', async (t) => {
   assert.deepEqual(result.ok ? 'taken' : 'code' in result.error && result.error.code, 'insufficient_capacity')
 })
 
+test('a stop makes room for a VM that waits, and the stopped one waits in its turn when it starts', async (t) => {
+  const { context, receive, states, places, idle, later, heldMib } = await sharedHost(t, 1)
+  await receive(2)
+  await receive(3)
+  assert.equal(states(), 'sleeping running waking')
+  setPower(context, named(2), 'stopped')
+  await idle()
+  await later(limits.memoryRecheckMs)
+  assert.equal(states(), 'sleeping stopped running')
+  setPower(context, named(2), 'running')
+  await idle()
+  assert.deepEqual(places(), [undefined, 1, undefined])
+  assert.equal(heldMib(), SLEEPER.memoryMib)
+})
+
+test('a stopped VM keeps its memory while no other waits', async (t) => {
+  const { context, receive, idle, one, later } = await sharedHost(t, 1)
+  await receive(2)
+  setPower(context, named(2), 'stopped')
+  await idle()
+  await later(limits.memoryRecheckMs)
+  assert.equal(one(2).memoryLent, undefined)
+})
+
+test('a VM that can never have its memory keeps no other waiting', async (t) => {
+  const { context, receive, states, places, one, capacity, later, idle } = await sharedHost(t, 3)
+  setPower(context, named(1), 'stopped')
+  await idle()
+  const [two, four] = [2, 4].map((times) =>
+    setCompute(context, named(1), { ...SLEEPER, memoryMib: times * SLEEPER.memoryMib }),
+  )
+  assert.deepEqual([two?.ok, four?.ok], [true, false])
+  capacity.total.memoryMib = SLEEPER.memoryMib
+  setPower(context, named(1), 'running')
+  await idle()
+  await receive(2)
+  assert.equal(states(), 'failed running sleeping')
+  assert.equal(one(1).observed.fault?.code, 'memory_exceeds_host')
+  assert.deepEqual(places(), [undefined, undefined, undefined])
+  capacity.total.memoryMib = 3 * SLEEPER.memoryMib
+  await later(limits.retryBackoffMsMax)
+  assert.equal(one(1).observed.state, 'running')
+})
+
 test('a VM that was stopped while it slept waits for memory too, and a stop takes it out of the queue', async (t) => {
   const { context, receive, states, places, idle, one, later } = await sharedHost(t, 1)
   await receive(2)

@@ -52,7 +52,7 @@ export class MemoryRoom {
     })
   }
 
-  /** Lends the memory of a VM that sleeps. */
+  /** Lends the memory of a VM that sleeps, or that is stopped. */
   lend(record: VmRecord): void {
     if (record.memoryLent === true || !this.#lends || !mayLend(record.desired)) return
     this.#store.memoryLoans.lend(record.id)
@@ -74,7 +74,7 @@ export class MemoryRoom {
     this.callNext()
   }
 
-  /** Puts a VM into the queue, and asks idle VMs to sleep early. */
+  /** Puts a VM into the queue, and asks others to make room: stopped VMs at once, and idle ones by an early sleep. */
   wait({ id, memoryWantedAtMs }: VmRecord): void {
     const nowMs = this.#clock.now()
     if (memoryWantedAtMs === undefined) this.#store.memoryLoans.want(id, nowMs)

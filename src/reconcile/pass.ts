@@ -261,7 +261,7 @@ function settle(pass: Pass, state: ObservedState): Next {
   const written = write(pass, { observed: rest, observedGeneration: record.generations.desired })
   if ((written?.generations.observed ?? 0) < record.generations.desired)
     return { kind: 'after', ms: retryDelayMs('soon', 1, pass.host.clock.random()) }
-  if (state === 'sleeping') memory.lend(record)
+  if (state === 'sleeping' || (state === 'stopped' && memory.isShort)) memory.lend(record)
   if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
   const deletionMs = written === undefined ? undefined : deleteWhenDue(pass, written)
   if (deletionMs === 0) return { kind: 'again' }

@@ -126,6 +126,10 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
 /** Reads the VM's place in the queue for memory, and whether others wait. */
 function memoryOf(words: Words): Pick<Facts, 'memory' | 'memoryIsShort'> {
   const memoryIsShort = words.has('others-wait')
+  if (words.has('blocked')) {
+    const because = { code: 'capacity_unknown', retry: 'backoff', message: 'nothing is known' } as const
+    return { memory: { kind: 'blocked', because }, memoryIsShort }
+  }
   if (words.has('free')) return { memory: { kind: 'free' }, memoryIsShort }
   if (!words.has('short')) return { memory: HELD, memoryIsShort }
   return { memory: { kind: 'short', place: 2, missingMib: 128 }, memoryIsShort }

@@ -15,6 +15,10 @@ const WRITES = new Set([
   'forget',
   'transaction',
   'set',
+  'lend',
+  'end',
+  'want',
+  'leave',
 ])
 
 /**
@@ -41,6 +45,7 @@ export function mortalStore(store: Store, chaos: Chaos): Store {
     frozenGuests: around(store.frozenGuests),
     arrivals: around(store.arrivals),
     departures: around(store.departures),
+    memoryLoans: around(store.memoryLoans),
     transaction: (write) => {
       if (chaos.moment()) throw new Died()
       const result = store.transaction(write)

@@ -1,9 +1,10 @@
-import { shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
+import { commitmentOf, shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 import { vcpusOf } from '../../core/desired.ts'
 import type { Rejection } from '../../core/errors.ts'
-import type { Compute } from '../../core/desired.ts'
+import type { Compute, Desired } from '../../core/desired.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { UserId } from '../../core/ids.ts'
@@ -51,6 +52,26 @@ export function refuseIncrease(
     code: 'console_places_exhausted',
     detail: `VMs that never sleep hold all the console places they may have, ${consolePlaces.known ? consolePlaces.value : 0}: stop one, or let one sleep (sleep_after_idle_seconds above 0)`,
   }
+}
+
+/**
+ * Returns why the VM must not become larger than all VMs together may be. A VM that has lent its memory is promised only
+ * a part of it, and could never have the rest back.
+ */
+export function refuseTooLarge(
+  { capacity }: CommandContext,
+  { monitor, desired: before }: Pick<VmRecord, 'monitor' | 'desired'>,
+  desired: Desired,
+): Refusal | undefined {
+  const [wasMib, needMib] = [before, desired].map(
+    (each) => commitmentOf({ monitor, desired: each }, capacity.memoryTerms()).memoryMib,
+  ) as [number, number]
+  if (needMib <= wasMib) return undefined
+  const { memoryMib } = capacity.allocatable()
+  if (!memoryMib.known) return memoryMib
+  if (needMib <= memoryMib.value) return undefined
+  const detail = `the VM would need ${needMib} MiB of memory with its monitor, and all VMs of this host together may have ${memoryMib.value} MiB`
+  return { code: 'insufficient_capacity', detail }
 }
 
 /** Returns a user id that no VM has. */

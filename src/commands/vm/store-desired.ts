@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { err, ok } from '../../lib/result.ts'
 import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
-import { refuseIncrease } from '../capacity/admit.ts'
+import { refuseIncrease, refuseTooLarge } from '../capacity/admit.ts'
 import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { given } from '../../lib/given.ts'
 import type { InputsChange } from '../../core/vm/create.ts'
@@ -55,7 +55,9 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const stops = change.stops?.(before)
     if (!setsPowerAnew && stops === undefined && isDeepStrictEqual(desired.value, before.desired))
       return ok({ record: before, changed: false })
-    const refusal = refuseIncrease(context, increaseBy(context, before, desired.value))
+    const refusal =
+      refuseIncrease(context, increaseBy(context, before, desired.value)) ??
+      refuseTooLarge(context, before, desired.value)
     if (refusal !== undefined) return err(refusal)
     const nowMs = context.now()
     const end = endOffer(before, desired.value, nowMs)

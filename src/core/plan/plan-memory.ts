@@ -22,7 +22,7 @@ export function ensureMemory({ memory }: Facts): Facet {
         deadlineMs: limits.memoryWaitMs,
         queue: { place: memory.place, missingMib: memory.missingMib },
       }
-    case 'unknown': {
+    case 'blocked': {
       const { code, retry, message } = memory.because
       return { outcome: 'blocked', step: 'memory.inspect', code, retry, because: message }
     }

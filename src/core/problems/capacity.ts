@@ -34,6 +34,17 @@ export const capacity = {
       writtenBy: ['src/owners/capacity/host-inspector.ts'],
       advice: ['vmhostctl sync shows what the host has left'],
     },
+    memory_exceeds_host: {
+      retry: 'backoff',
+      title: 'The VM needs more memory than the VMs of this host may have',
+      meaning:
+        'The VM lent its memory while it slept, and the host now has less for all VMs together than this VM needs: its memory or the reserve was changed.',
+      remedy:
+        'Give the host more memory for VMs (`capacity.memory_reserve_mib`), stop the VM and make it smaller, or move it to another host.',
+      example: 'it needs 1152 MiB of memory, and all VMs of this host together may have 1024 MiB',
+      writtenBy: ['src/core/capacity/memory-standing.ts'],
+      advice: ['vmhostctl sync shows what the host has left'],
+    },
     no_memory_free: {
       retry: 'soon',
       title: 'Another VM took the memory that the VM needs',

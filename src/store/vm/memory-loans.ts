@@ -51,15 +51,15 @@ export class MemoryLoans {
   }
 
   /**
-   * Returns running VMs that may sleep and lend their memory then, those without traffic for the longest time first. A VM
-   * that must stay awake is left out, so that it takes no place of another.
+   * Returns VMs that may lend their memory: stopped ones, and then running ones that may sleep, those without traffic for
+   * the longest time first. A VM that must stay awake is left out, so that it takes no place of another.
    */
   idlest(limit: number, nowMs: number): readonly VmId[] {
     return this.#statements
       .of(
-        `SELECT id FROM vms WHERE state = 'running' AND can_sleep AND ifnull(keep_awake_until_ms, 0) <= ?
-           AND ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed'
-         ORDER BY observed ->> '$.lastTrafficAtMs', id LIMIT ?`,
+        `SELECT id FROM vms WHERE NOT memory_lent AND ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed' AND (
+           state = 'stopped' OR (state = 'running' AND can_sleep AND ifnull(keep_awake_until_ms, 0) <= ?))
+         ORDER BY state = 'running', observed ->> '$.lastTrafficAtMs', id LIMIT ?`,
       )
       .all(nowMs, limit)
       .map((row) => row['id'] as VmId)
