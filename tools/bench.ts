@@ -34,6 +34,7 @@ const NAMES = [
   'peers',
   'migrate',
   'shutdown',
+  'density',
 ] as const
 type Name = (typeof NAMES)[number]
 
