@@ -43,6 +43,9 @@ export const limits = {
   ruleNetworksMax: 256,
   /** More are not read by the C library of a guest (MAXNS, resolv.conf(5)). */
   nameServersMax: 3,
+  /** The network of a site (RFC 6177), and the smallest that is more than one address. */
+  guestPrefixBitsMin: 48,
+  guestPrefixBitsMax: 127,
   labelsMax: 64,
   /** Revisions that a start of the daemon may skip. The 2^53 revisions never run out. */
   revisionsReserved: 100_000,

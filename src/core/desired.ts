@@ -66,6 +66,8 @@ export type Network = {
   readonly macAddress: MacAddress
   readonly ipv4Address?: string
   readonly ipv6Address?: string
+  /** A further network that the host routes to the guest, by way of its IPv6 address; canonical CIDR form. */
+  readonly ipv6Prefix?: string
   readonly bandwidth?: Bandwidth
   /** Addresses that the guest learns from its seed, of both families mixed. Absent: none; never empty. */
   readonly nameServers?: readonly string[]

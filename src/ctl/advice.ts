@@ -191,6 +191,8 @@ const ORIGINS: ReadonlyMap<string, Origin> = new Map<string, Origin>([
   ['/ipv4_address', { option: 'ipv4' }],
   ['/network/ipv6_address', { option: 'ipv6' }],
   ['/ipv6_address', { option: 'ipv6' }],
+  ['/network/ipv6_prefix', { option: 'ipv6-prefix' }],
+  ['/ipv6_prefix', { option: 'ipv6-prefix' }],
   ['/network/mac_address', { option: 'mac' }],
   ['/mac_address', { option: 'mac' }],
   ['/image/kernel_arguments', { option: 'kernel-arguments' }],

@@ -146,7 +146,7 @@ function buildOutbound(config: Config, store: Store): Outbound {
   const { extraCaFile } = config.objectStore
   return new Outbound({
     policy: outboundPolicyOf(config),
-    isGuest: (address) => store.vms.addressHolder(address) !== undefined,
+    isGuest: (address) => store.addresses.holder(address) !== undefined,
     ...(extraCaFile === undefined ? {} : { extraCa: [readFileSync(extraCaFile, 'utf8')] }),
   })
 }
@@ -161,7 +161,7 @@ function buildSourceHosts({ coordination, network }: Config, store: Store): Http
       allowedNetworks: [],
       guestRanges: network.guestRanges,
     },
-    isGuest: (address) => store.vms.addressHolder(address) !== undefined,
+    isGuest: (address) => store.addresses.holder(address) !== undefined,
   })
 }
 

@@ -59,12 +59,12 @@ export function intentOf(
 /** Returns the VM's tap; undefined for a VM without network. */
 export function tapSpecOf({ id, host, desired: { network } }: VmRecord): TapSpec | undefined {
   if (network === undefined) return undefined
-  const { macAddress: guestMac, ipv4Address, ipv6Address, bandwidth, firewall } = network
+  const { macAddress: guestMac, ipv4Address, ipv6Address, ipv6Prefix, bandwidth, firewall } = network
   return {
     device: host.device,
     vmId: id,
     userId: host.userId,
     guestMac,
-    ...given({ ipv4Address, ipv6Address, bandwidth, ...firewall }),
+    ...given({ ipv4Address, ipv6Address, ipv6Prefix, bandwidth, ...firewall }),
   }
 }

@@ -163,11 +163,26 @@ test('with another range of user ids, VMs keep theirs and new ones come from the
 
 test('two VMs never share an address, a user id or a device', () => {
   const first = store.vms.insert(newVm('web-1'))
-  assert.equal(store.vms.addressHolder('192.0.2.10'), 'web-1')
-  assert.equal(store.vms.addressHolder('192.0.2.10', first.id), undefined)
+  assert.equal(store.addresses.holder('192.0.2.10'), 'web-1')
+  assert.equal(store.addresses.holder('192.0.2.10', first.id), undefined)
   assert.throws(() => store.vms.insert(newVm('web-2')), /UNIQUE/)
   assert.equal(store.vms.get('web-2' as VmId), undefined)
   assert.throws(() => store.vms.insert({ ...withoutNetwork('web-3'), userId: first.host.userId }), /UNIQUE/)
+})
+
+test('the holder of an address may have it in its prefix, also after a change', () => {
+  const own = { macAddress: '02:00:5e:10:00:01' as MacAddress, ipv6Address: '2001:db8::10' }
+  const before = newVm('web-1', { network: { ...own, ipv6Prefix: '2001:db8:1::/64' } })
+  const { id } = store.vms.insert(before)
+  assert.equal(store.addresses.holder('2001:db8:1::5'), id)
+  assert.equal(store.addresses.holder('2001:db8:2::5'), undefined)
+  for (const network of ['2001:db8::/64', '2001:db8:1::/48', '2001:db8:1:0:8000::/65'])
+    assert.equal(store.addresses.prefixHolder(network), id, network)
+  assert.equal(store.addresses.prefixHolder('2001:db8:1::/48', id), undefined)
+  const changed = { ...before.desired, network: { ...own, ipv6Prefix: '2001:db8:2::/64' } }
+  store.vms.changeDesired(id, { desired: changed, operationId: 'op-2' as OperationId, nowMs: 2000 })
+  assert.equal(store.addresses.holder('2001:db8:1::5'), undefined)
+  assert.equal(store.addresses.holder('2001:db8:2::5'), id)
 })
 
 test('user ids go round the range, so that a freed one rests, and run out in the end', () => {

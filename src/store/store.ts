@@ -9,6 +9,7 @@ import { Transactions } from './database/transactions.ts'
 import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
+import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { lockStateDirectory, openDatabase } from './database/open-database.ts'
@@ -28,6 +29,7 @@ export type SnapshotListener = (id: SnapshotId) => void
  */
 export class Store {
   readonly vms: VmTable
+  readonly addresses: GuestAddresses
   readonly memoryLoans: MemoryLoans
   readonly arrivals: Arrivals
   readonly departures: Departures
@@ -85,6 +87,7 @@ export class Store {
       unwritten: this.#unwritten,
       changed: (id) => this.#changed(id),
     })
+    this.addresses = new GuestAddresses(this.#db)
     this.memoryLoans = new MemoryLoans(this.#db, this.#transactions)
     const ofRecords = {
       db: this.#db,

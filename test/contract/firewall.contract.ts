@@ -173,14 +173,15 @@ export function firewallContract(
 
   promise('a new daemon recognises the table that the previous daemon left', async (stage) => {
     const firewall = stage.daemon([guest])
-    await firewall.ensureGuest({ ...otherGuest, inbound })
+    const other = { ...otherGuest, inbound, ipv6Prefix: '2001:db8:1::/64' }
+    await firewall.ensureGuest(other)
     stage.stop()
     const changed = { ...guest, ipv4Address: '192.0.2.20' }
-    const successor = stage.daemon([changed, { ...otherGuest, inbound }])
+    const successor = stage.daemon([changed, other])
     assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: guest })
     assert.deepEqual(await successor.inspect(otherGuest.device), {
       kind: 'intact',
-      rule: { ...otherGuest, inbound },
+      rule: other,
     })
     await successor.ensureGuest(changed)
     assert.deepEqual(await successor.inspect(device), { kind: 'intact', rule: changed })
@@ -224,28 +225,33 @@ export function firewallContract(
     assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
   })
 
-  promise('what others may open to a guest, and it to others, is part of its rule', async (stage) => {
-    const firewall = stage.daemon([])
-    for (const rule of [
-      { ...guest, inbound },
-      { ...guest, inbound: [], outbound },
-      { ...guest, outbound },
-      guest,
-      { ...guest, inbound },
-    ]) {
-      await firewall.ensureGuest(rule)
-      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule })
-    }
-    await stage.touchOthers()
-    assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: { ...guest, inbound } })
-    await firewall.removeGuest(device)
-    assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
-  })
+  promise(
+    'what others may open to a guest, it to others, and its prefix are part of its rule',
+    async (stage) => {
+      const firewall = stage.daemon([])
+      for (const rule of [
+        { ...guest, inbound },
+        { ...guest, inbound: [], outbound },
+        { ...guest, outbound },
+        { ...guest, ipv6Prefix: '2001:db8:1::/64', outbound },
+        { ...guest, ipv6Prefix: '2001:db8:2:8000::/49' },
+        guest,
+        { ...guest, inbound },
+      ]) {
+        await firewall.ensureGuest(rule)
+        assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule })
+      }
+      await stage.touchOthers()
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact', rule: { ...guest, inbound } })
+      await firewall.removeGuest(device)
+      assert.deepEqual(await firewall.inspect(device), { kind: 'intact' })
+    },
+  )
 
   promise('a table that was removed comes back with the rules of all guests', async (stage) => {
     const rules = [
       { ...guest, inbound },
-      { ...otherGuest, inbound: [], outbound },
+      { ...otherGuest, inbound: [], outbound, ipv6Prefix: '2001:db8:1::/64' },
     ] as const
     const firewall = stage.daemon([rules[1]])
     await firewall.ensureGuest(rules[0])

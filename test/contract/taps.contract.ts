@@ -131,6 +131,24 @@ export function tapsContract(
     await assertWhole(stage, taker)
   })
 
+  promise('a prefix is routed to the guest, changes, moves to another tap, and goes', async (stage) => {
+    const routed = { ...tapSpec, ipv6Prefix: '2001:db8:1::/64' }
+    for (const spec of [
+      routed,
+      { ...routed, ipv6Address: '2001:db8::20' },
+      { ...routed, ipv6Prefix: '2001:db8:2::/56' },
+    ]) {
+      await stage.taps.ensure(spec)
+      await assertWhole(stage, spec)
+    }
+    const taker = { ...otherSpec, ipv6Prefix: '2001:db8:2::/56' }
+    await assert.rejects(stage.taps.ensure(taker), isFault('network_failed'))
+    await stage.taps.ensure(tapSpec)
+    await assertWhole(stage, tapSpec)
+    await stage.taps.ensure(taker)
+    await assertWhole(stage, taker)
+  })
+
   promise('an address that is routed to another tap is not taken from it', async (stage) => {
     await stage.taps.ensure(tapSpec)
     const thief = { ...otherSpec, ipv4Address: '192.0.2.10' }

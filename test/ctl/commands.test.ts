@@ -115,7 +115,7 @@ test('the list is an aligned table for people and the API’s items for programs
   await create(
     stage,
     'web-1',
-    '--cpu 1.5 --memory 512M --ipv4 192.0.2.10 --ipv6 2001:db8::10 --label env=prod',
+    '--cpu 1.5 --memory 512M --ipv4 192.0.2.10 --ipv6 2001:db8::10 --ipv6-prefix 2001:db8:1::/64 --label env=prod',
   )
   await create(stage, 'a', '--power stopped --disk 10G')
   settle(stage, 'web-1')
@@ -240,6 +240,11 @@ test('a change of the network keeps omitted values, and none or null removes a v
   const servers = await network('--name-server 192.0.2.53 --name-server 2001:db8::53')
   assert.deepEqual((servers as { name_servers: string[] }).name_servers, ['192.0.2.53', '2001:db8::53'])
   assert.deepEqual(await network('--name-server none'), { ipv4_address: '192.0.2.13', ...limited })
+  await network('--ipv6 2001:db8::10 --ipv6-prefix 2001:db8:1:42::/64')
+  assert.match((await stage.run('vm get web-1')).out, /^ *prefix +2001:db8:1:42::\/64$/m)
+  const { err } = await stage.run('vm network web-1 --ipv6-prefix 2001:db8::/40')
+  assert.match(err, /\(--ipv6-prefix 2001:db8::\/40\) must have a length from 48 to 127/)
+  await network('--ipv6 none --ipv6-prefix none')
   writeFileSync(file, '{"firewall": null}')
   const { out } = await stage.run(`vm network web-1 --file ${file} --dry-run`)
   assert.match(out, /\/desired\/network\/firewall: \{"inbound":\[\]\} → nothing/)

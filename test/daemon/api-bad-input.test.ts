@@ -140,6 +140,16 @@ const bodies: readonly (readonly [string, unknown, Findings])[] = [
     ],
   ],
   [
+    'a prefix without its length',
+    createBody({ network: { ipv6_prefix: '2001:db8:1::' } }),
+    [['/network/ipv6_prefix', 'malformed', /network in CIDR form/]],
+  ],
+  [
+    'a prefix that no guest may have',
+    createBody({ network: { ipv6_prefix: 'fe80::/64' } }),
+    [['/network/ipv6_prefix', 'not_allowed', /overlaps link-local/]],
+  ],
+  [
     'a multicast MAC address',
     createBody({ network: { mac_address: '01:00:5e:00:00:01' } }),
     [['/network/mac_address', 'malformed', /unicast/]],

@@ -86,7 +86,7 @@ function sayEverywhere(host: ControllerHost, code: FaultCode, message: string): 
     throw new HostFault(code, message)
   }
   const { capacity } = host
-  for (const look of ['allocatableMemoryMib', 'allocatableDiskMib', 'isOwnAddress'] as const)
+  for (const look of ['allocatableMemoryMib', 'allocatableDiskMib', 'hostAddresses'] as const)
     Object.assign(capacity, { [look]: () => ({ known: false, code, retry: 'backoff', message }) })
   Object.assign(host.dependencies, {
     counters: refuse,

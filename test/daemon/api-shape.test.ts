@@ -181,6 +181,20 @@ test('an omitted member of a network stays, null removes it, and a dry run shows
   assert.deepEqual(answer.json.desired.network, addresses)
 })
 
+test('a prefix comes, changes and goes while the VM is desired running, and a dry run shows it', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const prefixAfter = async (change: object) =>
+    (await put(host, '/network', change)).json.desired.network.ipv6_prefix
+  assert.equal(await prefixAfter({ ipv6_prefix: '2001:0db8:1::/64' }), '2001:db8:1::/64')
+  const tried = await put(host, '/network?dry_run=true', { ipv6_prefix: '2001:db8:2::/64' })
+  assert.deepEqual(tried.json.dry_run.changes, [
+    { pointer: '/desired/network/ipv6_prefix', from: '2001:db8:1::/64', to: '2001:db8:2::/64' },
+  ])
+  assert.equal(await prefixAfter({ bandwidth: {} }), '2001:db8:1::/64')
+  assert.equal(await prefixAfter({ ipv6_prefix: null }), undefined)
+})
+
 test('null removes the bandwidth and each address of a stopped VM, and the host chooses its MAC address', async (t) => {
   const host = await startControllerHost(t, pki)
   const addresses = { ipv4_address: '192.0.2.10', ipv6_address: '2001:db8::10' }

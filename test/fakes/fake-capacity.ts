@@ -71,7 +71,7 @@ export class FakeCapacity implements Capacity {
     return this.vcpus
   }
 
-  isOwnAddress(address: string): Probe<boolean> {
-    return this.fault ?? { known: true, value: this.ownAddresses.has(address) }
+  hostAddresses(): Probe<ReadonlySet<string>> {
+    return this.fault ?? { known: true, value: this.ownAddresses }
   }
 }

@@ -26,13 +26,15 @@ export type FakeDevice =
 
 type Watcher = (device: DeviceName | undefined) => void
 
-const routesOf = (found: FakeDevice | undefined): readonly string[] =>
-  found?.kind === 'tap' ? found.facts.routes : []
+const destinationOf = (route: string): string => route.replace(/ via .*$/, '')
+
+const destinationsOf = (found: FakeDevice | undefined): readonly string[] =>
+  found?.kind === 'tap' ? found.facts.routes.map(destinationOf) : []
 
 /** The devices of a host. Notifies watchers when a device comes, goes or changes. */
 export class FakeDevices extends Map<DeviceName, FakeDevice> {
   readonly #watchers: Watcher[] = []
-  /** Device that each route leads to. */
+  /** Device to which each destination is routed. */
   readonly #byRoute = new Map<string, DeviceName>()
 
   watch(watcher: Watcher): void {
@@ -41,13 +43,13 @@ export class FakeDevices extends Map<DeviceName, FakeDevice> {
 
   /** Returns the tap that a route leads to. */
   withRoute(route: string): DeviceName | undefined {
-    return this.#byRoute.get(route)
+    return this.#byRoute.get(destinationOf(route))
   }
 
   override set(device: DeviceName, found: FakeDevice): this {
     this.#forgetRoutes(device)
     super.set(device, found)
-    for (const route of routesOf(found)) this.#byRoute.set(route, device)
+    for (const destination of destinationsOf(found)) this.#byRoute.set(destination, device)
     this.#notify(device)
     return this
   }
@@ -60,8 +62,8 @@ export class FakeDevices extends Map<DeviceName, FakeDevice> {
   }
 
   #forgetRoutes(device: DeviceName): void {
-    for (const route of routesOf(this.get(device)))
-      if (this.#byRoute.get(route) === device) this.#byRoute.delete(route)
+    for (const destination of destinationsOf(this.get(device)))
+      if (this.#byRoute.get(destination) === device) this.#byRoute.delete(destination)
   }
 
   /** More changes happened at once than the kernel could report. */

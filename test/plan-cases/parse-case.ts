@@ -301,7 +301,11 @@ function tapOf(words: Words): TapState {
       addresses: words.has('no-addresses') ? [] : tapFacts.addresses,
       routes: words.has('no-routes')
         ? []
-        : [...tapFacts.routes, ...(words.has('stale-route') ? ['192.0.2.99/32'] : [])],
+        : [
+            ...tapFacts.routes,
+            ...(words.has('stale-route') ? ['192.0.2.99/32'] : []),
+            ...(words.has('stale-prefix') ? ['2001:db8:1::/64 via 2001:db8::10'] : []),
+          ],
       neighbours: words.has('no-neighbours') ? [] : tapFacts.neighbours,
     },
   }

@@ -6,10 +6,12 @@ import { handOverToWire } from './moves-to-wire.ts'
 import { handOverFromWire, manifestFromWire } from './moves-from-wire.ts'
 
 test('a manifest is the same after its way over the wire', () => {
-  const { network: _, ...vm } = manifest.vm.desired
+  const { network: manifestNetwork = assert.fail('no network'), ...vm } = manifest.vm.desired
   const { network: __, expiresAtMs: ___, ...bare } = manifest
   const formatted = { ...manifest, monitor: { ...manifest.monitor, format: '10.0.0' } }
-  for (const sent of [manifest, formatted, { ...bare, vm: { ...manifest.vm, desired: vm } }])
+  const network = { ...manifestNetwork, ipv6Address: '2001:db8::10', ipv6Prefix: '2001:db8:1::/64' }
+  const routed = { ...manifest, network, vm: { ...manifest.vm, desired: { ...vm, network } } }
+  for (const sent of [manifest, formatted, routed, { ...bare, vm: { ...manifest.vm, desired: vm } }])
     assert.deepEqual(manifestFromWire(JSON.parse(JSON.stringify(manifestToWire(sent)))), sent)
 })
 

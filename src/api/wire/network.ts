@@ -8,6 +8,15 @@ import type { Static, TSchema } from 'typebox'
 export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
 const ipv4Schema = Type.String({ format: 'ipv4', examples: ['192.0.2.10'] })
 const ipv6Schema = Type.String({ format: 'ipv6', examples: ['2001:db8::10'] })
+const ipv6PrefixSchema = (otherwise: string) =>
+  Type.String({
+    pattern: CIDR_PATTERN,
+    description:
+      'An IPv6 network that the host routes to the guest, by way of its IPv6 address, which it then needs. The length is ' +
+      `${limits.guestPrefixBitsMin} to ${limits.guestPrefixBitsMax}. The guest gives the addresses away itself, e.g. to containers. ` +
+      `Takes effect on a running VM. ${otherwise}`,
+    examples: ['2001:db8:1:42::/64'],
+  })
 const bandwidthSchema = (description: string) =>
   Type.Optional(
     Type.Integer({
@@ -109,6 +118,7 @@ const networkMembers = {
   ),
   ipv4_address: Type.Optional(ipv4Schema),
   ipv6_address: Type.Optional(ipv6Schema),
+  ipv6_prefix: Type.Optional(ipv6PrefixSchema('If absent, none.')),
   bandwidth: Type.Optional(bandwidthsSchema('Not limited if absent.')),
   firewall: Type.Optional(firewallSchema('If absent, the configuration of the host decides.')),
 }
@@ -144,6 +154,7 @@ export const setNetworkSchema = Type.Object(
     mac_address: orNull(macAddressSchema, 'The host chooses one if `null`.'),
     ipv4_address: orNull(ipv4Schema, 'The guest has none if `null`.'),
     ipv6_address: orNull(ipv6Schema, 'The guest has none if `null`.'),
+    ipv6_prefix: orNull(ipv6PrefixSchema('If `null`, none.')),
     name_servers: orNull(nameServersSchema('If `null`, the configuration of the host decides now.')),
     bandwidth: orNull(bandwidthsSchema('Not limited if `null`.')),
     firewall: orNull(firewallSchema('If `null`, the configuration of the host decides.')),
@@ -152,7 +163,7 @@ export const setNetworkSchema = Type.Object(
     ...closed,
     description:
       'Changes of the network: a member that is absent stays as it is stored, and `null` removes it. `bandwidth` and ' +
-      '`firewall` are each replaced as a whole, and change under a running guest. The addresses and the name servers, which the guest ' +
+      '`firewall` are each replaced as a whole. They and `ipv6_prefix` change under a running guest. The addresses and the name servers, which the guest ' +
       'knows too, change only while the VM is stopped.',
     examples: [
       {

@@ -4,7 +4,7 @@ import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { textComplaints, urlComplaints } from './values.ts'
 import { parseNetwork } from '../../core/network/address.ts'
-import { parseGuestAddress, parseNameServer } from '../../core/network/guest-address.ts'
+import { parseGuestAddress, parseGuestPrefix, parseNameServer } from '../../core/network/guest-address.ts'
 import { readinessFromWire } from './guest.ts'
 import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
@@ -97,6 +97,9 @@ export function networkFromWire(
     complaints.push({ pointer: `${pointer}/${family}_address`, code: 'not_allowed', detail: parsed.error })
     return undefined
   }
+  const prefix = network.ipv6_prefix === undefined ? undefined : parseGuestPrefix(network.ipv6_prefix)
+  if (prefix?.ok === false)
+    complaints.push({ pointer: `${pointer}/ipv6_prefix`, code: 'not_allowed', detail: prefix.error })
   const ipv4Address = address('ipv4', network.ipv4_address)
   const ipv6Address = address('ipv6', network.ipv6_address)
   const nameServers = network.name_servers?.map((text, index) => {
@@ -111,6 +114,7 @@ export function networkFromWire(
     macAddress: network.mac_address as MacAddress | undefined,
     ipv4Address,
     ipv6Address,
+    ipv6Prefix: prefix?.ok === true ? prefix.value : undefined,
     bandwidth,
     nameServers,
     firewall: firewallFromWire(network.firewall, `${pointer}/firewall`, complaints),
@@ -127,6 +131,7 @@ export function networkChangeFromWire(body: SetNetworkWire, complaints: Complain
     ...(body.mac_address === null ? { macAddress: null } : {}),
     ...(body.ipv4_address === null ? { ipv4Address: null } : {}),
     ...(body.ipv6_address === null ? { ipv6Address: null } : {}),
+    ...(body.ipv6_prefix === null ? { ipv6Prefix: null } : {}),
     ...(isNoLimit(body.bandwidth) ? { bandwidth: null } : {}),
     ...(body.name_servers === null ? { nameServers: null } : {}),
     ...(isNoFirewall(body.firewall) ? { firewall: null } : {}),

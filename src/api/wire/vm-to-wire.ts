@@ -107,11 +107,12 @@ const observedDiskToWire = ({ sizeMib, guestSizeMib }: NonNullable<Observed['dis
 })
 
 export function networkToWire(network: Network): NetworkWire {
-  const { macAddress, ipv4Address, ipv6Address, bandwidth, nameServers, firewall } = network
+  const { macAddress, ipv4Address, ipv6Address, ipv6Prefix, bandwidth, nameServers, firewall } = network
   return {
     mac_address: macAddress,
     ...(ipv4Address === undefined ? {} : { ipv4_address: ipv4Address }),
     ...(ipv6Address === undefined ? {} : { ipv6_address: ipv6Address }),
+    ...(ipv6Prefix === undefined ? {} : { ipv6_prefix: ipv6Prefix }),
     ...(bandwidth === undefined ? {} : { bandwidth: bandwidthToWire(bandwidth) }),
     ...(nameServers === undefined ? {} : { name_servers: [...nameServers] }),
     ...(firewall === undefined ? {} : { firewall: firewallToWire(firewall) }),

@@ -1,47 +1,82 @@
-import { networkContains } from '../../core/network/address.ts'
+import { networkContains, networkCovers } from '../../core/network/address.ts'
 import type { Network, Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 import type { Rejection } from '../../core/errors.ts'
 
-export type Addresses = Pick<Network, 'ipv4Address' | 'ipv6Address'>
+export type Addresses = Pick<Network, 'ipv4Address' | 'ipv6Address' | 'ipv6Prefix'>
 
 /**
- * Returns why the guest of `id` may not have these addresses, or undefined if it may. Each address must be free on this
- * host.
+ * Returns why the guest of `id` may not have these addresses and this prefix, or undefined if it may. Each must be free
+ * on this host.
  */
 export function refuseAddresses(
   context: CommandContext,
   id: VmId,
-  { ipv4Address, ipv6Address }: Addresses,
+  { ipv4Address, ipv6Address, ipv6Prefix }: Addresses,
 ): Refusal | undefined {
   for (const address of [ipv4Address, ipv6Address]) {
     const refusal = address === undefined ? undefined : refuseAddress(context, id, address)
     if (refusal !== undefined) return refusal
   }
-  return undefined
+  return ipv6Prefix === undefined ? undefined : refusePrefix(context, id, ipv6Prefix)
 }
 
 function refuseAddress(context: CommandContext, id: VmId, address: string): Refusal | undefined {
   const { store, capacity, guestRanges } = context
   if (guestRanges.length > 0 && !guestRanges.some((range) => networkContains(range, address))) {
-    return {
-      code: 'address_not_allowed',
-      detail: `${address} is not in ${guestRanges.join(' or ')}, the ranges for guests on this host`,
-    }
+    return notInRanges(address, guestRanges)
   }
-  const holder = store.vms.addressHolder(address, id)
+  const holder = store.addresses.holder(address, id)
   if (holder !== undefined) {
     return {
       code: 'address_in_use',
       detail: `${address} belongs to the VM ${holder}: choose another address`,
     }
   }
-  const own = capacity.isOwnAddress(address)
+  const own = capacity.hostAddresses()
   if (!own.known) return own
-  if (!own.value) return undefined
-  const detail = `${address} belongs to the host itself, or is its router, resolver or broadcast address: choose another address`
+  if (!own.value.has(address)) return undefined
+  return { code: 'address_in_use', detail: `${address} ${HOSTS}: choose another address` }
+}
+
+function refusePrefix(context: CommandContext, id: VmId, prefix: string): Refusal | undefined {
+  const { store, capacity, guestRanges } = context
+  if (guestRanges.length > 0 && !guestRanges.some((range) => networkCovers(range, prefix))) {
+    return notInRanges(prefix, guestRanges)
+  }
+  const holder = store.addresses.prefixHolder(prefix, id)
+  if (holder !== undefined) {
+    const detail = `${prefix} overlaps an address or the prefix of the VM ${holder}: choose another prefix`
+    return { code: 'address_in_use', detail }
+  }
+  const own = capacity.hostAddresses()
+  if (!own.known) return own
+  const address = own.value.values().find((one) => networkContains(prefix, one))
+  if (address === undefined) return undefined
+  const detail = `${prefix} has ${address} in it, which ${HOSTS}: choose another prefix`
   return { code: 'address_in_use', detail }
+}
+
+/** The phrase that follows an address which the host needs for itself. */
+const HOSTS = 'belongs to the host itself, or is its router, resolver or broadcast address'
+
+const notInRanges = (what: string, guestRanges: readonly string[]): Rejection => ({
+  code: 'address_not_allowed',
+  detail: `${what} is not in ${guestRanges.join(' or ')}, the ranges for guests on this host`,
+})
+
+/**
+ * Returns why a prefix cannot be routed: the guest has no IPv6 address by way of which it goes. `pointer` is the place
+ * of the prefix in the request.
+ */
+export function refuseLonePrefix(
+  { ipv6Address, ipv6Prefix }: Addresses,
+  pointer: string,
+): Rejection | undefined {
+  if (ipv6Prefix === undefined || ipv6Address !== undefined) return undefined
+  const detail = `${ipv6Prefix} is routed by way of the IPv6 address of the guest, and it has none: leave the prefix out, or give the VM an address`
+  return { code: 'invalid_request', detail, errors: [{ pointer, code: 'not_allowed', detail }] }
 }
 
 type Sleeps = Pick<Desired, 'compute'> & { readonly network?: object }

@@ -4,7 +4,13 @@ import { given } from '../../lib/given.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'
-import { refuseReadiness, refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
+import {
+  refuseAddresses,
+  refuseLonePrefix,
+  refuseReadiness,
+  refuseSleep,
+  withNameServers,
+} from './check-network.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
@@ -39,6 +45,7 @@ function insert(
     refuseVcpus(context, { compute: request.compute, monitor }, '/compute/cpu_millicores') ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseReadiness(request, '/readiness') ??
+    refuseLonePrefix(request.network ?? {}, '/network/ipv6_prefix') ??
     refuseAddresses(context, id, request.network ?? {})
   if (wrong !== undefined) return err(wrong)
   const free = freeUserId(store)

@@ -1,7 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
-import { refuseReadiness, refuseSleep, refuseAddresses, withNameServers } from './check-network.ts'
+import {
+  refuseAddresses,
+  refuseLonePrefix,
+  refuseReadiness,
+  refuseSleep,
+  withNameServers,
+} from './check-network.ts'
 import { refuseVcpus } from '../capacity/admit.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
 import type { Compute, Desired, Disk, ExitPolicy, Network, ReadinessCheck } from '../../core/desired.ts'
@@ -135,8 +141,9 @@ export const setReadiness = (
   })
 
 /**
- * Changes the given members of the network. Bandwidth and firewall belong to the host, and change under a running
- * guest. The addresses and the name servers are also known inside the guest, so they change only while it is stopped.
+ * Changes the given members of the network. Bandwidth, firewall and the prefix belong to the host, and change under a
+ * running guest. The addresses and the name servers are also known inside the guest, so they change only while it is
+ * stopped.
  */
 export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwork): CommandResult =>
   storeDesired(context, id, {
@@ -151,7 +158,9 @@ export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwor
       if (!sameForGuest(desired.network, after) && !isStopped(before)) {
         return err(notStopped(before, 'Addresses and name servers'))
       }
-      const refusal = refuseAddresses(context, id, changedAddresses(desired.network, after))
+      const refusal =
+        refuseLonePrefix(after, '/ipv6_prefix') ??
+        refuseAddresses(context, id, changedAddresses(desired.network, after))
       return refusal === undefined ? ok({ ...desired, network: after }) : err(refusal)
     },
   })
@@ -182,6 +191,9 @@ const changedAddresses = (before: Network | undefined, after: Network): Addresse
   ...(after.ipv6Address === undefined || after.ipv6Address === before?.ipv6Address
     ? {}
     : { ipv6Address: after.ipv6Address }),
+  ...(after.ipv6Prefix === undefined || after.ipv6Prefix === before?.ipv6Prefix
+    ? {}
+    : { ipv6Prefix: after.ipv6Prefix }),
 })
 
 const sameForGuest = (a: Network | undefined, b: Network): boolean =>

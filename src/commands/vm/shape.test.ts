@@ -5,7 +5,7 @@ import { createVm } from './create-vm.ts'
 import { deleteVm, setMetadata } from './delete-vm.ts'
 import { resize, setCompute, setDisk, setKernelArguments, setNetwork, setSeed } from './reshape.ts'
 import { setPower } from './set-power.ts'
-import type { SetNetwork } from '../../core/vm/create.ts'
+import type { CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
 import type { MacAddress, OperationId } from '../../core/ids.ts'
 
 const compute = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
@@ -257,6 +257,51 @@ test('an address of another VM, of the host, or outside the ranges for guests is
   seenAs('stopped')
   assert.equal(refusal(setNetwork(context, id, { ipv6Address: '2001:db8:1::1' })).code, 'address_not_allowed')
   accepted(setNetwork(context, id, { ipv4Address: '192.0.2.10', ipv6Address: '2001:db8::1' }))
+})
+
+test('a prefix of a VM overlaps no address and no prefix of others, and stays in the ranges for guests', (t) => {
+  const { context, id, create, refusal, accepted, seenAs, capacity } = commandStage(t)
+  const own = { ipv6Address: '2001:db8:1:42::1', ipv6Prefix: '2001:db8:1:42::/64' }
+  assert.deepEqual(accepted(create({ network: own })).record.desired.network?.ipv6Prefix, own.ipv6Prefix)
+  const answer = (network: CreateNetwork) => {
+    const { code, text } = refusal(create({ network }, 'web-2'))
+    return `${code}: ${text}`
+  }
+  assert.match(answer({ ipv6Address: '2001:db8:1:42::2' }), /address_in_use: .* belongs to the VM web-1/)
+  const beside = { ipv6Address: '2001:db8:2::1' }
+  for (const ipv6Prefix of ['2001:db8:1:42:8000::/65', '2001:db8:1:40::/60', own.ipv6Prefix])
+    assert.match(
+      answer({ ...beside, ipv6Prefix }),
+      /address_in_use: .* overlaps an address or the prefix of the VM web-1/,
+    )
+  capacity.ownAddresses.add('2001:db8:7::53')
+  assert.match(
+    answer({ ...beside, ipv6Prefix: '2001:db8:7::/64' }),
+    /address_in_use: 2001:db8:7::\/64 has 2001:db8:7::53 in it, which belongs to the host itself/,
+  )
+  context.guestRanges = ['2001:db8:2::/48', '2001:db8:1::/48']
+  assert.match(answer({ ...beside, ipv6Prefix: '2001:db8:3::/64' }), /^address_not_allowed/)
+  accepted(create({ network: { ...beside, ipv6Prefix: '2001:db8:2:8000::/49' } }, 'web-2'))
+
+  const wider = { ipv6Prefix: '2001:db8:1:40::/60' }
+  assert.equal(accepted(setNetwork(context, id, wider)).changed, true, 'while it runs')
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  const taken = refusal(setNetwork(context, id, { ipv6Prefix: '2001:db8:2::/48' }))
+  assert.match(taken.text, /overlaps an address or the prefix of the VM web-2/)
+})
+
+test('a prefix needs an IPv6 address by way of which it is routed', (t) => {
+  const { context, id, create, refusal, accepted, seenAs } = commandStage(t)
+  const ipv6Prefix = '2001:db8:1:42::/64'
+  const lone = refusal(create({ network: { ipv4Address: '192.0.2.10', ipv6Prefix } }))
+  assert.deepEqual([lone.code, lone.errors?.[0]?.pointer], ['invalid_request', '/network/ipv6_prefix'])
+  accepted(create({ network: { ipv6Address: '2001:db8::10', ipv6Prefix } }))
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  assert.equal(refusal(setNetwork(context, id, { ipv6Address: null })).errors?.[0]?.pointer, '/ipv6_prefix')
+  const { record } = accepted(setNetwork(context, id, { ipv6Address: null, ipv6Prefix: null }))
+  assert.equal(record.desired.network?.ipv6Prefix, undefined)
 })
 
 test('labels and protection raise the revision and no generation', (t) => {

@@ -129,6 +129,9 @@ export function networkCovers(network: string, other: string): boolean {
   return Number(network.split('/')[1]) <= Number(prefix) && networkContains(network, address)
 }
 
+/** Returns whether two networks have an address in common; both as {@link parseNetwork} gave them. */
+export const networksOverlap = (a: string, b: string): boolean => networkCovers(a, b) || networkCovers(b, a)
+
 function split(text: string): Network | undefined {
   const [, address = '', prefix = ''] = /^([^/]+)\/(0|[1-9][0-9]{0,2})$/.exec(text) ?? []
   const bytes = parseAddress(address)

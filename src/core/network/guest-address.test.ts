@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseGuestAddress, parseNameServer } from './guest-address.ts'
+import { parseGuestAddress, parseGuestPrefix, parseNameServer } from './guest-address.ts'
 import type { AddressFamily } from './guest-address.ts'
 
 const reason = (family: AddressFamily, text: string): string => {
@@ -72,6 +72,33 @@ test('a name server is one that guests can reach: not a closed address, but for 
   ]
   for (const [text, words] of refused) {
     const parsed = parseNameServer(text)
+    assert.match(parsed.ok ? 'taken' : parsed.error, words, text)
+  }
+})
+
+test('a prefix of a guest is an IPv6 network of 48 to 127 bits that holds no address which guests cannot have', () => {
+  for (const [text, canonical] of [
+    ['2001:0DB8:1:42::/64', '2001:db8:1:42::/64'],
+    ['2001:db8:1::/48', '2001:db8:1::/48'],
+    ['fd00:1:2::4/127', 'fd00:1:2::4/127'],
+    ['64:ff9b::6440:0/112', '64:ff9b::6440:0/112'],
+  ] as const)
+    assert.deepEqual(parseGuestPrefix(text), { ok: true, value: canonical })
+  const refused: readonly (readonly [string, RegExp])[] = [
+    ['2001:db8:1::', /^is not a network in CIDR form/],
+    ['192.0.2.0/24', /^is not an IPv6 network/],
+    ['2001:db8:1::1/64', /^has bits set after its prefix; the network is 2001:db8:1::\/64$/],
+    ['2001:db8::/47', /^must have a length from 48 to 127$/],
+    ['2001:db8::5/128', /^must have a length/],
+    ['fe80::/64', /^overlaps link-local/],
+    ['ff02::/64', /^overlaps multicast/],
+    ['::/48', /^overlaps the unspecified address$/],
+    ['::ffff:0:0/96', /^overlaps an IPv4-mapped address/],
+    ['fd00:ec2::/64', /^overlaps fd00:ec2::\/32, which is closed to guests$/],
+    ['64:ff9b::/96', /which is closed to guests$/],
+  ]
+  for (const [text, words] of refused) {
+    const parsed = parseGuestPrefix(text)
     assert.match(parsed.ok ? 'taken' : parsed.error, words, text)
   }
 })

@@ -1,5 +1,13 @@
 import { err, ok } from '../../lib/result.ts'
-import { formatAddress, networkContains, networkFamily, parseAddress } from './address.ts'
+import { limits } from '../../config/limits.ts'
+import {
+  formatAddress,
+  networkContains,
+  networkFamily,
+  networksOverlap,
+  parseAddress,
+  parseNetwork,
+} from './address.ts'
 import { GATEWAY_IPV4 } from './tap.ts'
 import type { Result } from '../../lib/result.ts'
 
@@ -60,7 +68,31 @@ export function parseNameServer(text: string): Result<string, string> {
   return closed === undefined ? parsed : err(`is in ${closed}, which is closed to guests`)
 }
 
-function contains({ prefix, bits }: Range, bytes: Uint8Array): boolean {
+/**
+ * Returns the canonical text of an IPv6 network that may be routed to a guest. Otherwise returns why it may not, as a
+ * phrase that follows the network.
+ */
+export function parseGuestPrefix(text: string): Result<string, string> {
+  const parsed = parseNetwork(text)
+  if (!parsed.ok) return parsed
+  const network = parsed.value
+  if (networkFamily(network) !== 'ipv6') return err('is not an IPv6 network, e.g. 2001:db8:1::/64')
+  const [address = '', bits = ''] = network.split('/')
+  const { guestPrefixBitsMin: least, guestPrefixBitsMax: most } = limits
+  if (Number(bits) < least || Number(bits) > most) return err(`must have a length from ${least} to ${most}`)
+  const bytes = parseAddress(address) ?? new Uint8Array(16)
+  const refused = REFUSED.ipv6.find(({ prefix, bits: fixed }) =>
+    agree(prefix, bytes, Math.min(fixed, Number(bits))),
+  )
+  if (refused !== undefined) return err(`overlaps ${refused.what}`)
+  const closed = closedNetworks('ipv6').find((one) => networksOverlap(one, network))
+  return closed === undefined ? parsed : err(`overlaps ${closed}, which is closed to guests`)
+}
+
+const contains = ({ prefix, bits }: Range, bytes: Uint8Array): boolean => agree(prefix, bytes, bits)
+
+/** Returns whether the first `bits` of two addresses are the same. Bytes that are left out are zero. */
+function agree(prefix: readonly number[], bytes: Uint8Array, bits: number): boolean {
   for (let bit = 0; bit < bits; bit += 8) {
     const mask = 0xff & (0xff << Math.max(0, 8 - (bits - bit)))
     const index = bit / 8

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { prefixOfChain } from './prefix.ts'
 import { compileRuleset } from './ruleset.ts'
 import type { DeviceName, MacAddress } from '../ids.ts'
 import type { GuestRule } from '../world/network-state.ts'
@@ -70,11 +71,34 @@ test('a packet of a guest is judged before connection tracking: its hardware add
     'iifname . ether saddr != @guest_mac update @spoofed_drops { iifname counter } counter drop comment "not the MAC address of the guest"',
     'iifname . ip saddr @guest_ipv4 goto guest_destination',
     'iifname . ip6 saddr @guest_ipv6 goto guest_destination',
+    'iifname vmap @prefix',
+    'goto other_source',
+  ])
+  assert.deepEqual(block(ruleset, 'chain other_source'), [
     'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 saddr { ::, fe80::/10 } goto discovery',
     'ip6 saddr { ::, fe80::/10 } counter drop comment "from a link-local address"',
     'ip saddr 0.0.0.0 counter drop comment "from no address"',
     'update @spoofed_drops { iifname counter } counter drop comment "not an address of the guest"',
   ])
+})
+
+test('addresses of a prefix are honest sources too, and neighbour discovery from them is bounded', () => {
+  const guest = { ...both, ipv6Prefix: '2001:db8:1::/64' }
+  const ruleset = compileRuleset(closed, [guest, ipv4Only])
+  const chain = 'prefix_vmt100001_2001.db8.1../64'
+  assert.deepEqual(block(ruleset, 'map prefix'), [
+    'type ifname : verdict',
+    `elements = { "vmt100001" : goto ${chain} }`,
+  ])
+  assert.deepEqual(block(ruleset, `chain ${chain}`), [
+    'ip6 saddr 2001:db8:1::/64 goto from_prefix',
+    'goto other_source',
+  ])
+  assert.deepEqual(block(ruleset, 'chain from_prefix'), [
+    'icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } jump discovery',
+    'goto guest_destination',
+  ])
+  assert.equal(prefixOfChain(chain), guest.ipv6Prefix)
 })
 
 test('a guest sends to no link-local address but its gateway, and to no metadata service', () => {

@@ -3,6 +3,7 @@ import { closedNetworks } from './guest-address.ts'
 import { guestChains, RULE_MAPS } from './guest-rule.ts'
 import { REFUSED } from './inbound.ts'
 import { DENIED } from './outbound.ts'
+import { FROM_PREFIX, OTHER_SOURCE } from './prefix.ts'
 import type { GuestRule } from '../world/network-state.ts'
 import type { Chain } from './rule-chains.ts'
 
@@ -99,7 +100,11 @@ export function element(set: string, rule: GuestRule): readonly string[] {
   return value === undefined ? [] : [`"${rule.device}" . ${value}`]
 }
 
-export const RULE_MAP_NAMES = ['inbound', 'outbound'] as const satisfies readonly (keyof typeof RULE_MAPS)[]
+export const RULE_MAP_NAMES = [
+  'inbound',
+  'outbound',
+  'prefix',
+] as const satisfies readonly (keyof typeof RULE_MAPS)[]
 
 /** Returns a guest's elements in one of {@link RULE_MAPS}. */
 export function mapElement(map: keyof typeof RULE_MAPS, rule: GuestRule): readonly string[] {
@@ -125,11 +130,11 @@ const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
 /**
  * Runs before connection tracking (priority -200), so that a forged packet leaves no trace in its table.
  *
- * A guest sends from its own addresses alone, and to no closed one. Neighbour discovery also comes from a link-local
- * address of the guest's choice, or from none while it tests an address (RFC 4862, 5.4.2). Hop limit 255 proves that no
- * router forwarded it (RFC 4861, 7.1). The host remembers each such sender, so their rate is bounded. Other honest
- * traffic from such addresses, such as multicast groups or a search for a DHCP server, is dropped and not counted
- * against the guest.
+ * A guest sends from its own addresses and its prefix alone, and to no closed address. Neighbour discovery also comes
+ * from a link-local address of the guest's choice, or from none while it tests an address (RFC 4862, 5.4.2). Hop limit
+ * 255 proves that no router forwarded it (RFC 4861, 7.1). The host remembers each such sender, and each that asks from
+ * the prefix, so their rate is bounded. Other honest traffic from link-local addresses or none, such as multicast groups
+ * or a search for a DHCP server, is dropped and not counted against the guest.
  */
 const ANTI_SPOOFING = `  set discovery_rate {
     type ifname
@@ -145,6 +150,14 @@ const ANTI_SPOOFING = `  set discovery_rate {
     iifname . ether saddr != @guest_mac ${count('spoofed_drops', 'iifname')} counter drop comment "not the MAC address of the guest"
     iifname . ip saddr @guest_ipv4 goto guest_destination
     iifname . ip6 saddr @guest_ipv6 goto guest_destination
+    iifname vmap @prefix
+    goto ${OTHER_SOURCE}
+  }
+  chain ${FROM_PREFIX} {
+    icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } jump discovery
+    goto guest_destination
+  }
+  chain ${OTHER_SOURCE} {
     ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 saddr { ::, fe80::/10 } goto discovery
     ip6 saddr { ::, fe80::/10 } counter drop comment "from a link-local address"
     ip saddr 0.0.0.0 counter drop comment "from no address"

@@ -82,3 +82,16 @@ test('a guest that cannot transmit at all is drift, with a limit and without', (
     'transmit limit is 0 Mbit/s, not 10 Mbit/s',
   ])
 })
+
+test('a prefix is routed by way of the IPv6 address of the guest', () => {
+  const routed = { ...spec, ipv6Prefix: '2001:db8:1::/64' }
+  const facts = { ...whole, ...tapLayout(routed) }
+  assert.deepEqual(facts.routes, [...whole.routes, '2001:db8:1::/64 via 2001:db8::10'])
+  assert.deepEqual(tapDrift(routed, facts), [])
+  assert.deepEqual(tapDrift(routed, whole), ['no route to 2001:db8:1::/64 via 2001:db8::10'])
+  assert.deepEqual(tapDrift(spec, facts), ['stale route to 2001:db8:1::/64 via 2001:db8::10'])
+  assert.deepEqual(tapDrift({ ...routed, ipv6Address: '2001:db8::11' }, facts).slice(2, 4), [
+    'no route to 2001:db8:1::/64 via 2001:db8::11',
+    'stale route to 2001:db8::10',
+  ])
+})

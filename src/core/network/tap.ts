@@ -21,6 +21,8 @@ export type TapSpec = {
   readonly guestMac: MacAddress
   readonly ipv4Address?: string
   readonly ipv6Address?: string
+  /** A network behind the guest; needs the IPv6 address, by way of which it is routed. */
+  readonly ipv6Prefix?: string
   readonly bandwidth?: Bandwidth
   /** For the firewall; the device itself does not use it. */
   readonly inbound?: readonly InboundRule[]
@@ -38,7 +40,7 @@ export function tapLayout(spec: TapSpec): TapLayout {
   const families = familiesOf(spec)
   return {
     addresses: families.map(({ gateway }) => gateway),
-    routes: families.map(({ route }) => route),
+    routes: [...families.map(({ route }) => route), ...prefixRoutes(spec)],
     neighbours: families.map(({ neighbour }) => neighbour),
   }
 }
@@ -52,11 +54,18 @@ function familiesOf({ guestMac: macAddress, ipv4Address, ipv6Address }: TapSpec)
 }
 
 /**
- * Returns routes to single hosts other than the guest, as a former address leaves them. The kernel's own routes are
- * wider.
+ * Returns the route to the guest's prefix. Its router is the guest, whose neighbour entry is permanent: so no address of
+ * the prefix needs neighbour discovery, which a sleeping guest would miss.
+ */
+const prefixRoutes = ({ ipv6Address, ipv6Prefix }: TapSpec): readonly string[] =>
+  ipv6Address === undefined || ipv6Prefix === undefined ? [] : [`${ipv6Prefix} via ${ipv6Address}`]
+
+/**
+ * Returns routes to single hosts other than the guest, and by way of a guest, as a former address or prefix leaves them.
+ * The kernel's own routes are wider, and lead to the link itself.
  */
 export function staleRoutes(layout: TapLayout, facts: TapLayout): readonly string[] {
-  return facts.routes.filter((route) => /\/(32|128)$/.test(route) && !layout.routes.includes(route))
+  return facts.routes.filter((route) => /\/(32|128)$| via /.test(route) && !layout.routes.includes(route))
 }
 
 export function staleNeighbours(layout: TapLayout, facts: TapLayout): readonly Neighbour[] {
@@ -75,8 +84,12 @@ export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
     if (!facts.routes.includes(route)) drift.push(`no route to ${neighbour.address}`)
     if (!hasNeighbour(facts, neighbour)) drift.push(`no permanent neighbour ${neighbour.address}`)
   }
+  for (const route of prefixRoutes(spec)) {
+    if (!facts.routes.includes(route)) drift.push(`no route to ${route}`)
+  }
   const layout = tapLayout(spec)
-  for (const route of staleRoutes(layout, facts)) drift.push(`stale route to ${route.split('/')[0]}`)
+  for (const route of staleRoutes(layout, facts))
+    drift.push(`stale route to ${route.replace(/\/(32|128)$/, '')}`)
   for (const { address } of staleNeighbours(layout, facts)) drift.push(`stale neighbour ${address}`)
   return [...drift, ...bandwidthDrift(spec.bandwidth ?? {}, facts.bandwidth)]
 }
@@ -99,12 +112,13 @@ export const guestRuleOf = ({
   guestMac: macAddress,
   ipv4Address,
   ipv6Address,
+  ipv6Prefix,
   inbound,
   outbound,
 }: TapSpec): GuestRule => ({
   device,
   macAddress,
-  ...given({ ipv4Address, ipv6Address, inbound, outbound }),
+  ...given({ ipv4Address, ipv6Address, ipv6Prefix, inbound, outbound }),
 })
 
 /** The prefix of every tap of ours; no other device on the host may have it. */

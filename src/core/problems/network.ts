@@ -7,15 +7,15 @@ export const network = {
       status: 409,
       title: 'The address is taken on this host',
       meaning:
-        "Another VM on this host has the IPv4 or IPv6 address, or it is the host's own: one of its addresses, broadcast addresses, routers or resolvers.",
-      remedy: 'Choose another address, or delete the VM that has it.',
+        "Another VM on this host has the IPv4 or IPv6 address, or it is the host's own: one of its addresses, broadcast addresses, routers or resolvers. Or a prefix overlaps one of these, or the prefix of another VM.",
+      remedy: 'Choose another address or prefix, or delete the VM that has it.',
       example: '192.0.2.10 belongs to the VM web-2: choose another address',
       writtenBy: ['src/commands/vm/check-network.ts'],
     },
     address_not_allowed: {
       status: 422,
       title: 'The address is outside the ranges of this host',
-      meaning: 'The address is not in `network.guest_ranges` of this host.',
+      meaning: 'The address or the prefix is not in `network.guest_ranges` of this host.',
       remedy: 'Choose an address in one of the ranges that `detail` names.',
       example: '203.0.113.7 is not in 192.0.2.0/24, the ranges for guests on this host',
       writtenBy: ['src/commands/vm/check-network.ts'],

@@ -8,7 +8,10 @@ export type TapState =
   | { readonly kind: 'foreign'; readonly because: string }
   | { readonly kind: 'present'; readonly facts: TapFacts }
 
-/** Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. */
+/**
+ * Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. A route by way of a router has that
+ * too: `2001:db8:1::/64 via 2001:db8::10`.
+ */
 export type TapFacts = {
   readonly up: boolean
   /**
@@ -32,6 +35,8 @@ export type GuestRule = {
   readonly macAddress: MacAddress
   readonly ipv4Address?: string
   readonly ipv6Address?: string
+  /** A network whose addresses may leave the device too. */
+  readonly ipv6Prefix?: string
   /** Connections that others may open to the guest; absent: as the policy of the host says. */
   readonly inbound?: readonly InboundRule[]
   /** Rules for what the guest opens to others; what no rule is about is allowed. */

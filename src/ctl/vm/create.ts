@@ -28,6 +28,11 @@ const CREATE_OPTIONS: readonly Option[] = [
   ...SHAPE_OPTIONS,
   { name: 'ipv4', value: 'ADDRESS', help: 'address of the guest; without any it has no network' },
   { name: 'ipv6', value: 'ADDRESS', help: 'address of the guest' },
+  {
+    name: 'ipv6-prefix',
+    value: 'NETWORK',
+    help: 'a network that the host routes to the guest, e.g. 2001:db8:1::/64',
+  },
   { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; else the host chooses" },
   {
     name: 'name-server',
@@ -156,6 +161,7 @@ function givenNetwork({ given }: Context): NonNullable<CreateVm['network']> {
   const members = {
     ipv4_address: given.text('ipv4'),
     ipv6_address: given.text('ipv6'),
+    ipv6_prefix: given.text('ipv6-prefix'),
     mac_address: given.text('mac'),
     name_servers: givenNameServers(given.texts('name-server')),
   }

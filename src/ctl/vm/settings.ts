@@ -193,6 +193,11 @@ type SetNetwork = paths['/v1/vms/{id}/network']['put']['requestBody']['content']
 const NETWORK_OPTIONS: readonly Option[] = [
   { name: 'ipv4', value: 'ADDRESS', help: 'address of the guest; none: it has no IPv4 address' },
   { name: 'ipv6', value: 'ADDRESS', help: 'address of the guest; none: it has no IPv6 address' },
+  {
+    name: 'ipv6-prefix',
+    value: 'NETWORK',
+    help: 'a network that the host routes to the guest, e.g. 2001:db8:1::/64; none: it routes none',
+  },
   { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; none: the host chooses" },
   {
     name: 'name-server',
@@ -225,15 +230,16 @@ const HOSTS_CHOICE = 'default'
 
 export const networkCommand: Command = {
   words: ['vm', 'network'],
-  summary: 'change addresses, name servers, bandwidth or firewall',
+  summary: 'change addresses, prefix, name servers, bandwidth or firewall',
   description:
     'What is not given stays as it is; none on the command line, or null in the file, removes it. Addresses and name servers change ' +
-    'only while the VM is stopped; bandwidth and firewall, which only the file can give, at any time.',
+    'only while the VM is stopped; the prefix at any time, and so do bandwidth and firewall, which only the file can give.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...NETWORK_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     ['web-1 --ipv4 192.0.2.11 --ipv6 none', 'of a stopped VM: vmhostctl vm stop web-1 --wait comes first'],
     ['web-1 --name-server 192.0.2.53 --name-server 2001:db8::53', 'of a stopped VM too'],
+    ['web-1 --ipv6-prefix 2001:db8:1:42::/64 --wait', 'of a VM that runs'],
     ['web-1 --file firewall.json --wait', 'of a VM that runs'],
     ['web-1 --file firewall.json --dry-run', 'what would change'],
   ],
@@ -253,6 +259,7 @@ async function changeOf(context: Context): Promise<SetNetwork> {
   const addresses = {
     ipv4_address: given.text('ipv4'),
     ipv6_address: given.text('ipv6'),
+    ipv6_prefix: given.text('ipv6-prefix'),
     mac_address: given.text('mac'),
   }
   const named = Object.entries(addresses).filter(([, value]) => value !== undefined)

@@ -61,6 +61,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ...moveFacts(vm, nowMs),
       ['disk', diskWords(vm)],
       ['network', network === undefined ? 'none' : addressWords(network)],
+      ['prefix', network?.ipv6_prefix],
       ['name servers', network?.name_servers?.join(', ')],
       ['bandwidth', network?.bandwidth === undefined ? undefined : bandwidthWords(network.bandwidth)],
       ['inbound', network?.firewall?.inbound?.map(inboundWords).join('; ')],

@@ -118,7 +118,7 @@ test('addresses have their prefix length, and the local address is read if there
   assert.equal(codec.decodeAddress(bytes(peer)), '192.0.2.1/32')
 })
 
-test('a route is decoded to its destination, also the default route', () => {
+test('a route is decoded to its destination and its router, also the default route', () => {
   const host = '02200000fe03fd0110000000 08000f00fe000000 08000100c000020a 0800040002000000'
   assert.equal(codec.decodeRoute(bytes(host)), '192.0.2.10/32')
   const ipv6 =
@@ -129,6 +129,9 @@ test('a route is decoded to its destination, also the default route', () => {
     '0.0.0.0/0',
   )
   assert.equal(codec.decodeRoute(bytes('0a000000fe03fd0110000000 08000f00fe000000 0800040002000000')), '::/0')
+  const routed =
+    '0a400000fe03000100000000 08000f00fe000000 1400010020010db8000100000000000000000000 1400050020010db8000000000000000000000010 0800040002000000'
+  assert.equal(codec.decodeRoute(bytes(routed)), '2001:db8:1::/64 via 2001:db8::10')
 })
 
 test('the routers of a route are read, whatever form it has', () => {

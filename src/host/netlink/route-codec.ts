@@ -254,11 +254,13 @@ function splitNextHops(ways: Buffer = Buffer.alloc(0)): readonly ReadonlyMap<num
   return found
 }
 
-/** Decodes the destination with its prefix length: `192.0.2.10/32`. */
+/** Decodes the destination with its prefix length, and the router if there is one: `192.0.2.10/32`. */
 export function decodeRoute(body: Buffer): string {
   const unspecified = Buffer.alloc(body.readUInt8(0) === AF_INET ? 4 : 16)
-  const destination = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_DST) ?? unspecified
-  return `${formatAddress(destination)}/${body.readUInt8(1)}`
+  const attributes = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES))
+  const destination = attributes.get(RTA_DST) ?? unspecified
+  const vias = nextHopOf(attributes).map((router) => ` via ${router}`)
+  return `${formatAddress(destination)}/${body.readUInt8(1)}${vias.join('')}`
 }
 
 /** Requests the neighbours of both families. */

@@ -69,7 +69,7 @@ export class Rtnetlink {
   }
 
   /**
-   * Returns the destinations in the main table that are routed to a link, with their prefix length. Fails with ENODEV
+   * Returns the routes in the main table that leave by a link, as {@link decodeRoute} writes them. Fails with ENODEV
    * if the link is gone.
    */
   routes(index: number): readonly string[] {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deleteConnection, getConnections } from './connections.ts'
+import { deleteConnection, getConnections, sourcesOf } from './connections.ts'
 
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
 
@@ -24,6 +24,13 @@ test('the connections of an address are requested by their source, in either dir
     getConnections('2001:db8::10', 'original'),
     '0a000000 1c000180 18000180 14000300 20010db8000000000000000000000010 0c001980 08000100 01000000',
   )
+})
+
+test('the sources of a connection over IPv6 are read in both directions', () => {
+  const tuple = (type: string, source: string, destination: string): string =>
+    `3000${type}80 2c000180 14000300 20010db8${source.padStart(24, '0')} 14000400 20010db8${destination.padStart(24, '0')}`
+  const reported = bytes(`0a000000 ${tuple('01', '10', '02')} ${tuple('02', '02', '99')}`)
+  assert.deepEqual(sourcesOf(reported), ['2001:db8::10', '2001:db8::2'])
 })
 
 test('a connection is deleted by its addresses, its zone and its number', () => {

@@ -1,6 +1,6 @@
 /** Forgets connections, by requests of connection tracking over netlink (linux/netfilter/nfnetlink_conntrack.h). */
 import { setImmediate } from 'node:timers/promises'
-import { parseAddress } from '../../core/network/address.ts'
+import { formatAddress, networkContains, parseAddress } from '../../core/network/address.ts'
 import { assert } from '../../lib/assert.ts'
 import { decodeAttributes, encodeAttribute, encodeUint32 } from '../netlink/message.ts'
 import { limits } from '../../config/limits.ts'
@@ -62,6 +62,23 @@ export function getConnections(address: string, direction: Direction): Request {
   }
 }
 
+/** Requests all connections over IPv6. The kernel compares no part of an address, so a network cannot be asked for. */
+export const getIpv6Connections = (): Request => ({
+  what: 'get the connections over IPv6',
+  type: messageType(IPCTNL_MSG_CT_GET),
+  body: header(AF_INET6),
+})
+
+/** Returns the addresses from which the packets of a connection over IPv6 come, one for each direction. */
+export const sourcesOf = (body: Buffer): readonly string[] => {
+  const attributes = decodeAttributes(body.subarray(HEADER_BYTES))
+  return Object.values(DIRECTIONS).flatMap(({ tuple }) => {
+    const addresses = decodeAttributes(attributes.get(tuple) ?? Buffer.alloc(0)).get(CTA_TUPLE_IP)
+    const source = decodeAttributes(addresses ?? Buffer.alloc(0)).get(CTA_IP_V6_SRC)
+    return source === undefined ? [] : [formatAddress(source)]
+  })
+}
+
 /**
  * Requests the removal of one connection that {@link getConnections} returned. The kernel's number makes sure that it
  * is the same one.
@@ -87,17 +104,26 @@ export class Connections {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER)
 
   /**
-   * Removes the connections in which these addresses take part, so that the next packet is judged as the first of a
+   * Removes the connections in which an address takes part, so that the next packet is judged as the first of a
    * connection. Each dump reads the whole table: some milliseconds for 100,000 connections. Other tasks run in between.
    * Throws ErrnoError.
    */
-  async forget(addresses: Iterable<string>): Promise<void> {
-    for (const address of addresses) {
-      for (const direction of ['original', 'reply'] as const) {
-        await setImmediate()
-        await this.#remove(this.#socket.dump(getConnections(address, direction)).map(({ body }) => body))
-      }
+  async forget(address: string): Promise<void> {
+    for (const direction of ['original', 'reply'] as const) {
+      await setImmediate()
+      await this.#remove(this.#socket.dump(getConnections(address, direction)).map(({ body }) => body))
     }
+  }
+
+  /**
+   * Removes the connections in which an address of an IPv6 network takes part, except for addresses that are kept.
+   * Throws ErrnoError.
+   */
+  async forgetNetwork(network: string, isKept: (address: string) => boolean): Promise<void> {
+    await setImmediate()
+    const isLeft = (address: string): boolean => networkContains(network, address) && !isKept(address)
+    const connections = this.#socket.dump(getIpv6Connections()).map(({ body }) => body)
+    await this.#remove(connections.filter((connection) => sourcesOf(connection).some(isLeft)))
   }
 
   close(): void {

@@ -1,4 +1,5 @@
-import { formatAddress, parseAddress } from '../../core/network/address.ts'
+import { formatAddress, networkContains, parseAddress } from '../../core/network/address.ts'
+import { prefixOfChain } from '../../core/network/prefix.ts'
 import { RULE_MAPS } from '../../core/network/guest-rule.ts'
 import { GUEST_SETS } from '../../core/network/ruleset.ts'
 import type { GuestRule } from '../../core/world/network-state.ts'
@@ -28,11 +29,22 @@ export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> 
 
 export const elementText = (set: string, { key, chain = '' }: Element): string => `${set} ${key} ${chain}`
 
-/** An address of a guest, and the device that its packets may come from. */
+/** An address or the prefix of a guest, and the device that its packets may come from. */
 export type DeviceAddress = { readonly device: string; readonly address: string }
 
-export const addressesOf = ({ device, ipv4Address, ipv6Address }: GuestRule): readonly DeviceAddress[] =>
-  [ipv4Address, ipv6Address].flatMap((address) => (address === undefined ? [] : [{ device, address }]))
+export const addressesOf = ({
+  device,
+  ipv4Address,
+  ipv6Address,
+  ipv6Prefix,
+}: GuestRule): readonly DeviceAddress[] =>
+  [ipv4Address, ipv6Address, ipv6Prefix].flatMap((address) =>
+    address === undefined ? [] : [{ device, address }],
+  )
+
+/** Returns whether a guest may use an address or a prefix: it is one of its own, or within its prefix. */
+export const mayUse = (rule: GuestRule, address: string): boolean =>
+  addressesOf(rule).some(({ address: own }) => own === address || networkContains(own, address))
 
 const DEVICE_BYTES = 16
 
@@ -40,6 +52,12 @@ const DEVICE_BYTES = 16
 export function parseAddressKey(key: string): DeviceAddress {
   const bytes = Buffer.from(key, 'hex')
   return { device: deviceOfKey(key), address: formatAddress(bytes.subarray(DEVICE_BYTES)) }
+}
+
+/** Returns the prefix that an element of the map of prefixes is about. */
+export function parsePrefixElement({ key, chain = '' }: Element): readonly DeviceAddress[] {
+  const address = prefixOfChain(chain)
+  return address === undefined ? [] : [{ device: deviceOfKey(key), address }]
 }
 
 /** Returns the device at the beginning of a key in hexadecimal. */

@@ -3,7 +3,7 @@ import { compileChange } from '../../core/network/ruleset-change.ts'
 import { compileRuleset } from '../../core/network/ruleset.ts'
 import { run } from '../exec/exec.ts'
 import { Connections } from './connections.ts'
-import { addressesOf } from './guest-elements.ts'
+import { addressesOf, mayUse } from './guest-elements.ts'
 import { NftNetlink, TableWatch } from './nft-netlink.ts'
 import { TableRecordFile } from './table-record.ts'
 import { WrittenTable } from './written-table.ts'
@@ -169,13 +169,16 @@ export class NftFirewall implements Firewall {
     }
   }
 
-  /** Removes the connections of addresses that their guest no longer has. */
+  /** Removes the connections of addresses and prefixes that their guest no longer has. */
   async #forgetFormer(former: readonly DeviceAddress[], guests: Guests): Promise<void> {
-    const left = former.filter(({ device, address }) => {
+    const distinct = new Map(former.map((one) => [`${one.device} ${one.address}`, one]))
+    for (const { device, address } of distinct.values()) {
       const rule = guests.get(device as DeviceName)
-      return rule?.ipv4Address !== address && rule?.ipv6Address !== address
-    })
-    await this.#connections.forget(new Set(left.map(({ address }) => address)))
+      const isKept = (one: string): boolean => rule !== undefined && mayUse(rule, one)
+      if (isKept(address)) continue
+      if (address.includes('/')) await this.#connections.forgetNetwork(address, isKept)
+      else await this.#connections.forget(address)
+    }
   }
 
   /** Applies a change, or writes the whole table. */

@@ -8,6 +8,7 @@ import {
   elementText,
   guestElements,
   parseAddressKey,
+  parsePrefixElement,
 } from './guest-elements.ts'
 import {
   chainIdentity,
@@ -117,14 +118,15 @@ export class WrittenTable {
   }
 
   /**
-   * Returns the addresses of guests, both from the rules that this daemon knows to be in force and from the sets of the
+   * Returns the addresses and prefixes of guests, both from the rules that this daemon knows to be in force and from the sets of the
    * table.
    */
   addressesInForce(): readonly DeviceAddress[] {
     const shown = (['guest_ipv4', 'guest_ipv6'] as const).flatMap((set) =>
       this.#netlink.elements(set).map(({ key }) => parseAddressKey(key)),
     )
-    return [...[...this.#guests.values()].flatMap(addressesOf), ...shown]
+    const prefixes = this.#netlink.elements('prefix').flatMap(parsePrefixElement)
+    return [...[...this.#guests.values()].flatMap(addressesOf), ...shown, ...prefixes]
   }
 
   /** Returns the change from the guests in force to the wanted ones. */

@@ -49,3 +49,13 @@ test('removing an address family removes its gateway', () => {
     'addr del fe80::1/64 dev vmt100001',
   ])
 })
+
+test('a prefix is routed after the address by way of which it is reached', () => {
+  const routed = { ...spec, ipv6Prefix: '2001:db8:1::/64' }
+  const before = { ...whole, routes: ['192.0.2.10/32', '2001:db8:9::/64 via 2001:db8::10'] }
+  assert.deepEqual(ipBatch(routed, before), [
+    'route del 2001:db8:9::/64 via 2001:db8::10 dev vmt100001',
+    'route add 2001:db8::10/128 dev vmt100001',
+    'route add 2001:db8:1::/64 via 2001:db8::10 dev vmt100001',
+  ])
+})

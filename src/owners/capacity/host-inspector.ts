@@ -165,11 +165,11 @@ export class HostInspector implements Capacity {
     return this.#options.vcpusMax(kind)
   }
 
-  isOwnAddress(address: string): Probe<boolean> {
+  hostAddresses(): Probe<ReadonlySet<string>> {
     const last = this.#fresh()
     if (!last.known) return last
     const { addresses } = last.value
-    return addresses.ok ? { known: true, value: addresses.value.has(address) } : unknown(addresses.error)
+    return addresses.ok ? { known: true, value: addresses.value } : unknown(addresses.error)
   }
 
   imageMib(sha256: Sha256): number | undefined {

@@ -156,6 +156,10 @@ const migrations: readonly string[] = [
   ALTER TABLE vms ADD COLUMN memory_wanted_at_ms INTEGER;
   CREATE INDEX vms_by_memory_wanted ON vms (memory_wanted_at_ms) WHERE memory_wanted_at_ms IS NOT NULL;
   `,
+  `
+  ALTER TABLE vms ADD COLUMN ipv6_prefix TEXT;
+  CREATE UNIQUE INDEX vms_by_ipv6_prefix ON vms (ipv6_prefix) WHERE ipv6_prefix IS NOT NULL;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

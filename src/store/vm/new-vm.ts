@@ -43,11 +43,11 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
   const { move } = vm
   statements
     .of(
-      `INSERT INTO vms (id, user_id, device, monitor, ipv4_address, ipv6_address, desired, cpu_millicores, memory_mib,
+      `INSERT INTO vms (id, user_id, device, monitor, ipv4_address, ipv6_address, ipv6_prefix, desired, cpu_millicores, memory_mib,
          disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
          observed_generation, operation_id, state, observed, arrival, may_be_saved, keep_awake_until_ms,
          exit_streak, revision, created_at_ms, updated_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     .run(
       vm.id,
@@ -56,6 +56,7 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
       vm.monitor,
       network?.ipv4Address ?? null,
       network?.ipv6Address ?? null,
+      network?.ipv6Prefix ?? null,
       JSON.stringify(vm.desired),
       vm.desired.compute.cpuMillicores,
       vm.desired.compute.memoryMib,

@@ -139,14 +139,6 @@ export class VmTable {
     return { ...sums, classes: classes.map((one) => ({ ...one })) }
   }
 
-  /** Returns the VM, other than `except`, that has this guest address. */
-  addressHolder(address: string, except?: VmId): VmId | undefined {
-    const row = this.#sql(
-      'SELECT id FROM vms WHERE (ipv4_address = ?1 OR ipv6_address = ?1) AND id IS NOT ?2',
-    ).get(address, except ?? null)
-    return row?.['id'] as VmId | undefined
-  }
-
   withUserId(userId: UserId): VmId | undefined {
     return this.#sql('SELECT id FROM vms WHERE user_id = ?').get(userId)?.['id'] as VmId | undefined
   }
@@ -211,8 +203,8 @@ export class VmTable {
         this.#sql('DELETE FROM ssh_host_keys WHERE vm_id = ?').run(id)
       this.#sql(
         `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
-           stop_accepted = ?, stop_grace = ?, ipv4_address = ?, ipv6_address = ?, cpu_millicores = ?, memory_mib = ?,
-           disk_mib = ?, can_sleep = ?, holds_place = ?, memory_lent = memory_lent AND ?, departure = ?, revision = ?,
+           stop_accepted = ?, stop_grace = ?, ipv4_address = ?, ipv6_address = ?, ipv6_prefix = ?, cpu_millicores = ?,
+           memory_mib = ?, disk_mib = ?, can_sleep = ?, holds_place = ?, memory_lent = memory_lent AND ?, departure = ?, revision = ?,
            updated_at_ms = ? WHERE id = ?`,
       ).run(
         JSON.stringify(desired),
@@ -224,6 +216,7 @@ export class VmTable {
         jsonOf(stops ? grace : before.stops.grace),
         desired.network?.ipv4Address ?? null,
         desired.network?.ipv6Address ?? null,
+        desired.network?.ipv6Prefix ?? null,
         desired.compute.cpuMillicores,
         desired.compute.memoryMib,
         desired.disk.sizeMib,
