@@ -90,6 +90,7 @@ function renderHost(sync: Sync, { paint }: Context): string {
       ...certificateFacts(host),
       ['VMs', vmWords(vms)],
       ['resident', residentWords(capacity.memory)],
+      ['waiting', waitingWords(capacity.memory), 'yellow'],
       ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
       ['snapshots', snapshotWords(snapshots)],
       ['staging', stagingWords(staging)],
@@ -109,6 +110,9 @@ function residentWords({
   if (resident + rest === 0) return undefined
   return `${showMib(resident)} of the ${showMib(resident + rest)} of running VMs`
 }
+
+const waitingWords = ({ waiting_vms: count }: Sync['capacity']['memory']): string | undefined =>
+  count === 0 ? undefined : `${count} ${count === 1 ? 'VM waits' : 'VMs wait'} for memory`
 
 function monitorWords(monitor: Sync['host']['monitors'][number]): string {
   const { program, version = 'not to be run', accelerator, offered } = monitor

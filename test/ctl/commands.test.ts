@@ -375,6 +375,20 @@ test('the memory that running VMs have is shown beside what they were promised',
   assert.match((await stage.run('sync')).out, /^ {2}resident +100 MiB of the 612 MiB of running VMs$/m)
 })
 
+test('VMs that wait for memory are counted, if there are any', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  stage.host.capacity.sleepRatio = 0
+  for (const id of ['a', 'b']) await create(stage, id)
+  assert.doesNotMatch((await stage.run('sync')).out, /waiting/)
+  const { memoryLoans } = stage.host.store
+  for (const [index, id] of (['a', 'b'] as VmId[]).entries()) {
+    memoryLoans.lend(id)
+    memoryLoans.want(id, 1)
+    const words = index === 0 ? '1 VM waits for memory' : '2 VMs wait for memory'
+    assert.match((await stage.run('sync')).out, new RegExp(`^ {2}waiting +${words}$`, 'm'))
+  }
+})
+
 test('the version needs no daemon', async () => {
   assert.deepEqual(await ctl(['version']), { status: 0, out: 'vmhostctl 1.2.3\ncommit abc\n', err: '' })
   assert.deepEqual(JSON.parse((await ctl(['version', '--json'])).out), { version: '1.2.3', commit: 'abc' })
