@@ -32,7 +32,7 @@ import {
   resizeCommand,
   setCommand,
 } from './vm/settings.ts'
-import { seedCommand } from './vm/seed.ts'
+import { rebuildCommand, seedCommand } from './vm/seed.ts'
 import { exitCommand } from './vm/exit.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
@@ -74,6 +74,7 @@ export const commands: readonly Command[] = [
   readinessCommand,
   kernelArgumentsCommand,
   seedCommand,
+  rebuildCommand,
   setCommand,
   migrateCommand,
   removeCommand,

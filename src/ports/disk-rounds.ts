@@ -52,6 +52,8 @@ export type IncomingOwner = {
   readonly mark: VmMark
   /** The image that the disk was once made from, if the source knows it. */
   readonly rootfsSha256?: Sha256
+  /** The rebuild that made it at its source; absent: the creation did. */
+  readonly rebuild?: number
 }
 
 /** Disks that come from another host, at the destination. Every method throws HostFault, and the signal's reason. */

@@ -54,6 +54,12 @@ export interface Storage {
    * existing disk is never replaced or made smaller; a disk of another VM is `disk_foreign`.
    */
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
+  /**
+   * Ensures as `ensureDisk` that the VM has a disk of this rebuild. It replaces a disk of before by rename, when the new
+   * one is whole and durable; no monitor may have the disk open. A failure before that leaves the disk of before. After a
+   * loss of power, the note names the disk that is there, or an earlier one that must be replaced again.
+   */
+  rebuildDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
   ensureSeed(id: VmId, userId: UserId, seed: SeedDisk): Promise<void>
   /** Removes disk and seed. */
   remove(id: VmId): Promise<void>
@@ -81,6 +87,8 @@ export type DiskSpec = {
   readonly rootfsSha256: Sha256
   /** Written beside the disk before the disk exists. */
   readonly mark: VmMark
+  /** Number of the rebuild that makes the disk; absent: the creation does. */
+  readonly rebuild?: number
   /** Whether a disk without a note belongs to this VM. */
   readonly adopts?: boolean
 }

@@ -87,6 +87,7 @@ export function observed({ record, world, found, host }: Pass, state: ObservedSt
       partialFaults: found.length === 0 ? undefined : found,
       compute: live && compute,
       disk,
+      rebuild: observedRebuild(record, world),
       startedAtMs: live?.startedAtMs,
     }),
     ...sleepMembers(record, world, began),
@@ -146,6 +147,13 @@ function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['
   if (sizeMib === undefined) return undefined
   const guest = monitor.known && 'disk' in monitor.value ? { guestSizeMib: monitor.value.disk.sizeMib } : {}
   return { sizeMib, ...guest, ...(seen === undefined ? { unseen: true } : {}) }
+}
+
+/** Returns the rebuild that made the disk. One that was seen stays on record. */
+function observedRebuild({ observed: { rebuild } }: VmRecord, { storage }: World): number | undefined {
+  const seen =
+    storage.known && storage.value.disk.kind === 'present' ? storage.value.disk.note?.rebuild : undefined
+  return seen ?? rebuild
 }
 
 /** Writes progress. Returns the record as it is now, without a generation that could not be stored. */

@@ -227,13 +227,13 @@ function promisePublication(promise: Promising): void {
     await diskMade(stage)
     await pulled(stage, 1)
     const rootfsSha256 = 'ab'.repeat(32) as Sha256
-    const owner = { ...ownerOf(stage), rootfsSha256 }
+    const owner = { ...ownerOf(stage), rootfsSha256, rebuild: 2 }
     for (const { incomingDisks } of [stage, stage, stage.reopen()]) {
       await incomingDisks.publish(arrival, owner, never)
       assert.deepEqual(await stage.lookAt(moved), {
         kind: 'present',
         sizeMib: SIZE_BYTES / MIB,
-        note: { mark: markOfTests, rootfsSha256 },
+        note: { mark: markOfTests, rootfsSha256, rebuild: 2 },
         usableBy: stage.userId,
       })
       assert.deepEqual(await incomingDisks.list(), [])

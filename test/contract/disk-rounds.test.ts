@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { UserId, VmId } from '../../src/core/ids.ts'
 import { HostFault } from '../../src/core/errors.ts'
+import { given } from '../../src/lib/given.ts'
 import { FakeDiskRounds } from '../fakes/fake-disk-rounds.ts'
 import { FakeIncomingDisks } from '../fakes/fake-incoming-disks.ts'
 import type { IncomingOwner } from '../../src/ports/disk-rounds.ts'
@@ -51,9 +52,14 @@ function fakeStage(): FakeStage {
     lookAt: async (id) => {
       const disk = disks.get(id)
       if (disk === undefined) return { kind: 'absent' }
-      const { mark = { storeId: '', createdAtMs: 0 }, rootfsSha256, userId } = owners.get(id) ?? {}
+      const { mark = { storeId: '', createdAtMs: 0 }, rootfsSha256, rebuild, userId } = owners.get(id) ?? {}
       const usableBy = userId === undefined ? {} : { usableBy: userId }
-      return { kind: 'present', sizeMib: disk.length / MIB, note: { mark, rootfsSha256 }, ...usableBy }
+      return {
+        kind: 'present',
+        sizeMib: disk.length / MIB,
+        note: { mark, rootfsSha256, ...given({ rebuild }) },
+        ...usableBy,
+      }
     },
     reopen: () => {
       incomingDisks.restart()

@@ -63,7 +63,7 @@ async function sizeMibOf(storage: Storage): Promise<number | undefined> {
 }
 
 /** An image of somewhat more than 1 MiB in the pool. */
-async function rootfsIn({ storage, offer }: StorageStage): Promise<Sha256> {
+export async function rootfsIn({ storage, offer }: StorageStage): Promise<Sha256> {
   const content = Buffer.concat([Buffer.alloc(MIB), randomBytes(1000)])
   const sha256 = sha256Of(content)
   await storage.ensureImage(sha256, await offer(content), never)

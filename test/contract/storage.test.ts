@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import { FakeStorage } from '../fakes/fake-storage.ts'
 import { imageMovesContract } from './image-moves.contract.ts'
+import { rebuildsContract } from './rebuilds.contract.ts'
 import { storageContract } from './storage.contract.ts'
 import type { StorageStage } from './storage.contract.ts'
 
@@ -18,6 +19,7 @@ async function stage(): Promise<StorageStage> {
 }
 
 storageContract('fake storage', stage)
+rebuildsContract('fake storage', stage)
 imageMovesContract('fake storage', stage)
 
 test('fake storage: a held call waits until it is released, or aborted', async () => {

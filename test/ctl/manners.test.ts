@@ -106,6 +106,19 @@ test('a dry run of a change of the seed says what it would have, and shows none 
   assert.match((await stage.run('vm seed web-1 --ssh-key none')).out, /nothing to change/)
 })
 
+test('a rebuild names the image by its digest, and is taken once the VM is stopped', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  const image = `https://i.example/second#sha256=${'c'.repeat(64)}`
+  assert.match((await stage.run(`vm rebuild web-1 ${image}`)).err, /only while it is stopped/)
+  await stage.run('vm stop web-1')
+  settle(stage, 'web-1')
+  const dry = await stage.run(`vm rebuild web-1 ${image} --dry-run`)
+  assert.match(dry.out, /\/desired\/image\/rootfs_sha256: .* → "c+"\n/)
+  assert.match((await stage.run(`vm rebuild web-1 ${image}`)).out, /^web-1: taken; generation/)
+  assert.equal((await stage.run('vm rebuild web-1 https://i.example/second')).status, 2)
+})
+
 test('a start of a failed VM says that it is tried again now', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')

@@ -92,6 +92,7 @@ test('the document has exactly the routes of the daemon', () => {
       'get /v1/vms/{id}/plan',
       'post /v1/snapshots/{id}/complete',
       'post /v1/vms/{id}/reboot',
+      'post /v1/vms/{id}/rebuild',
       'put /v1/snapshots/{id}',
       'put /v1/snapshots/{id}/upload',
       'put /v1/vms/{id}',

@@ -71,6 +71,30 @@ test('user data and keys change while the VM is stopped, and no answer has them'
   assertProblem(await put(host, '/seed', { ssh_authorized_keys: ['AAAA'] }), 400, 'invalid_request')
 })
 
+test('a rebuild changes the root image of a stopped VM, and a dry run stores nothing', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host)
+  const rootfs = { url: 'https://images.example.net/second?signature=Canary', sha256: 'c'.repeat(64) }
+  const rebuild = (query = '', body: unknown = { rootfs }): Promise<Answer> =>
+    host.call({ method: 'POST', path: `${path}/rebuild${query}`, body })
+  assertProblem(await rebuild(), 409, 'vm_not_stopped')
+  await put(host, '/power', { state: 'stopped' })
+  seenAs(host, 'stopped')
+  const rehearsed = await rebuild('?dry_run=true')
+  assert.deepEqual(
+    rehearsed.json.dry_run?.changes.map(({ pointer }: { pointer: string }) => pointer),
+    ['/desired/image/rootfs_sha256', '/desired/image/rebuild', '/desired/instance'],
+  )
+  const accepted = await rebuild()
+  assert.equal(accepted.status, 202)
+  const { image, instance } = accepted.json.desired
+  assert.deepEqual([image.rootfs_sha256, image.rebuild, instance], [rootfs.sha256, 1, 2])
+  assert.doesNotMatch(rehearsed.text + accepted.text, /Canary/)
+  assert.equal((await rebuild()).status, 200)
+  assertProblem(await rebuild('', { rootfs: { ...rootfs, url: 'ftp://a/b' } }), 400, 'invalid_request')
+  assertProblem(await rebuild('', {}), 400, 'invalid_request')
+})
+
 for (const [name, millicores] of [
   ['below 100', 99],
   ['above 32000', 32_001],

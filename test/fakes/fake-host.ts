@@ -59,8 +59,8 @@ export class FakeHost implements Host {
   readonly incomingDisks = new FakeIncomingDisks({
     has: (id) => this.storage.disks.has(id),
     isOf: ({ id, mark }) => isDeepStrictEqual(this.storage.disks.get(id)?.note?.mark, mark),
-    add: ({ id, userId, mark, rootfsSha256 }, content) => {
-      const note = { mark, ...given({ rootfsSha256 }) }
+    add: ({ id, userId, mark, rootfsSha256, rebuild }, content) => {
+      const note = { mark, ...given({ rootfsSha256, rebuild }) }
       this.storage.disks.set(id, { sizeMib: Math.ceil(content.length / MIB), userId, note })
       this.diskContents.set(id, { content, sizeBytes: content.length })
     },

@@ -203,23 +203,32 @@ export class FakeStorage implements Storage {
   }
 
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
-    const { id, userId, sizeMib, rootfsSha256, mark, adopts = false } = disk
+    return this.#faults.run('ensureDisk', () => this.#makeDisk(disk, this.disks.get(disk.id)), signal)
+  }
+
+  rebuildDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
     const make = (): void => {
-      this.#look()
-      const doing = `making the disk of VM ${id}`
-      const found = this.disks.get(id)
-      const image = this.imageFiles.get(rootfsSha256)
-      if (found === undefined) {
-        if (image === undefined) throw new HostFault('storage_failed', doing)
-        if (image.content.length > sizeMib * MIB) throw new HostFault('disk_smaller_than_image', doing)
-      }
-      const note = found === undefined ? { mark, rootfsSha256 } : (found.note ?? { mark })
-      const isAnothers = whyForeign(note.mark, { id, ...mark }, mark.storeId) !== undefined
-      const isNobodys = found !== undefined && found.note === undefined && !adopts
-      if (isAnothers || isNobodys) throw new HostFault('disk_foreign', doing)
-      this.disks.set(id, { sizeMib: Math.max(found?.sizeMib ?? 0, sizeMib), userId, note })
+      const found = this.disks.get(disk.id)
+      if (found !== undefined) checkOwner(disk, found)
+      const isOld = found !== undefined && (found.note?.rebuild ?? 0) < (disk.rebuild ?? 0)
+      this.#makeDisk(disk, isOld ? undefined : found)
     }
-    return this.#faults.run('ensureDisk', make, signal)
+    return this.#faults.run('rebuildDisk', make, signal)
+  }
+
+  #makeDisk(disk: DiskSpec, found: Disk | undefined): void {
+    const { id, userId, sizeMib, rootfsSha256, mark, rebuild } = disk
+    this.#look()
+    const doing = `making the disk of VM ${id}`
+    const image = this.imageFiles.get(rootfsSha256)
+    if (found === undefined) {
+      if (image === undefined) throw new HostFault('storage_failed', doing)
+      if (image.content.length > sizeMib * MIB) throw new HostFault('disk_smaller_than_image', doing)
+    }
+    if (found !== undefined) checkOwner(disk, found)
+    const made = { mark, ...given({ rebuild }) }
+    const note = found === undefined ? { ...made, rootfsSha256 } : (found.note ?? made)
+    this.disks.set(id, { sizeMib: Math.max(found?.sizeMib ?? 0, sizeMib), userId, note })
   }
 
   ensureSeed(id: VmId, usableBy: UserId, seed: SeedDisk): Promise<void> {
@@ -262,6 +271,12 @@ export class FakeStorage implements Storage {
   #look(): void {
     if (!this.#inSight) throw new HostFault('storage_inspection_failed', 'looking for the storage pool')
   }
+}
+
+function checkOwner({ id, mark, adopts = false }: DiskSpec, { note }: Disk): void {
+  const isOwn =
+    note === undefined ? adopts : whyForeign(note.mark, { id, ...mark }, mark.storeId) === undefined
+  if (!isOwn) throw new HostFault('disk_foreign', `making the disk of VM ${id}`)
 }
 
 const stateOf = ({ sizeMib, userId, note }: Disk): DiskState => ({

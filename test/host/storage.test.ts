@@ -12,6 +12,7 @@ import { run } from '../../src/host/exec/exec.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { imageMovesContract } from '../contract/image-moves.contract.ts'
+import { rebuildsContract } from '../contract/rebuilds.contract.ts'
 import { storageContract } from '../contract/storage.contract.ts'
 import { markOfTests } from '../record.ts'
 import { poolOn } from './pool-on.ts'
@@ -19,6 +20,8 @@ import type { PoolStage } from './pool-on.ts'
 
 storageContract('pool on XFS', (t) => poolOn('xfs', t), { skip })
 storageContract('pool on ext4', (t) => poolOn('ext4', t), { skip })
+rebuildsContract('pool on XFS', (t) => poolOn('xfs', t), { skip })
+rebuildsContract('pool on ext4', (t) => poolOn('ext4', t), { skip })
 imageMovesContract('pool on XFS', (t) => poolOn('xfs', t), { skip })
 
 const MIB = 1024 * 1024

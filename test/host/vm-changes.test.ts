@@ -99,6 +99,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       await until('the guest answers at its new address', () =>
         sh('ping', '-c', '1', '-W', '1', '192.0.2.51'),
       )
+      await typeInto(VM, 'true')
       const seed = await typeInto(
         VM,
         'mount -o ro /dev/vdb /run/seed; cat /run/seed/*-data; umount /run/seed',

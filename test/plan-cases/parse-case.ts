@@ -283,7 +283,15 @@ function poolDiskOf(words: Words): DiskState {
   return {
     kind: 'present',
     sizeMib: words.number('disk=') ?? 64,
-    ...(words.has('no-note') ? {} : { note: { mark: markOfTests, rootfsSha256: undefined } }),
+    ...(words.has('no-note')
+      ? {}
+      : {
+          note: {
+            mark: markOfTests,
+            rootfsSha256: undefined,
+            ...given({ rebuild: words.number('rebuild=') }),
+          },
+        }),
     ...(words.has('unusable') ? {} : { usableBy: recordOf().host.userId }),
   }
 }

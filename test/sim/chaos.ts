@@ -241,4 +241,4 @@ export class Chaos {
 }
 
 const asynchronous =
-  /^(inspect|ensure|remove|list|restart|installed|processor|save|publish|verify|flushDisk|clone|keep|pack|discard|held|inject|describe|open|manifest|roundFrames|memoryFrames|handOver|image$|console$|release|abort|write$|flush$|close$)/
+  /^(inspect|ensure|rebuild|remove|list|restart|installed|processor|save|publish|verify|flushDisk|clone|keep|pack|discard|held|inject|describe|open|manifest|roundFrames|memoryFrames|handOver|image$|console$|release|abort|write$|flush$|close$)/

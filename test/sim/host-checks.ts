@@ -78,6 +78,8 @@ export class HostChecks {
     // A guest that paused for its disk counts as paused.
     const stands = guest.kind === 'stalled' && desired.power === 'paused'
     assert.deepEqual([unit.kind, stands ? 'paused' : guest.kind], expected, early)
+    const { rootfsSha256: image, rebuild } = this.#host.storage.disks.get(id)?.note ?? {}
+    assert.deepEqual([image, rebuild], [desired.image.rootfsSha256, desired.image.rebuild], early)
     if (power === 'stopped') return
     assert.deepEqual('disk' in guest && guest.disk, desired.disk, early)
     const tap = this.#host.taps.devices.get(host.device)

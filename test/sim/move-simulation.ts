@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
+import { rebuildVm } from '../../src/commands/vm/rebuild-vm.ts'
 import { setPower } from '../../src/commands/vm/set-power.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { offerVm, withdrawOffer } from '../../src/commands/migration/offer-vm.ts'
@@ -8,7 +9,7 @@ import { takeVm } from '../../src/commands/migration/take-vm.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { calm } from './chaos.ts'
 import { pick, randomFrom } from './random.ts'
-import { COMPUTE, requestOn } from './requests.ts'
+import { COMPUTE, requestOn, rootfsOn } from './requests.ts'
 import { SimulatedHost, VM } from './two-hosts.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../../src/core/migration/offer.ts'
 import type { GuestMemory } from '../fakes/saved-files.ts'
@@ -80,6 +81,17 @@ export class MoveSimulation {
     if (power !== 'running') setPower(this.source.context, VM, power)
     await this.pass(10_000)
     assert.equal(this.source.record?.observed.state, this.#lives)
+  }
+
+  /** Makes the VM's disk at its source again, from another image. */
+  async rebuild(): Promise<void> {
+    const { context, host } = this.source
+    setPower(context, VM, 'stopped')
+    await this.pass(1000)
+    assert.ok(rebuildVm(context, VM, rootfsOn(host, 1)).ok)
+    await this.pass(1000)
+    setPower(context, VM, 'running')
+    await this.pass(1000)
   }
 
   offer(expiresInMs = EXPIRES_MS): void {

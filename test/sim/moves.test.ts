@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { calm } from './chaos.ts'
 import { MoveSimulation } from './move-simulation.ts'
+import { VM } from './two-hosts.ts'
 import type { Life, MoveOptions } from './move-simulation.ts'
 import type { Odds } from './chaos.ts'
 
@@ -36,6 +37,20 @@ test('a VM that moves cold boots at its destination', async () => {
     await simulation.take(simulation.destination)
     await simulation.pass(60_000)
     assert.equal(simulation.destination.record?.observed.state, 'running')
+    simulation.checkAtRest()
+  })
+})
+
+test('a VM that was rebuilt moves with its new disk, which its destination does not make again', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    await simulation.rebuild()
+    simulation.offer()
+    await simulation.take(simulation.destination)
+    await simulation.pass(60_000)
+    const { record, host } = simulation.destination
+    assert.deepEqual([record?.observed.state, record?.observed.rebuild], ['running', 1])
+    const note = host.storage.disks.get(VM)?.note
+    assert.deepEqual([note?.rebuild, note?.rootfsSha256], [1, record?.desired.image.rootfsSha256])
     simulation.checkAtRest()
   })
 })

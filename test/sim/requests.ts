@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ImageSource } from '../../src/core/outbound/image-source.ts'
-import type { CreateNetwork, CreateVm } from '../../src/core/vm/create.ts'
+import type { CreateNetwork, CreateVm, Rootfs } from '../../src/core/vm/create.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
@@ -27,6 +26,9 @@ export const requestOn = (host: FakeHost, index: number): CreateVm => ({
   sshAuthorizedKeys: [],
 })
 
+/** Returns another image for the root disk. */
+export const rootfsOn = (host: FakeHost, number: number): Rootfs => offerOn(host, `rootfs ${number}`)
+
 export const networkOf = (index: number, receiveMbitPerSecond: number): CreateNetwork => ({
   ipv4Address: addressOf(index),
   bandwidth: { receiveMbitPerSecond },
@@ -34,7 +36,7 @@ export const networkOf = (index: number, receiveMbitPerSecond: number): CreateNe
 
 const addressOf = (index: number): string => `192.0.2.${index + 1}`
 
-function offerOn(host: FakeHost, content: string): { sha256: Sha256; source: ImageSource } {
+function offerOn(host: FakeHost, content: string): Rootfs {
   const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
   return { sha256, source: host.storage.offer(Buffer.from(content)) }
 }

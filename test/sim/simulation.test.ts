@@ -33,6 +33,7 @@ const ACTS = [
   'fall asleep for the last time',
   'stop',
   'give it more memory',
+  'rebuild its disk',
   'start',
   'let it rest, and end its guest',
   'start after that end',

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
-import { setCompute, setDisk, setExit, setNetwork } from '../../src/commands/vm/reshape.ts'
+import { setCompute, setDisk, setNetwork } from '../../src/commands/vm/reshape.ts'
+import { rebuildVm } from '../../src/commands/vm/rebuild-vm.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { keepAwake, rebootVm, setPower } from '../../src/commands/vm/set-power.ts'
 import { isHeldBack } from '../../src/core/vm/leaving.ts'
@@ -17,8 +18,9 @@ import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
 import { HostChecks } from './host-checks.ts'
 import { SleepWatch } from './sleep-watch.ts'
+import { actsOf } from './acts.ts'
 import { calm, Chaos, isCalm } from './chaos.ts'
-import { disturb, endGuest } from './disturb.ts'
+import { disturb } from './disturb.ts'
 import {
   DISTURBANCES,
   REBOOTS,
@@ -37,7 +39,7 @@ import { StateDisk } from './state-disk.ts'
 import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
 import { pick, randomFrom } from './random.ts'
 import type { CreateVm } from '../../src/core/vm/create.ts'
-import { COMPUTE, networkOf, POWERS, requestOn, SIZES_MIB, SLEEPER, TIMEOUTS_SECONDS } from './requests.ts'
+import { COMPUTE, networkOf, POWERS, requestOn, rootfsOn, SIZES_MIB, TIMEOUTS_SECONDS } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { StopTerms } from '../../src/core/vm/stop.ts'
 import type { Composition } from '../../src/daemon/compose.ts'
@@ -133,37 +135,16 @@ export class Simulation {
    */
   async live(act: number, dieAt: number): Promise<boolean> {
     const [id] = ids
-    const acts: ((context: CommandContext) => unknown)[] = [
-      (context) => createVm(context, id, this.#requestFor(id)),
-      (context) => setPower(context, id, 'paused'),
-      (context) => setPower(context, id, 'running'),
-      (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
-      (context) => setNetwork(context, id, networkOf(ids.indexOf(id), 10)),
-      (context) => offer(context, id),
-      () => this.#moveOn(id),
-      () => this.#moveOn(id),
-      (context) => takeBack(context, id),
-      (context) => setCompute(context, id, SLEEPER),
-      () => this.clock.advance(5000),
-      () => this.#receive(id),
-      () => this.clock.advance(5000),
-      (context) => (this.clock.set(-3_600_000), setPower(context, id, 'running')),
-      () => this.clock.advance(5000),
-      (context) => setDisk(context, id, { sizeMib: 128 }),
-      () => this.clock.advance(5000),
-      (context) => keepAwake(context, id, this.clock.now() + 6000),
-      () => this.clock.advance(6000),
-      (context) => setPower(context, id, 'paused'),
-      (context) => setPower(context, id, 'running'),
-      () => this.clock.advance(5000),
-      (context) => this.#stop(context, id),
-      (context) => setCompute(context, id, { ...SLEEPER, memoryMib: 512 }),
-      (context) => setPower(context, id, 'running'),
-      (context) => (setExit(context, id, { restartPolicy: 'never' }), endGuest(this.host, id, 0)),
-      (context) => setPower(context, id, 'running'),
-      () => this.clock.advance(5000),
-      (context) => this.#delete(context, id),
-    ]
+    const acts = actsOf(id, {
+      host: this.host,
+      clock: this.clock,
+      index: ids.indexOf(id),
+      request: this.#requestFor(id),
+      moveOn: () => this.#moveOn(id),
+      receive: () => this.#receive(id),
+      stop: (context) => this.#stop(context, id),
+      remove: (context) => this.#delete(context, id),
+    })
     await this.#boot(calm)
     const life = this.#life
     assert.ok(life !== undefined)
@@ -278,6 +259,7 @@ export class Simulation {
       () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(this.#random, [100, 200]) }),
       () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
       () => void setNetwork(context, id, networkOf(ids.indexOf(id), pick(this.#random, [10, 20]))),
+      () => void rebuildVm(context, id, rootfsOn(this.host, pick(this.#random, [1, 2]))),
       () => void (this.#random() < 0.3 && this.#delete(context, id)),
       () => offer(context, id, pick(this.#random, EXPIRIES_MS)),
       () => takeBack(context, id),

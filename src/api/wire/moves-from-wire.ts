@@ -66,6 +66,7 @@ function desiredFromWire(desired: ManifestWire['vm']['desired']): Desired {
       ...given({
         initrdSha256: image.initrd_sha256 as Sha256 | undefined,
         kernelArguments: image.kernel_arguments,
+        rebuild: image.rebuild,
       }),
     },
     ...given({

@@ -23,6 +23,7 @@ import {
   setKernelArgumentsSchema,
   setMetadataSchema,
   rebootSchema,
+  rebuildSchema,
   setPowerSchema,
   setSeedSchema,
 } from './requests.ts'
@@ -51,6 +52,7 @@ export const namedSchemas = {
   SetDisk: setDiskSchema,
   SetNetwork: setNetworkSchema,
   SetKernelArguments: setKernelArgumentsSchema,
+  Rebuild: rebuildSchema,
   SetSeed: setSeedSchema,
   SetMetadata: setMetadataSchema,
   KeepAwake: keepAwakeSchema,

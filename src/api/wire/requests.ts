@@ -31,6 +31,11 @@ const imageSchema = Type.Object(
   closed,
 )
 
+const rootfsSchema = {
+  ...imageSchema,
+  description: 'A disk image, raw or compressed with zstd; `sha256` is the digest of the raw one.',
+}
+
 const kernelArgumentsSchema = Type.String({
   pattern: KERNEL_ARGUMENTS_PATTERN,
   maxLength: limits.kernelArgumentsBytesMax,
@@ -63,10 +68,7 @@ export const createVmSchema = Type.Object(
     disk: Type.Object(diskMembers, closed),
     image: Type.Object(
       {
-        rootfs: {
-          ...imageSchema,
-          description: 'A disk image, raw or compressed with zstd; `sha256` is the digest of the raw one.',
-        },
+        rootfs: rootfsSchema,
         kernel: { ...imageSchema, description: 'An uncompressed kernel (vmlinux) or bzImage.' },
         initrd: Type.Optional(imageSchema),
         kernel_arguments: Type.Optional(kernelArgumentsSchema),
@@ -150,6 +152,11 @@ export const setSeedSchema = Type.Object(
   },
 )
 
+export const rebuildSchema = Type.Object(
+  { rootfs: rootfsSchema },
+  { ...closed, examples: [{ rootfs: exampleCreateVm.image.rootfs }] },
+)
+
 export const setMetadataSchema = Type.Object(metadataMembers, {
   ...closed,
   description: 'The whole object.',
@@ -158,5 +165,6 @@ export const setMetadataSchema = Type.Object(metadataMembers, {
 
 export type SetDiskWire = Static<typeof setDiskSchema>
 export type SetComputeWire = Static<typeof setComputeSchema>
+export type RebuildWire = Static<typeof rebuildSchema>
 export type SetSeedWire = Static<typeof setSeedSchema>
 export type CreateVmWire = Static<typeof createVmSchema>

@@ -8,12 +8,12 @@ import { parseGuestAddress, parseGuestPrefix, parseNameServer } from '../../core
 import { readinessFromWire } from './guest.ts'
 import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
-import type { CreateVm, CreateNetwork, InputsChange, SetNetwork } from '../../core/vm/create.ts'
+import type { CreateVm, CreateNetwork, InputsChange, Rootfs, SetNetwork } from '../../core/vm/create.ts'
 import type { ImageRole, InboundRule, OutboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
 import type { Sha256, MacAddress } from '../../core/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
-import type { CreateVmWire, SetComputeWire, SetDiskWire, SetSeedWire } from './requests.ts'
+import type { CreateVmWire, RebuildWire, SetComputeWire, SetDiskWire, SetSeedWire } from './requests.ts'
 import type { AddressFamily } from '../../core/network/guest-address.ts'
 import type { CreateNetworkWire, SetNetworkWire } from './network.ts'
 
@@ -38,11 +38,7 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
     disk: diskFromWire(body.disk),
     metadata: { labels: body.labels ?? {}, protected: body.protected ?? false },
     image: {
-      images: imagesOf(body).map(([role, { url, sha256 }]) => ({
-        role,
-        sha256: sha256 as Sha256,
-        source: { url: new SignedUrl(url) },
-      })),
+      images: imagesOf(body).map(([role, one]) => ({ role, ...imageFromWire(one) })),
       ...given({ kernelArguments: image.kernel_arguments }),
     },
     ...given({
@@ -55,6 +51,17 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
     sshAuthorizedKeys: body.ssh_authorized_keys ?? [],
   })
 }
+
+/** Translates a rebuild in the same way. */
+export function rebuildFromWire({ rootfs }: RebuildWire): Result<Rootfs, readonly Complaint[]> {
+  const complaints = urlComplaints('/rootfs/url', rootfs.url)
+  return complaints.length > 0 ? err(complaints) : ok(imageFromWire(rootfs))
+}
+
+const imageFromWire = ({ url, sha256 }: ImageWire): Rootfs => ({
+  sha256: sha256 as Sha256,
+  source: { url: new SignedUrl(url) },
+})
 
 function imagesOf({ image }: CreateVmWire): (readonly [ImageRole, ImageWire])[] {
   const images: (readonly [ImageRole, ImageWire])[] = [

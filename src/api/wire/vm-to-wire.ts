@@ -39,6 +39,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
       ...(observed.disk === undefined || observed.disk.unseen === true
         ? {}
         : { disk: observedDiskToWire(observed.disk) }),
+      ...given({ rebuild: observed.rebuild }),
       ...(observed.startedAtMs === undefined ? {} : { started_at: time(observed.startedAtMs) }),
       ...stopsToWire(record),
       ...(departure === undefined ? {} : { migration: departureToWire(departure) }),
@@ -85,7 +86,7 @@ export function desiredToWire({
       rootfs_sha256: image.rootfsSha256,
       kernel_sha256: image.kernelSha256,
       ...(image.initrdSha256 === undefined ? {} : { initrd_sha256: image.initrdSha256 }),
-      ...(image.kernelArguments === undefined ? {} : { kernel_arguments: image.kernelArguments }),
+      ...given({ kernel_arguments: image.kernelArguments, rebuild: image.rebuild }),
     },
     ...(network === undefined ? {} : { network: networkToWire(network) }),
     ...(readiness === undefined ? {} : { readiness: readinessToWire(readiness) }),

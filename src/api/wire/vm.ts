@@ -120,6 +120,8 @@ export const sha256Schema = Type.String({
 const generationSchema = Type.Integer({ minimum: 0 })
 
 /** The members of desired state that a VM keeps when it moves to another host. */
+const rebuildSchema = Type.Integer({ minimum: 1, examples: [1] })
+
 export const desiredMembers = {
   power: powerSchema,
   compute: Type.Object(computeMembers),
@@ -130,6 +132,11 @@ export const desiredMembers = {
       kernel_sha256: sha256Schema,
       initrd_sha256: Type.Optional(sha256Schema),
       kernel_arguments: Type.Optional(Type.String()),
+      rebuild: Type.Optional({
+        ...rebuildSchema,
+        description:
+          'Number of the rebuild that makes the root disk. Absent: the disk is that of the creation.',
+      }),
     },
     { description: 'Images by digest. URLs are never returned.' },
   ),
@@ -140,7 +147,7 @@ export const desiredMembers = {
     Type.Integer({
       minimum: 2,
       description:
-        'Number of the instance that cloud-init sets up. Absent: the first. A change of user data or keys begins the next one.',
+        'Number of the instance that cloud-init sets up. Absent: the first. A rebuild, or a change of user data or keys, begins the next one.',
       examples: [2],
     }),
   ),
@@ -256,6 +263,11 @@ const observedSchema = Type.Object(
         { description: 'Absent until the disk exists, and while the host does not find it in the pool.' },
       ),
     ),
+    rebuild: Type.Optional({
+      ...rebuildSchema,
+      description:
+        'Number of the last rebuild that is done. While it is below `desired.image.rebuild`, the disk is the one of before.',
+    }),
     started_at: Type.Optional(timeSchema),
     stops_hard_at: Type.Optional({
       ...timeSchema,

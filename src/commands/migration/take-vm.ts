@@ -70,7 +70,9 @@ function insert(
   if (wrong !== undefined) return err(wrong)
   const userId = freeUserId(store)
   if (!userId.ok) return userId
-  const commitment = commitmentOf(vm, capacity.memoryTerms())
+  // Its disk is that of its last rebuild.
+  const observed = given({ rebuild: vm.desired.image.rebuild })
+  const commitment = commitmentOf({ ...vm, observed }, capacity.memoryTerms())
   const refusal = refuseIncrease(context, commitment)
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({

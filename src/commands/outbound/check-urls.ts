@@ -22,15 +22,16 @@ export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under = '
   return refusalOf(errors)
 }
 
-/** Returns why the images of a VM cannot come from these URLs. Each has its place in the request. */
+/** Returns why the images of a VM cannot come from these URLs. Each has its place in the request, below `under`. */
 export function refuseImageUrls(
   { outbound, localImagesDirectory }: Pick<CommandContext, 'outbound' | 'localImagesDirectory'>,
   images: CreateVm['image']['images'],
+  under: string,
 ): Rejection | undefined {
   const errors = images.flatMap(({ role, source }) => {
     const because = refusedSource(source.url, outbound, localImagesDirectory)
     if (because === undefined) return []
-    return [{ pointer: `/image/${role}/url`, code: 'not_allowed', detail: `it ${because}` }]
+    return [{ pointer: `${under}/${role}/url`, code: 'not_allowed', detail: `it ${because}` }]
   })
   return refusalOf(errors)
 }

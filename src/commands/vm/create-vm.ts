@@ -12,7 +12,7 @@ import {
   withNameServers,
 } from './check-network.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
-import type { Rejection } from '../../core/errors.ts'
+import { refreshSources, refuseSmallDisk } from './image-sources.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../../core/desired.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
@@ -37,9 +37,10 @@ function insert(
 ): CommandResult {
   const { store, capacity } = context
   const monitor = request.monitor ?? capacity.monitors().default
+  const rootfs = digestOf(request, 'rootfs') as Sha256
   const wrong =
-    refuseImageUrls(context, request.image.images) ??
-    refuseSmallDisk(context, request) ??
+    refuseImageUrls(context, request.image.images, IMAGES) ??
+    refuseSmallDisk(context, request.disk, { sha256: rootfs, pointer: '/disk/size_mib' }) ??
     // The host's own choice is never refused: its VMs wait until the program is installed.
     (request.monitor === undefined ? undefined : refuseMonitor(context, monitor, '/monitor')) ??
     refuseVcpus(context, { compute: request.compute, monitor }, '/compute/cpu_millicores') ??
@@ -84,35 +85,22 @@ function repeatCreate(
       detail: `${existing.id} was created by a request that differs in ${differenceWords(stored.request, inputs.request)}: delete it first, or choose another id`,
     })
   }
-  const fresh = [...inputs.sources].some(
-    ([sha256, source]) => stored.sources.get(sha256)?.url.equals(source.url) !== true,
-  )
-  if (fresh) {
-    const refusal = refuseImageUrls(context, request.image.images)
-    if (refusal !== undefined) return err(refusal)
-    vms.replaceSources(existing.id, inputs.sources)
-    context.poke(existing.id, 'fresh image URLs')
-  }
+  const refusal = refreshSources(context, existing, { images: request.image.images, under: IMAGES })
+  if (refusal !== undefined) return err(refusal)
   return ok({ record: existing, changed: false })
 }
 
-/** Nothing is known yet about an image that was never in the pool. */
-function refuseSmallDisk({ capacity }: CommandContext, { disk, image }: CreateVm): Rejection | undefined {
-  const rootfs = image.images.find(({ role }) => role === 'rootfs')
-  const imageMib = rootfs === undefined ? undefined : capacity.imageMib(rootfs.sha256)
-  if (imageMib === undefined || imageMib <= disk.sizeMib) return undefined
-  const detail = `the disk has ${disk.sizeMib} MiB and its image ${imageMib} MiB: ask for a disk of that or more`
-  const errors = [{ pointer: '/disk/size_mib', code: 'out_of_range', detail: `must be at least ${imageMib}` }]
-  return { code: 'disk_too_small', detail, errors }
-}
+/** Place of the images in the request. */
+const IMAGES = '/image'
+
+const digestOf = ({ image }: CreateVm, role: ImageRole): Sha256 | undefined =>
+  image.images.find((one) => one.role === role)?.sha256
 
 function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: UserId): Desired {
-  const digest = (role: ImageRole): Sha256 | undefined =>
-    request.image.images.find((image) => image.role === role)?.sha256
-  const initrdSha256 = digest('initrd')
+  const initrdSha256 = digestOf(request, 'initrd')
   const image: Image = {
-    rootfsSha256: digest('rootfs') as Sha256,
-    kernelSha256: digest('kernel') as Sha256,
+    rootfsSha256: digestOf(request, 'rootfs') as Sha256,
+    kernelSha256: digestOf(request, 'kernel') as Sha256,
     ...(initrdSha256 === undefined ? {} : { initrdSha256 }),
     ...(request.image.kernelArguments === undefined
       ? {}

@@ -3,6 +3,7 @@ import { canSleep } from '../sleep/idle-timeout.ts'
 import type { Desired } from '../desired.ts'
 import { SAVED_STATES_MAX } from '../monitor/monitor-kind.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
+import { owesRebuild } from '../vm/record.ts'
 import type { VmRecord } from '../vm/record.ts'
 
 /**
@@ -105,16 +106,20 @@ export const totalsOf = (ledger: Ledger): Commitment => ({
 })
 
 /** The part of a record from which the commitment follows. */
-type Promised = Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'>
+type Promised = Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'> & {
+  readonly observed?: Pick<VmRecord['observed'], 'rebuild'>
+}
 
 /** Returns what one VM is promised, from its desired state, its monitor, and whether it has lent its memory. */
-export function commitmentOf({ desired, monitor, memoryLent }: Promised, terms: MemoryTerms): Commitment {
+export function commitmentOf(promised: Promised, terms: MemoryTerms): Commitment {
+  const { desired, monitor, memoryLent, observed = {} } = promised
   const { memoryMib } = desired.compute
+  const disks = owesRebuild({ desired, observed }) ? 2 : 1
   const lenders = memoryLent === true && mayLend(desired) ? 1 : 0
-  const promised = (eachMib: number): number => promisedMib(eachMib, { vms: 1, lenders }, terms)
+  const lent = (eachMib: number): number => promisedMib(eachMib, { vms: 1, lenders }, terms)
   return {
-    memoryMib: promised(memoryMib) + promised(terms.monitorMib(monitor, memoryMib)),
-    diskMib: desired.disk.sizeMib + (canSleep(desired) ? savedMib(monitor, memoryMib) : 0),
+    memoryMib: lent(memoryMib) + lent(terms.monitorMib(monitor, memoryMib)),
+    diskMib: desired.disk.sizeMib * disks + (canSleep(desired) ? savedMib(monitor, memoryMib) : 0),
     consolePlaces: holdsPlace(desired) ? 1 : 0,
   }
 }

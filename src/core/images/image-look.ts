@@ -28,10 +28,13 @@ export function isUnfit(role: ImageRole, { kind }: ImageLook): boolean {
 /** Describes what is wrong with images, and what to do. */
 export function unfitWords(unfit: readonly UnfitImage[]): string {
   const found = unfit.map(({ role, sha256, look }) => `the ${role} image ${sha256} is ${look.words}`)
-  const remedy = unfit.some(({ look }) => look.kind === 'qcow2')
-    ? `convert it with "qemu-img convert -O raw", then delete the VM and create it again`
+  const first = unfit.some(({ look }) => look.kind === 'qcow2')
+    ? 'convert it with "qemu-img convert -O raw", then '
+    : ''
+  const remedy = unfit.every(({ role }) => role === 'rootfs')
+    ? 'stop the VM and rebuild it from another image'
     : 'delete the VM and create it again with each image in its place'
-  return `${found.join(', and ')}; ${remedy}`
+  return `${found.join(', and ')}; ${first}${remedy}`
 }
 
 /** Returns why a monitor cannot read a kernel, and what to do; undefined if it may be able to. */

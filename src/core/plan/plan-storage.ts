@@ -1,6 +1,7 @@
 import { unfitWords, unreadableKernel } from '../images/image-look.ts'
 import { imagesOf } from '../desired.ts'
 import { when } from './facet.ts'
+import { owesRebuild } from '../vm/record.ts'
 import { isLiveMonitor } from '../world/world.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -15,12 +16,12 @@ export function ensureStorage(record: VmRecord, world: World, facts: Facts): Fac
   return when('storage', world.storage, (storage) => {
     const unfit =
       unfitDisk(record, storage) ??
-      (gone ? (unfitImages(storage) ?? unreadableImage(record, storage, facts)) : undefined)
+      (gone ? (unfitImages(record, storage) ?? unreadableImage(record, storage, facts)) : undefined)
     if (unfit !== undefined) return unfit
     return [
       // A running guest has already read its kernel; a missing image matters only at its next start.
       ...(gone ? fetchImages(record, storage) : []),
-      ...ensureDisk(record, storage, mayGrow),
+      ...ensureDisk(record, storage, { mayGrow, gone }),
       ...ensureSeed(record, storage, { seedDigest: facts.seedDigest, gone }),
     ]
   })
@@ -34,18 +35,27 @@ export function ensureBootable(record: VmRecord, world: World): Facet {
   return when(
     'storage',
     world.storage,
-    (storage) => unfitDisk(record, storage) ?? unfitImages(storage) ?? fetchImages(record, storage),
+    (storage) => unfitDisk(record, storage) ?? unfitImages(record, storage) ?? fetchImages(record, storage),
   )
 }
 
-/** Grows the disk of a stopped VM. Evaluated only if growth is outstanding, so a stop never waits for the pool. */
-export function growStoppedDisk(record: VmRecord, world: World): Facet {
+/**
+ * Makes the disk of a stopped VM again, or grows it. Evaluated only if one of them is outstanding, so a stop never waits
+ * for the pool. Of the images, only that of the disk is needed.
+ */
+export function changeStoppedDisk(record: VmRecord, world: World): Facet {
   const { disk: known } = record.observed
-  if (known === undefined || known.sizeMib >= record.desired.disk.sizeMib) return []
+  const mustGrow = known !== undefined && known.sizeMib < record.desired.disk.sizeMib
+  if (!mustGrow && !owesRebuild(record)) return []
   return when(
     'storage',
     world.storage,
-    (storage) => unfitDisk(record, storage) ?? ensureDisk(record, storage, true),
+    (storage) =>
+      unfitDisk(record, storage) ??
+      unfitImages(record, storage, ['rootfs']) ?? [
+        ...fetchImages(record, storage, ['rootfs']),
+        ...ensureDisk(record, storage, { mayGrow: true, gone: true }),
+      ],
   )
 }
 
@@ -74,11 +84,17 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
 }
 
 /**
- * Returns whether a disk that existed before is missing. The daemon never makes it again from the image, because that
- * would be another machine under the same name.
+ * Returns whether a disk that existed before is missing. The daemon never makes it again from the image unless a rebuild
+ * asks for that, because it would be another machine under the same name.
  */
 export const isDiskMissing = (record: VmRecord, { disk }: StorageState): boolean =>
-  disk.kind === 'absent' && record.observed.disk !== undefined
+  disk.kind === 'absent' && record.observed.disk !== undefined && !owesRebuild(record)
+
+/** Returns whether the disk is of before the rebuild that the VM owes. */
+const isOutdated = (record: VmRecord, { disk }: Pick<StorageState, 'disk'>): boolean =>
+  disk.kind === 'present' &&
+  owesRebuild(record) &&
+  (disk.note?.rebuild ?? 0) < (record.desired.image.rebuild ?? 0)
 
 /** Returns why there is no disk that the VM could use. */
 function unfitDisk(record: VmRecord, storage: StorageState): Blocked | undefined {
@@ -107,16 +123,20 @@ const diskMissing = (record: VmRecord): Blocked => ({
   because: `the disk of ${record.id} is gone from the pool; put it back, or delete the VM`,
 })
 
-/** The rootfs image is needed only until the disk is cloned from it. */
-const isNeeded = (role: ImageRole, { disk }: StorageState): boolean =>
-  role !== 'rootfs' || disk.kind === 'absent'
+/** Returns whether an image is needed now: that of the disk only until the disk is cloned from it. */
+const isNeeded = (role: ImageRole, record: VmRecord, storage: StorageState): boolean =>
+  role !== 'rootfs' || storage.disk.kind === 'absent' || isOutdated(record, storage)
+
+const ALL_ROLES: readonly ImageRole[] = ['kernel', 'rootfs', 'initrd']
 
 /**
  * Blocks the plan before anything is made from an image of the wrong kind. A guest made from one shows nothing, and its
  * disk would stay.
  */
-function unfitImages(storage: StorageState): Blocked | undefined {
-  const unfit = storage.unfitImages.filter(({ role }) => isNeeded(role, storage))
+function unfitImages(record: VmRecord, storage: StorageState, among = ALL_ROLES): Blocked | undefined {
+  const unfit = storage.unfitImages.filter(
+    ({ role }) => among.includes(role) && isNeeded(role, record, storage),
+  )
   return unfit.length === 0 ? undefined : imageUnsuitable(unfitWords(unfit))
 }
 
@@ -139,9 +159,10 @@ const imageUnsuitable = (because: string): Blocked => ({
   because,
 })
 
-function fetchImages(record: VmRecord, storage: StorageState): Step[] {
+function fetchImages(record: VmRecord, storage: StorageState, among = ALL_ROLES): Step[] {
   return imagesOf(record.desired.image)
-    .filter(({ role }) => storage.missingImages.includes(role) && isNeeded(role, storage))
+    .filter(({ role }) => among.includes(role) && storage.missingImages.includes(role))
+    .filter(({ role }) => isNeeded(role, record, storage))
     .map(({ role, sha256 }) => ({
       kind: 'image.ensure-fetched',
       role,
@@ -150,11 +171,20 @@ function fetchImages(record: VmRecord, storage: StorageState): Step[] {
     }))
 }
 
-function ensureDisk(record: VmRecord, { disk }: StorageState, mayGrow: boolean): Step[] {
+/** `gone`: no guest has the disk. */
+function ensureDisk(
+  record: VmRecord,
+  { disk }: StorageState,
+  { mayGrow, gone }: { readonly mayGrow: boolean; readonly gone: boolean },
+): Step[] {
   const { sizeMib } = record.desired.disk
   if (disk.kind === 'absent')
     return [{ kind: 'storage.ensure-disk', sizeMib, because: 'there is no disk yet' }]
   if (disk.kind === 'foreign') return []
+  if (gone && isOutdated(record, { disk })) {
+    const because = `the disk is of before rebuild ${record.desired.image.rebuild}`
+    return [{ kind: 'storage.rebuild-disk', sizeMib, because }]
+  }
   if (disk.sizeMib < sizeMib && mayGrow) {
     const because = `the disk has ${disk.sizeMib} MiB and should have ${sizeMib}`
     return [{ kind: 'storage.ensure-disk', sizeMib, because }]

@@ -2,7 +2,7 @@ import { beside, inOrder } from './facet.ts'
 import { ensureAttached, ensureNetwork, leaveFormerAddresses, removeNetwork } from './plan-network.ts'
 import {
   ensureStorage,
-  growStoppedDisk,
+  changeStoppedDisk,
   hasForeignDisk,
   limitDisk,
   removeDisk,
@@ -97,7 +97,7 @@ function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
     )
   }
   const rest = {
-    storage: [() => growStoppedDisk(record, world)],
+    storage: [() => changeStoppedDisk(record, world)],
     network: [() => leaveFormerAddresses(world, facts), () => dropFrames(world)],
   }
   return inOrder(...stop, () => beside(rest))

@@ -12,6 +12,7 @@ import { unreachable } from '../../lib/assert.ts'
 type StepArguments = {
   'image.ensure-fetched': { readonly role: ImageRole; readonly sha256: Sha256 }
   'storage.ensure-disk': { readonly sizeMib: number }
+  'storage.rebuild-disk': { readonly sizeMib: number }
   'storage.ensure-seed': { readonly digest: string }
   'storage.remove-disk': NoArguments
   'storage.remove-saved': NoArguments

@@ -54,9 +54,9 @@ export const images = {
       meaning:
         'An image is plainly of another kind than its part in the VM needs: its first bytes are those of a kernel where a root disk is needed, or of a disk where a kernel is needed, or it is a qcow2 file. Or the monitor of the VM does not read kernels of its format: Firecracker reads `vmlinux` on x86, and not `bzImage`. No disk is made of it and no guest is started. The error names the image and what it is.',
       remedy:
-        'Delete the VM and create it again with each image in its place. Convert a qcow2 file first: `qemu-img convert -O raw`. For a kernel that the monitor does not read, give its `vmlinux`, or ask for the other monitor.',
+        'Stop the VM and rebuild it (`POST …/rebuild`) if its root image is wrong; delete it and create it again with each image in its place if another is. Convert a qcow2 file first: `qemu-img convert -O raw`. For a kernel that the monitor does not read, give its `vmlinux`, or ask for the other monitor.',
       example:
-        'the rootfs image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 is a Linux kernel for x86 (bzImage); delete the VM and create it again with each image in its place',
+        'the rootfs image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 is a Linux kernel for x86 (bzImage); stop the VM and rebuild it from another image',
       writtenBy: ['src/core/plan/plan-storage.ts', 'src/core/images/image-look.ts'],
     },
     image_unavailable: {
@@ -64,7 +64,8 @@ export const images = {
       title: 'The image could not be fetched',
       meaning:
         'The image could not be fetched: no connection, an error answer, or it stalled; or it broke off or came too slowly, and asking for the rest of it did not help.',
-      remedy: 'Check the URL; a signed one may have expired: repeat the create request with a fresh one.',
+      remedy:
+        'Check the URL; a signed one may have expired: repeat the request that named it with a fresh one.',
       example:
         'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: asking images.example.net: it answered 403',
       writtenBy: ['src/host/images/remote-body.ts', 'src/host/images/fetch-image.ts'],

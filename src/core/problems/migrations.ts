@@ -72,8 +72,8 @@ export const migrations = {
       status: 409,
       title: 'A snapshot of the VM is not uploaded yet',
       meaning:
-        'The staging of a snapshot stays at this host, so the VM cannot leave before the upload has ended.',
-      remedy: 'Wait until the snapshot is completed, or delete it.',
+        'The staging of a snapshot stays at this host, so the VM cannot leave before the upload has ended. A rebuild waits only until the snapshot has captured the disk.',
+      remedy: 'Wait until the snapshot is completed or has captured the disk, or delete it.',
       example: 'snapshot nightly-7 of web-1 is not uploaded yet: wait for its end, or delete it',
       writtenBy: ['src/commands/migration/offer-vm.ts'],
       advice: ['vmhostctl snapshot ls --vm {name} shows its snapshots'],

@@ -15,9 +15,9 @@ export const storage = {
       status: 422,
       title: 'The disk is smaller than its image',
       meaning: 'The disk is smaller than the root image, which is in the pool already.',
-      remedy: 'Ask for at least the size that the error names.',
+      remedy: 'Ask for at least the size that the error names. Grow the disk before a rebuild.',
       example: 'the disk has 1024 MiB and its image 2048 MiB: ask for a disk of that or more',
-      writtenBy: ['src/commands/vm/create-vm.ts'],
+      writtenBy: ['src/commands/vm/image-sources.ts'],
       advice: ['--disk gives a larger one'],
     },
   },
@@ -60,9 +60,9 @@ export const storage = {
       retry: 'backoff',
       title: 'The disk of the VM is gone from the pool',
       meaning:
-        'The disk of the VM is gone from the pool. It is never made again: that would be another machine under the same name.',
+        'The disk of the VM is gone from the pool. It is made again only by a rebuild: it would be another machine under the same name.',
       remedy:
-        'Put the file back, or delete the VM. The daemon repairs owner and mode of a disk that was put back.',
+        'Put the file back, rebuild the VM from an image, or delete it. The daemon repairs owner and mode of a disk that was put back.',
       example: 'the disk of web-1 is gone from the pool; put it back, or delete the VM',
       writtenBy: ['src/core/plan/plan-storage.ts'],
     },

@@ -15,7 +15,8 @@ export const vms = {
     vm_not_stopped: {
       status: 409,
       title: 'The VM must be stopped for this change',
-      meaning: 'CPU, memory or addresses would change of a VM that is not stopped.',
+      meaning:
+        'Of a VM that is not stopped, something would change that its guest was started with: CPU, memory, addresses, kernel arguments, user data or keys, or the root disk.',
       remedy:
         'Set its power to `stopped` and wait until the generation of that is reached, then try again. If it is not reached, `observed.error` says what keeps the stop from being carried out.',
       example:
@@ -35,8 +36,8 @@ export const vms = {
     vm_protected: {
       status: 409,
       title: 'The VM is protected against deletion',
-      meaning: 'The VM has `protected: true`.',
-      remedy: 'Set it to false with `PUT …/metadata`, then delete the VM.',
+      meaning: 'The VM has `protected: true`, which also protects its disk from a rebuild.',
+      remedy: 'Set it to false with `PUT …/metadata`, then delete or rebuild the VM.',
       example: 'web-1 is protected: set "protected" to false in PUT /v1/vms/web-1/metadata, then delete it',
       writtenBy: ['src/commands/vm/delete-vm.ts'],
       advice: ['vmhostctl vm set {name} --protected no, then the same again'],

@@ -2,7 +2,7 @@ import { unreachable } from '../../lib/assert.ts'
 import { hasLeft, isHeldBack } from '../vm/leaving.ts'
 import { isAsleep } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { owesStop } from '../vm/record.ts'
+import { owesRebuild, owesStop } from '../vm/record.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { waitsForOthers } from '../plan/step.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
@@ -79,9 +79,10 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   if (isWaking(record)) return 'waking'
   if (isSavedInUnit(world)) return 'running'
   if (isAsleep(world)) return 'sleeping'
-  if (kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))) {
-    return 'pending'
-  }
+  const getsReady =
+    kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))
+  // A rebuild of a stopped VM leaves it stopped.
+  if (getsReady && !(record.desired.power === 'stopped' && owesRebuild(record))) return 'pending'
   if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
   if (kinds.has('unit.ensure-stopped')) return 'starting'
   if (kinds.has('monitor.ensure-paused')) return 'pausing'

@@ -47,6 +47,9 @@ export type CreateVm = {
   readonly sshAuthorizedKeys: readonly string[]
 }
 
+/** The image of a root disk. */
+export type Rootfs = { readonly sha256: Sha256; readonly source: ImageSource }
+
 /** Inputs of a VM that were given at its creation or since. No answer repeats them. */
 export type VmInputs = {
   /** The request that created the VM, in canonical form and without its URLs: a repeated request is the same if this is equal. */
@@ -60,4 +63,6 @@ export type VmInputs = {
 export type InputsChange = {
   readonly userData?: string | null
   readonly sshAuthorizedKeys?: readonly string[]
+  /** Added to those of before, of which only images that the VM still needs are kept. */
+  readonly sources?: VmInputs['sources']
 }

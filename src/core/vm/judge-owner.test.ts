@@ -23,6 +23,31 @@ test('a disk is of the VM that its note names, made of the image that the VM is 
   assert.equal(diskOf({ storeId, createdAtMs: 999 }, rootfsSha256).kind, 'foreign')
 })
 
+test("the disk of before a rebuild is the VM's until the rebuild is done, and no other disk is", () => {
+  const judged = (
+    note: { readonly rebuild?: number; readonly rootfsSha256?: Sha256 },
+    done: number,
+  ): DiskState => {
+    const image = { ...record.desired.image, rebuild: 2 }
+    const rebuilt = {
+      ...record,
+      desired: { ...record.desired, image },
+      observed: { ...record.observed, rebuild: done },
+    }
+    const found = { mark: markOfTests, rootfsSha256: undefined, ...note }
+    return judgeDisk({ kind: 'present', sizeMib: 64, note: found, usableBy }, rebuilt, storeId)
+  }
+  const earlier = { rebuild: 1, rootfsSha256: 'c'.repeat(64) as Sha256 }
+  assert.equal(judged(earlier, 1).kind, 'present')
+  assert.equal(judged({ rebuild: 2, rootfsSha256 }, 1).kind, 'present')
+  assert.equal(judged({ rebuild: 2, rootfsSha256 }, 2).kind, 'present')
+  const restored = judged(earlier, 2)
+  assert.ok(restored.kind === 'foreign', 'a disk that was restored after the rebuild is not replaced')
+  assert.equal(restored.because, 'it is of rebuild 1, and the disk of VM web-1 of rebuild 2')
+  assert.equal(judged({ rebuild: 3, rootfsSha256 }, 1).kind, 'foreign', 'the record is older than the disk')
+  assert.equal(judged({ rebuild: 2, rootfsSha256: 'c'.repeat(64) as Sha256 }, 1).kind, 'foreign')
+})
+
 test('a unit that is active or about to be is of the VM that its mark names', () => {
   const mark = { storeId: 'store-2', createdAtMs: 1000 }
   const kindOf = (unit: UnitState): string => judgeUnit(unit, record, storeId).kind

@@ -1,3 +1,4 @@
+import { owesRebuild } from './record.ts'
 import { whyForeign } from '../world/world.ts'
 import type { DiskState, UnitState } from '../world/world.ts'
 import type { VmRecord } from './record.ts'
@@ -27,9 +28,13 @@ function whyForeignDisk({ note }: PresentDisk, record: VmRecord, storeId: string
       ? `it has no note of whose it is, and VM ${record.id} never had a disk`
       : undefined
   }
-  const { rootfsSha256 } = record.desired.image
+  const { rootfsSha256, rebuild = 0 } = record.desired.image
+  const { rebuild: found = 0 } = note
   const foreign = whyForeign(note.mark, record, storeId)
-  if (foreign !== undefined || note.rootfsSha256 === undefined || note.rootfsSha256 === rootfsSha256)
-    return foreign
+  // The disk of before a rebuild is the VM's until the rebuild is done.
+  if (foreign !== undefined || (found < rebuild && owesRebuild(record))) return foreign
+  if (found !== rebuild)
+    return `it is of rebuild ${found}, and the disk of VM ${record.id} of rebuild ${rebuild}`
+  if (note.rootfsSha256 === undefined || note.rootfsSha256 === rootfsSha256) return undefined
   return `it was made of image ${note.rootfsSha256}, and VM ${record.id} is made of ${rootfsSha256}`
 }

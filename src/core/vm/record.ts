@@ -73,6 +73,8 @@ export type Observed = {
     /** The last look did not find the disk. The size comes from an earlier look and is not shown. */
     readonly unseen?: true
   }
+  /** Number of the last rebuild whose disk was seen; absent: none. */
+  readonly rebuild?: number
   readonly startedAtMs?: number
   /**
    * Time of the last packet that counted as traffic; updated in steps of `limits.lastTrafficStepMs` while the VM runs.
@@ -227,6 +229,18 @@ export type Progress = {
  * desired meanwhile.
  */
 export const owesStop = ({ stops }: Pick<VmRecord, 'stops'>): boolean => stops.accepted > stops.carriedOut
+
+/**
+ * Returns whether a rebuild was accepted whose disk was not seen yet. Until then the VM may have the disk of before, which
+ * is promised its room beside the new one.
+ */
+export const owesRebuild = ({
+  desired: { image },
+  observed: { rebuild = 0 },
+}: {
+  readonly desired: Pick<Desired, 'image'>
+  readonly observed: Pick<Observed, 'rebuild'>
+}): boolean => (image.rebuild ?? 0) > rebuild
 
 /** Returns whether a guest that may exist now must end. */
 export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>): boolean =>

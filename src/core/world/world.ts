@@ -72,7 +72,12 @@ export const isLiveMonitor = (monitor: MonitorState): monitor is LiveMonitor => 
 export type MonitorDisk = DiskLimits & { readonly sizeMib: number }
 
 /** The note beside a disk, as found; a member that cannot be read is undefined. */
-export type FoundNote = { readonly mark: FoundMark; readonly rootfsSha256: Sha256 | undefined }
+export type FoundNote = {
+  readonly mark: FoundMark
+  readonly rootfsSha256: Sha256 | undefined
+  /** Number of the rebuild that made the disk; absent: the creation did. */
+  readonly rebuild?: number
+}
 
 export type DiskState =
   | { readonly kind: 'absent' }

@@ -1,5 +1,5 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne } from './change.ts'
-import { keysWords, readKeys, readUserData, userDataWords } from './create-arguments.ts'
+import { keysWords, parseImage, readKeys, readUserData, userDataWords } from './create-arguments.ts'
 import { REMOVED } from './settings.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Command, Context, Option } from '../command.ts'
@@ -62,3 +62,26 @@ const seedWords = ({ ssh_authorized_keys: keys, user_data: userData }: SetSeed):
     ...(keys === undefined ? [] : [keysWords(keys)]),
     ...(userData === undefined ? [] : [userDataWords(userData)]),
   ].join(' and ')
+
+export const rebuildCommand: Command = {
+  words: ['vm', 'rebuild'],
+  summary: 'make the root disk of a stopped VM again, from another image',
+  description:
+    'The VM loses the disk that it has, once the new one is complete. At the next start cloud-init sees another instance: it runs the ' +
+    'user data again and makes new host keys. The VM must be stopped, which throws a saved state away.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  secondOperand: { placeholder: 'ROOTFS', completes: 'file' },
+  options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    [
+      'web-1 https://images.example.net/root.img#sha256=DIGEST --wait',
+      'vmhostctl vm stop web-1 --wait comes first',
+    ],
+  ],
+  run: async (context) => {
+    const { operand: id, secondOperand: text } = context.given
+    const params = { path: { id }, query: dryRunQuery(context) }
+    const body = { rootfs: await parseImage(text, 'ROOTFS') }
+    return changeVm(context, context.client().POST('/v1/vms/{id}/rebuild', { params, body }))
+  },
+}

@@ -157,3 +157,17 @@ test('a VM that moves is shown with how far it is, where it goes, and from where
     /^ {2}came +from https:\/\/10\.0\.0\.1:9001 by move-7: pulling, round 2: 3 MiB of 2 GiB$/m,
   )
 })
+
+test('a VM whose rebuild is not done yet says so, and one whose rebuild is done does not', () => {
+  const image = { ...vm.desired.image, rebuild: 2 }
+  const diskLine = (rebuild: number): string | undefined =>
+    renderVm(
+      { ...vm, desired: { ...vm.desired, image }, observed: { ...vm.observed, rebuild } },
+      Date.UTC(2030, 0, 1),
+      (word) => word,
+    )
+      .split('\n')
+      .find((line) => line.startsWith('  disk '))
+  assert.match(diskLine(1) ?? '', /4 GiB, to be made again from its image, has/)
+  assert.doesNotMatch(diskLine(2) ?? '', /again/)
+})

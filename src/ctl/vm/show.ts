@@ -97,8 +97,10 @@ function computeWords(vm: Vm): string {
 function diskWords({ desired, observed }: Vm): string {
   const { size_mib: size, iops_max: iops, mib_per_second_max: rate } = desired.disk
   const { size_mib: there, guest_size_mib: guest } = observed.disk ?? {}
+  const owesRebuild = (desired.image.rebuild ?? 0) > (observed.rebuild ?? 0)
   return [
     showMib(size),
+    ...(owesRebuild ? ['to be made again from its image'] : []),
     ...(there !== undefined && there !== size ? [`has ${showMib(there)} so far`] : []),
     ...(guest !== undefined && guest !== size
       ? [`the guest sees ${showMib(guest)} until its next start`]

@@ -5,7 +5,7 @@ import type { DiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { publish, publishFirst, sync } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
-import { chmod, chown, removeFile, writeFile } from '../files/pool-files.ts'
+import { chmod, chown, removeFile, rename, writeFile } from '../files/pool-files.ts'
 import { DISK_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
@@ -32,6 +32,22 @@ export async function publishDisk(publication: DiskPublication): Promise<boolean
   // The note comes first, so that a disk never exists without its note.
   await writeNote(paths, id, note)
   return publishFirst({ temporary, path: paths.disk(id), signal, sync: syncDisk })
+}
+
+/**
+ * Makes a file the disk of a VM in place of the one that it has. The note comes last: if it is not written any more, the
+ * old note shows that the disk must be replaced again, and no guest has used it.
+ */
+export async function replaceDisk(publication: DiskPublication): Promise<true> {
+  const { paths, temporary, id, userId, note, signal, sync: syncDisk = sync } = publication
+  await own(temporary, userId, DISK_MODE)
+  await makeVmDirectory(paths, id)
+  await syncDisk(temporary)
+  signal.throwIfAborted()
+  await rename(temporary, paths.disk(id))
+  await sync(paths.vm(id))
+  await writeNote(paths, id, note)
+  return true
 }
 
 export async function writeNote(paths: PoolPaths, id: VmId, note: DiskNote): Promise<void> {

@@ -69,6 +69,39 @@ test('a disk that was made meanwhile still grows to its size', async (t) => {
   assert.equal(statSync(paths.disk(id)).size, 9 * MIB)
 })
 
+test('a rebuild that loses power before its note is written is made again, from the image alone', async (t) => {
+  const paths = await poolWithImage(t)
+  const disks = new VmDisks(paths, silentLog)
+  await disks.ensureDisk(disk, never)
+  const oldNote = readFileSync(paths.diskNote(id))
+  await writeFile(paths.disk(id), written)
+  await disks.rebuildDisk({ ...disk, rebuild: 1 }, never)
+  assert.deepEqual(readFileSync(paths.disk(id)).subarray(0, 4 * MIB), Buffer.alloc(4 * MIB, 'x'))
+  const made = statSync(paths.disk(id))
+  await writeFile(paths.diskNote(id), oldNote)
+  await disks.rebuildDisk({ ...disk, rebuild: 1 }, never)
+  assert.notEqual(statSync(paths.disk(id)).ino, made.ino)
+  assert.match(readFileSync(paths.diskNote(id), 'utf8'), /"rebuild": 1/)
+  assert.deepEqual(readdirSync(paths.tmp), [])
+})
+
+test('a rebuild that is aborted before its disk is durable leaves what the guest has written', async (t) => {
+  const paths = await poolWithImage(t)
+  await new VmDisks(paths, silentLog).ensureDisk(disk, never)
+  await writeFile(paths.disk(id), written)
+  const slow = slowDisks(paths)
+  const controller = new AbortController()
+  const leftBehind = slow.disks.rebuildDisk({ ...disk, rebuild: 1 }, controller.signal)
+  await slow.begun
+  assert.deepEqual(readFileSync(paths.disk(id)), written)
+  controller.abort(new Error('the step took too long'))
+  slow.release()
+  await assert.rejects(leftBehind)
+  assert.deepEqual(readFileSync(paths.disk(id)), written)
+  assert.doesNotMatch(readFileSync(paths.diskNote(id), 'utf8'), /rebuild/)
+  assert.deepEqual(readdirSync(paths.tmp), [])
+})
+
 test('a disk whose making is aborted during the sync gets no name, and the next call makes it', async (t) => {
   const paths = await poolWithImage(t)
   const slow = slowDisks(paths)

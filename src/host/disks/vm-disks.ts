@@ -5,7 +5,9 @@ import { HostFault } from '../../core/errors.ts'
 import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { whyForeign } from '../../core/world/world.ts'
+import type { FoundNote } from '../../core/world/world.ts'
 import { assert } from '../../lib/assert.ts'
+import { given } from '../../lib/given.ts'
 import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
@@ -13,7 +15,8 @@ import { cloneFile } from '../files/clone-file.ts'
 import { publish, sync } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
-import { own, publishDisk, writeNote } from './publish-disk.ts'
+import { own, publishDisk, replaceDisk, writeNote } from './publish-disk.ts'
+import type { DiskPublication } from './publish-disk.ts'
 import { open, readdir, removeFile, rename, stat, symlink, truncate } from '../files/pool-files.ts'
 import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
@@ -36,22 +39,42 @@ export class VmDisks {
     this.#sync = syncDisk
   }
 
-  /** Makes or grows the disk, with one call at a time per VM. A call whose step was given up may still be running. */
-  async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
+  /** Makes or grows the disk. */
+  ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
     const doing = `making the disk of VM ${disk.id}`
+    return this.#inTurn({ disk, doing, signal }, () => this.#ensureDisk(disk, doing, signal))
+  }
+
+  /** Makes the disk of a rebuild, and replaces the one of before. */
+  rebuildDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
+    const doing = `rebuilding the disk of VM ${disk.id}`
+    return this.#inTurn({ disk, doing, signal }, () => this.#rebuild(disk, doing, signal))
+  }
+
+  /** Makes one call at a time for each VM. A call whose step was given up may still be running. */
+  async #inTurn({ disk, doing, signal }: DiskCall, work: () => Promise<void>): Promise<void> {
+    signal.throwIfAborted()
     try {
-      await this.#turns.run(disk.id, () => this.#ensureDisk(disk, doing, signal), signal)
+      await this.#turns.run(disk.id, work, signal)
     } catch (error) {
       signal.throwIfAborted()
       throw storageFault(error, doing)
     }
   }
 
+  async #rebuild(disk: DiskSpec, doing: string, signal: AbortSignal): Promise<void> {
+    const { id, rebuild = 0 } = disk
+    const isThere = (await ifThere(stat(this.#paths.disk(id)))) !== undefined
+    const note = await readNote(this.#paths, id)
+    if (isThere) checkOwner(disk, note, doing)
+    if (!isThere || (note?.rebuild ?? 0) >= rebuild) return this.#ensureDisk(disk, doing, signal)
+    await this.#places.run(() => this.#clone(disk, { doing, signal, publish: replaceDisk }), signal)
+  }
+
   async #ensureDisk(disk: DiskSpec, doing: string, signal: AbortSignal): Promise<void> {
     const path = this.#paths.disk(disk.id)
     if ((await ifThere(stat(path))) === undefined)
-      await this.#places.run(() => this.#clone(disk, doing, signal), signal)
+      await this.#places.run(() => this.#clone(disk, { doing, signal, publish: publishDisk }), signal)
     await this.#ensureOwn(disk, doing)
     const { size } = await stat(path)
     if (size < disk.sizeMib * MIB) await this.#grow(disk)
@@ -62,14 +85,9 @@ export class VmDisks {
    * disk.
    */
   async #ensureOwn(disk: DiskSpec, doing: string): Promise<void> {
-    const { id, userId, mark, adopts = false } = disk
+    const { id, userId, mark, rebuild } = disk
     const note = await readNote(this.#paths, id)
-    const isOwn =
-      note === undefined ? adopts : whyForeign(note.mark, { id, ...mark }, mark.storeId) === undefined
-    if (!isOwn) {
-      const cause = new Error('the note beside it does not name this VM')
-      throw new HostFault('disk_foreign', doing, { cause })
-    }
+    checkOwner(disk, note, doing)
     const found = await lookAtDisk(this.#paths, id)
     if (found.kind === 'present' && found.usableBy !== userId) {
       await makeVmDirectory(this.#paths, id)
@@ -77,7 +95,7 @@ export class VmDisks {
       this.#log.info({ user_id: userId }, 'owner and mode of a disk repaired')
     }
     if (note !== undefined) return
-    await writeNote(this.#paths, id, { mark })
+    await writeNote(this.#paths, id, { mark, ...given({ rebuild }) })
     this.#log.info({}, 'disk without a note adopted')
   }
 
@@ -99,9 +117,8 @@ export class VmDisks {
   }
 
   async #clone(
-    { id, userId, sizeMib, rootfsSha256, mark }: DiskSpec,
-    doing: string,
-    signal: AbortSignal,
+    { id, userId, sizeMib, rootfsSha256, mark, rebuild }: DiskSpec,
+    { doing, signal, publish: publishAs }: Cloning,
   ): Promise<void> {
     const image = this.#paths.image(rootfsSha256)
     const { size } = await stat(image)
@@ -113,9 +130,9 @@ export class VmDisks {
     try {
       const method = await cloneFile(image, temporary, signal)
       await truncate(temporary, sizeMib * MIB)
-      const isMade = await publishDisk({
+      const isMade = await publishAs({
         ...{ paths: this.#paths, temporary, id, userId, signal },
-        note: { mark, rootfsSha256 },
+        note: { mark, rootfsSha256, ...given({ rebuild }) },
         sync: this.#sync,
       })
       this.#log.debug({ method }, isMade ? 'disk made' : 'another disk was there first')
@@ -147,4 +164,24 @@ export class VmDisks {
       if (other !== undefined && other !== digest) await removeFile(join(directory, name))
     }
   }
+}
+
+type DiskCall = { readonly disk: DiskSpec; readonly doing: string; readonly signal: AbortSignal }
+
+type Cloning = Omit<DiskCall, 'disk'> & {
+  /** Gives the clone its name. Returns false if another disk keeps it. */
+  readonly publish: (publication: DiskPublication) => Promise<boolean>
+}
+
+/** Throws `disk_foreign` if the disk beside this note is not the VM's. */
+function checkOwner(
+  { id, mark, adopts = false }: DiskSpec,
+  note: FoundNote | undefined,
+  doing: string,
+): void {
+  const isOwn =
+    note === undefined ? adopts : whyForeign(note.mark, { id, ...mark }, mark.storeId) === undefined
+  if (isOwn) return
+  const cause = new Error('the note beside it does not name this VM')
+  throw new HostFault('disk_foreign', doing, { cause })
 }

@@ -9,7 +9,7 @@ import type { Sha256, VmId } from '../../core/ids.ts'
  *     vmhostd-pool.json          the marker
  *     images/<sha256>            verified, read-only, shared by all
  *     disks/<vm id>/disk.raw     the VM's disk, a clone of its rootfs image
- *     disks/<vm id>/disk.json    says whose disk that is, and what it was made of; written before it
+ *     disks/<vm id>/disk.json    says whose disk that is, and what it was made of
  *     disks/<vm id>/save/        holds `memory` during a save, the only file in it that the VM's monitor may write to
  *     disks/<vm id>/saved/       the guest's memory and metadata.json; saved.tmp/ while they are being made
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk

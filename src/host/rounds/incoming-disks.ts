@@ -98,14 +98,14 @@ export class PoolIncomingDisks implements IncomingDisks {
 
   async #publish(arrival: ArrivalId, owner: IncomingOwner, { doing, signal }: Publishing): Promise<void> {
     const { paths } = this.#access
-    const { id, userId, mark, rootfsSha256 } = owner
+    const { id, userId, mark, rootfsSha256, rebuild } = owner
     const temporary = paths.incomingDisk(arrival)
     const [incoming, disk] = [await ifThere(stat(temporary)), await ifThere(stat(paths.disk(id)))]
     const foreign = (because: string): HostFault =>
       new HostFault('disk_foreign', doing, { cause: new Error(because) })
     if (disk === undefined) {
       if (incoming === undefined) throw lostRound(doing, 'what came of it is not there')
-      const note = { mark, ...given({ rootfsSha256 }) }
+      const note = { mark, ...given({ rootfsSha256, rebuild }) }
       const isMade = await publishDisk({ paths, temporary, id, userId, note, signal })
       if (!isMade) throw foreign('another disk was made meanwhile')
       return

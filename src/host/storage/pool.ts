@@ -136,6 +136,11 @@ export class Pool implements Storage {
     await this.#images.using(disk.rootfsSha256, () => this.#disks.ensureDisk(disk, signal))
   }
 
+  async rebuildDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
+    await this.#access.ready()
+    await this.#images.using(disk.rootfsSha256, () => this.#disks.rebuildDisk(disk, signal))
+  }
+
   async ensureSeed(id: VmId, userId: UserId, seed: SeedDisk): Promise<void> {
     await this.#access.ready()
     await this.#disks.ensureSeed(id, userId, seed)

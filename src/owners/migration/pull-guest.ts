@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { imagesOf } from '../../core/desired.ts'
 import { seedOf } from '../../core/disks/seed.ts'
+import { given } from '../../lib/given.ts'
 import { limits } from '../../config/limits.ts'
 import { FrameWrites } from './frame-writes.ts'
 import { accepted } from './source-refused.ts'
@@ -46,8 +47,9 @@ export async function pullGuest(
   const record = pulling.record()
   const { userId } = record.host
   const mark = { storeId: host.storeId, createdAtMs: record.createdAtMs }
-  const { rootfsSha256 } = record.desired.image
-  await host.incomingDisks.publish(move.arrival, { id, userId, mark, rootfsSha256 }, signal)
+  const { rootfsSha256, rebuild } = record.desired.image
+  const owner = { id, userId, mark, rootfsSha256, ...given({ rebuild }) }
+  await host.incomingDisks.publish(move.arrival, owner, signal)
   if (console !== undefined) await host.consoles.adoptHistory(id, console)
   if (memory === undefined) {
     // The guest has ended, and its session with it.

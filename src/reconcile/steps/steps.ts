@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { guestRuleOf } from '../../core/network/tap.ts'
 import { assert } from '../../lib/assert.ts'
+import { given } from '../../lib/given.ts'
 import { markOf, subjectOf } from './executor.ts'
 import { restoreGuest, saveGuest } from './save-guest.ts'
 import { holdMemory, startUnit } from './start-unit.ts'
@@ -8,7 +9,8 @@ import type { TapSpec } from '../../core/network/tap.ts'
 import type { Step, StepKind } from '../../core/plan/step.ts'
 import type { Disk, ImageRole } from '../../core/desired.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
-import type { ImageBound } from '../../ports/storage.ts'
+import type { Host } from '../../ports/host.ts'
+import type { DiskSpec, ImageBound } from '../../ports/storage.ts'
 import type { Executor, StepContext } from './executor.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { warnOfFault } from '../../log/log.ts'
@@ -34,13 +36,14 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
 
   // The VM has its disk, cloned from the rootfs image, of at least the size asked for.
   'storage.ensure-disk': {
-    execute: ({ sizeMib }, { host, record, signal }) => {
-      const { id, host: own, desired, observed } = record
-      const { rootfsSha256 } = desired.image
-      const adopts = observed.disk !== undefined
-      const disk = { id, userId: own.userId, sizeMib, rootfsSha256, mark: markOf(host, record), adopts }
-      return host.storage.ensureDisk(disk, signal)
-    },
+    execute: ({ sizeMib }, { host, record, signal }) =>
+      host.storage.ensureDisk(diskOf(host, record, sizeMib), signal),
+    deadlineMs: limits.diskCloneMs,
+  },
+  // The VM's disk is a clone of the image of its last rebuild. The disk of before is gone.
+  'storage.rebuild-disk': {
+    execute: ({ sizeMib }, { host, record, signal }) =>
+      host.storage.rebuildDisk(diskOf(host, record, sizeMib), signal),
     deadlineMs: limits.diskCloneMs,
   },
   // The seed disk is what the record renders to.
@@ -142,6 +145,20 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
     execute: (step, { host, record, signal }) =>
       host.monitors[record.monitor].ensureDiskLimits(record.id, step.limits, signal),
   },
+}
+
+function diskOf(host: Host, record: VmRecord, sizeMib: number): DiskSpec {
+  const { id, desired, observed } = record
+  const { rootfsSha256, rebuild } = desired.image
+  return {
+    id,
+    userId: record.host.userId,
+    sizeMib,
+    rootfsSha256,
+    ...given({ rebuild }),
+    mark: markOf(host, record),
+    adopts: observed.disk !== undefined,
+  }
 }
 
 /** Runs a step. Throws what its driver throws. */

@@ -9,7 +9,7 @@ const DIGESTS = ['rootfs', 'kernel', 'initrd'].map((role) => `$.image.${role}Sha
 
 /**
  * Notes that a VM uses its images, or used them until now; they must then not be removed. Call it in the transaction
- * that stores the VM, and in the one that forgets it.
+ * that stores the VM, in the one that forgets it, and before and after a change of its images.
  */
 export function noteImageUse(db: DatabaseSync, vmId: string, nowMs: number): void {
   for (const path of DIGESTS) {

@@ -1,4 +1,5 @@
 import { holdsPlace } from '../../core/capacity/ledger.ts'
+import { imagesOf } from '../../core/desired.ts'
 import { deviceName } from '../../core/network/tap.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { canSleep } from '../../core/sleep/idle-timeout.ts'
@@ -91,21 +92,31 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
     )
 }
 
-const firstObserved = ({ nowMs, move }: NewVm): Observed => ({
+const firstObserved = ({ nowMs, move, desired }: NewVm): Observed => ({
   state: 'pending',
   sinceMs: nowMs,
-  ...given({ lastTrafficAtMs: move?.lastTrafficAtMs }),
+  // The disk of a VM that comes is that of its last rebuild.
+  ...given({ lastTrafficAtMs: move?.lastTrafficAtMs, rebuild: desired.image.rebuild }),
 })
 
-/** Writes a change of the inputs, within a transaction. */
+/** Writes a change of the inputs, within a transaction and after the change of desired state. */
 export function changeInputs(statements: Statements, id: VmId, change: InputsChange): void {
-  const { userData, sshAuthorizedKeys } = change
+  const { userData, sshAuthorizedKeys, sources } = change
+  if (sources !== undefined) addSources(statements, id, sources)
   if (userData !== undefined)
     statements.of('UPDATE vm_inputs SET user_data = ? WHERE vm_id = ?').run(userData, id)
   if (sshAuthorizedKeys !== undefined) {
     const keys = JSON.stringify(sshAuthorizedKeys)
     statements.of('UPDATE vm_inputs SET ssh_authorized_keys = ? WHERE vm_id = ?').run(keys, id)
   }
+}
+
+function addSources(statements: Statements, id: VmId, sources: VmInputs['sources']): void {
+  const row = statements.of('SELECT desired FROM vms WHERE id = ?').get(id)
+  const { image } = JSON.parse(String(row?.['desired'])) as Desired
+  const needed = new Set(imagesOf(image).map(({ sha256 }) => sha256))
+  const all = [...readInputs(statements, id).sources, ...sources].filter(([sha256]) => needed.has(sha256))
+  statements.of('UPDATE vm_inputs SET sources = ? WHERE vm_id = ?').run(sourcesJson(new Map(all)), id)
 }
 
 /** Reads the inputs of the VM. */
@@ -121,5 +132,5 @@ export function readInputs(statements: Statements, id: VmId): VmInputs {
   }
 }
 
-export const sourcesJson = (sources: VmInputs['sources']): string =>
+const sourcesJson = (sources: VmInputs['sources']): string =>
   JSON.stringify(Object.fromEntries([...sources].map(([sha256, source]) => [sha256, source.url.reveal()])))

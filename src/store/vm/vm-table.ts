@@ -4,7 +4,7 @@ import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
-import { changeInputs, insertVm, readInputs, sourcesJson } from './new-vm.ts'
+import { changeInputs, insertVm, readInputs } from './new-vm.ts'
 import { nextUserId } from './user-ids.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, recordOf } from './vm-row.ts'
@@ -128,7 +128,7 @@ export class VmTable {
   /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
   recorded(): Recorded {
     const sums = this.#sql(
-      `SELECT ifnull(sum(cpu_millicores), 0) AS cpuMillicores, ifnull(sum(disk_mib), 0) AS disksMib,
+      `SELECT ifnull(sum(cpu_millicores), 0) AS cpuMillicores, ifnull(sum(disk_mib * (1 + ${OWES_REBUILD})), 0) AS disksMib,
          ifnull(sum(holds_place), 0) AS consolePlaces FROM vms`,
     ).get() as Omit<Recorded, 'classes'>
     const classes = this.#sql(
@@ -171,11 +171,9 @@ export class VmTable {
     return this.#afterChange(vm.id)
   }
 
-  /** Replaces the URLs of the same images. They are not part of desired state, so no generation rises. */
-  replaceSources(id: VmId, sources: VmInputs['sources']): void {
-    this.#transactions.commit(() => {
-      this.#sql('UPDATE vm_inputs SET sources = ? WHERE vm_id = ?').run(sourcesJson(sources), id)
-    })
+  /** Stores other URLs of the VM's images. They are not part of desired state, so no generation rises. */
+  addSources(id: VmId, sources: VmInputs['sources']): void {
+    this.#transactions.commit(() => changeInputs(this.#statements, id, { sources }))
   }
 
   /** Stores a real change of desired state and raises its generation, in one transaction. */
@@ -197,7 +195,8 @@ export class VmTable {
     this.#transactions.commit(() => {
       if (change.departure !== undefined && change.departure.id !== before.departure?.id)
         noteDeparted(this.#db, before.departure)
-      if (change.inputs !== undefined) changeInputs(this.#statements, id, change.inputs)
+      const changesImages = !isDeepStrictEqual(desired.image, before.desired.image)
+      if (changesImages) noteImageUse(this.#db, id, change.nowMs)
       // Another instance makes other host keys.
       if (desired.instance !== before.desired.instance)
         this.#sql('DELETE FROM ssh_host_keys WHERE vm_id = ?').run(id)
@@ -228,6 +227,8 @@ export class VmTable {
         change.nowMs,
         id,
       )
+      if (changesImages) noteImageUse(this.#db, id, change.nowMs)
+      if (change.inputs !== undefined) changeInputs(this.#statements, id, change.inputs)
     })
     return this.#afterChange(id)
   }
@@ -369,6 +370,9 @@ export class VmTable {
     return this.#statements.of(text)
   }
 }
+
+/** SQL for `owesRebuild` of core/vm: 1 or 0. */
+const OWES_REBUILD = `(ifnull(desired ->> '$.image.rebuild', 0) > ifnull(observed ->> '$.rebuild', 0))`
 
 const jsonOf = (value: Departure | Grace | undefined): string | null =>
   value === undefined ? null : JSON.stringify(value)

@@ -34,7 +34,7 @@ export const manifest: Manifest = {
   vm: {
     desired: {
       power: 'running',
-      image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256 },
+      image: { rootfsSha256: 'a'.repeat(64) as Sha256, kernelSha256: 'b'.repeat(64) as Sha256, rebuild: 3 },
       readiness: { protocol: 'http', port: 80, path: '/healthz' },
       exit: { restartPolicy: 'on_failure', deleteAfterSeconds: 60, deleteOnExit: true },
       instance: 2,

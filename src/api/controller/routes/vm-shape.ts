@@ -7,12 +7,14 @@ import {
   setReadiness,
   setSeed,
 } from '../../../commands/vm/reshape.ts'
+import { rebuildVm } from '../../../commands/vm/rebuild-vm.ts'
 import { ref } from '../../wire/named.ts'
 import { readinessFromWire } from '../../wire/guest.ts'
 import {
   networkChangeFromWire,
   computeFromWire,
   diskFromWire,
+  rebuildFromWire,
   seedFromWire,
 } from '../../wire/vm-from-wire.ts'
 import { invalidRequest } from '../../listener/validation.ts'
@@ -23,7 +25,7 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-/** Serves the shape of a VM: compute, disk, network, kernel arguments, seed, and the check whether its guest is ready. */
+/** Serves the shape of a VM: compute, disk and its rebuild, network, kernel arguments, seed, and the check whether its guest is ready. */
 export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putCompute(app, dependencies)
   putResize(app, dependencies)
@@ -32,6 +34,7 @@ export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putReadiness(app, dependencies)
   putKernelArguments(app, dependencies)
   putSeed(app, dependencies)
+  postRebuild(app, dependencies)
 }
 
 /** Refusals of a change that may need room on the host. */
@@ -172,5 +175,34 @@ function putSeed(app: App, dependencies: ApiDependencies): void {
     const seed = seedFromWire(request.body)
     if (!seed.ok) throw invalidRequest('body', seed.error)
     return mutate({ request, reply, dependencies }, (context, id) => setSeed(context, id, seed.value))
+  })
+}
+
+function postRebuild(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    ...shapeSchema(
+      ...([
+        'vm_not_stopped',
+        'vm_protected',
+        'snapshot_under_way',
+        'url_not_allowed',
+        'disk_too_small',
+      ] as const),
+      ...CAPACITY_CODES,
+    ),
+    operationId: 'rebuildVm',
+    summary: 'Make the root disk again, from another image',
+    description:
+      'Possible only while the VM is stopped; a sleeping VM is not stopped. The VM loses the disk that it has, once the image is fetched ' +
+      'and checked and the new disk is durable. `observed.rebuild` says when that is done, and `observed.error` why it is not. The new ' +
+      'disk has the size of `desired.disk`, and the host must have room for both. The guest boots from it as another instance: cloud-init ' +
+      'runs the user data again. The same request again changes nothing until the rebuild is done; a fresh URL in it replaces the one that ' +
+      'was stored.',
+    body: ref('Rebuild'),
+  }
+  app.post('/v1/vms/:id/rebuild', { schema }, async (request, reply): Promise<VmWire> => {
+    const rootfs = rebuildFromWire(request.body)
+    if (!rootfs.ok) throw invalidRequest('body', rootfs.error)
+    return mutate({ request, reply, dependencies }, (context, id) => rebuildVm(context, id, rootfs.value))
   })
 }

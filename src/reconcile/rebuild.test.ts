@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { SignedUrl } from '../core/outbound/signed-url.ts'
+import { rebuildVm } from '../commands/vm/rebuild-vm.ts'
+import { setPower } from '../commands/vm/set-power.ts'
+import { HostFault } from '../core/errors.ts'
+import type { TestContext } from 'node:test'
+import type { Sha256 } from '../core/ids.ts'
+
+const content = Buffer.from('another rootfs')
+const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
+const lost = { url: new SignedUrl('https://images.example.org/lost') }
+
+/** Runs a VM that is stopped after its guest has run. */
+async function stoppedVm(t: TestContext) {
+  const stage = await reconcileStage(t)
+  const { context, id, create, idle, host, vm } = stage
+  create()
+  await idle()
+  setPower(context, id, 'stopped')
+  await idle()
+  return {
+    ...stage,
+    source: host.storage.offer(content),
+    rebuild: async (source = lost) => {
+      assert.ok(rebuildVm(context, id, { sha256, source }).ok)
+      await idle()
+    },
+    noteOf: () => host.storage.disks.get(id)?.note,
+    isSettled: () => vm().generations.observed === vm().generations.desired,
+  }
+}
+
+test('a stopped VM is rebuilt at once, stays stopped, and boots as another instance', async (t) => {
+  const { context, host, id, source, rebuild, noteOf, isSettled, vm, shown, idle } = await stoppedVm(t)
+  await rebuild(source)
+  assert.deepEqual([shown(), vm().observed.rebuild, isSettled()], ['stopped', 1, true])
+  assert.deepEqual([noteOf()?.rootfsSha256, noteOf()?.rebuild], [sha256, 1])
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(shown(), 'running')
+  const [metaData] = host.storage.seeds.get(id)?.files ?? []
+  assert.match(metaData?.content ?? '', /instance-id: "web-1-\d+-2"/)
+})
+
+test('a rebuild whose image cannot be fetched keeps the disk, says why, and continues with a fresh URL', async (t) => {
+  const { source, rebuild, noteOf, isSettled, vm, shown } = await stoppedVm(t)
+  await rebuild()
+  assert.deepEqual(
+    [shown(), isSettled(), vm().observed.rebuild],
+    ['stopped image_unavailable', false, undefined],
+  )
+  assert.equal(noteOf()?.rebuild, undefined)
+  await rebuild(source)
+  assert.deepEqual([shown(), isSettled(), noteOf()?.rebuild], ['stopped', true, 1])
+})
+
+test('a rebuild that failed after its disk was made is not made again', async (t) => {
+  const { host, source, rebuild, isSettled, later, noteOf } = await stoppedVm(t)
+  host.storage.failNext('rebuildDisk', new HostFault('storage_failed', 'on purpose'), 'after')
+  await rebuild(source)
+  const made = noteOf()
+  await later(60_000)
+  assert.ok(isSettled())
+  assert.equal(noteOf(), made)
+})
+
+test('a daemon that starts in the middle of a rebuild finishes it', async (t) => {
+  const { host, source, rebuild, isSettled, stop, start, idle, vm } = await stoppedVm(t)
+  host.storage.failNext('rebuildDisk', new HostFault('storage_failed', 'on purpose'))
+  await rebuild(source)
+  assert.ok(!isSettled())
+  await stop()
+  await start()
+  await idle()
+  assert.deepEqual([isSettled(), vm().observed.rebuild], [true, 1])
+})
