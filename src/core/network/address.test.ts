@@ -145,6 +145,9 @@ test('a network contains its addresses and no others', () => {
   assert.ok(networkContains('2001:db8::/32', '2001:db8:ffff::1'))
   assert.ok(!networkContains('2001:db8::/32', '2001:db9::'))
   assert.ok(networkContains('0.0.0.0/0', '198.51.100.1'))
+  assert.ok(networkContains('2001:db8::/127', '2001:db8::1'))
+  assert.ok(!networkContains('2001:db8::/127', '2001:db8::2'))
+  assert.ok(!networkContains('2001:db8::/128', '2001:db8::1'))
 })
 
 test('an address of one family is in no network of the other, and what is not an address is in none', () => {

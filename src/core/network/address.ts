@@ -113,11 +113,22 @@ export function parseNetwork(text: string): Result<string, string> {
  * Returns whether an address lies in a network; false if either is not valid. An IPv4 address is in no IPv6 network.
  */
 export function networkContains(network: string, address: string): boolean {
-  const read = split(network)
   const bytes = parseAddress(address)
-  if (read === undefined || bytes?.length !== read.bytes.length) return false
-  const first = masked(read.bytes, read.prefix)
-  return masked(bytes, read.prefix).every((byte, index) => byte === first[index])
+  return bytes !== undefined && membersOf(network)(bytes)
+}
+
+/** Returns the test whether an address, in network order, lies in a network, as {@link networkContains} judges it. */
+export function membersOf(network: string): (address: Uint8Array) => boolean {
+  const read = split(network)
+  if (read === undefined) return () => false
+  const { bytes, prefix } = read
+  const [whole, mask] = [prefix >> 3, 0xff & ~(0xff >> (prefix & 7))]
+  return (address) =>
+    address.length === bytes.length &&
+    bytes.every((byte, index) => {
+      if (index < whole) return address[index] === byte
+      return index > whole || (((address[index] ?? 0) ^ byte) & mask) === 0
+    })
 }
 
 /** Returns the family of a network that {@link parseNetwork} gave. */

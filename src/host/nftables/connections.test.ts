@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { formatAddress } from '../../core/network/address.ts'
 import { deleteConnection, getConnections, sourcesOf } from './connections.ts'
 
 const bytes = (hex: string): Buffer => Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
@@ -30,7 +31,7 @@ test('the sources of a connection over IPv6 are read in both directions', () => 
   const tuple = (type: string, source: string, destination: string): string =>
     `3000${type}80 2c000180 14000300 20010db8${source.padStart(24, '0')} 14000400 20010db8${destination.padStart(24, '0')}`
   const reported = bytes(`0a000000 ${tuple('01', '10', '02')} ${tuple('02', '02', '99')}`)
-  assert.deepEqual(sourcesOf(reported), ['2001:db8::10', '2001:db8::2'])
+  assert.deepEqual(sourcesOf(reported).map(formatAddress), ['2001:db8::10', '2001:db8::2'])
 })
 
 test('a connection is deleted by its addresses, its zone and its number', () => {

@@ -1,6 +1,6 @@
 /** Forgets connections, by requests of connection tracking over netlink (linux/netfilter/nfnetlink_conntrack.h). */
 import { setImmediate } from 'node:timers/promises'
-import { formatAddress, networkContains, parseAddress } from '../../core/network/address.ts'
+import { formatAddress, membersOf, parseAddress } from '../../core/network/address.ts'
 import { assert } from '../../lib/assert.ts'
 import { decodeAttributes, encodeAttribute, encodeUint32 } from '../netlink/message.ts'
 import { limits } from '../../config/limits.ts'
@@ -69,13 +69,13 @@ export const getIpv6Connections = (): Request => ({
   body: header(AF_INET6),
 })
 
-/** Returns the addresses from which the packets of a connection over IPv6 come, one for each direction. */
-export const sourcesOf = (body: Buffer): readonly string[] => {
+/** Decodes the addresses from which the packets of a connection over IPv6 come, one for each direction. */
+export const sourcesOf = (body: Buffer): readonly Buffer[] => {
   const attributes = decodeAttributes(body.subarray(HEADER_BYTES))
   return Object.values(DIRECTIONS).flatMap(({ tuple }) => {
     const addresses = decodeAttributes(attributes.get(tuple) ?? Buffer.alloc(0)).get(CTA_TUPLE_IP)
     const source = decodeAttributes(addresses ?? Buffer.alloc(0)).get(CTA_IP_V6_SRC)
-    return source === undefined ? [] : [formatAddress(source)]
+    return source === undefined ? [] : [source]
   })
 }
 
@@ -99,6 +99,9 @@ export function deleteConnection(body: Buffer): Request {
   }
 }
 
+/** Returns whether other tasks have their turn before this connection. */
+const isTurn = (index: number): boolean => index % limits.connectionsPerTurn === limits.connectionsPerTurn - 1
+
 /** The kernel's table of connections. */
 export class Connections {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER)
@@ -116,14 +119,20 @@ export class Connections {
   }
 
   /**
-   * Removes the connections in which an address of an IPv6 network takes part, except for addresses that are kept.
-   * Throws ErrnoError.
+   * Removes the connections in which an address of an IPv6 network takes part, except for addresses that are kept. One
+   * dump has all connections over IPv6: 0.15 s for 65,000 of them, during which nothing else runs. Throws ErrnoError.
    */
   async forgetNetwork(network: string, isKept: (address: string) => boolean): Promise<void> {
+    const isMember = membersOf(network)
+    const isLeft = (address: Buffer): boolean => isMember(address) && !isKept(formatAddress(address))
     await setImmediate()
-    const isLeft = (address: string): boolean => networkContains(network, address) && !isKept(address)
-    const connections = this.#socket.dump(getIpv6Connections()).map(({ body }) => body)
-    await this.#remove(connections.filter((connection) => sourcesOf(connection).some(isLeft)))
+    const all = this.#socket.dump(getIpv6Connections())
+    const left: Buffer[] = []
+    for (const [index, { body }] of all.entries()) {
+      if (isTurn(index)) await setImmediate()
+      if (sourcesOf(body).some(isLeft)) left.push(body)
+    }
+    await this.#remove(left)
   }
 
   close(): void {
@@ -132,7 +141,7 @@ export class Connections {
 
   async #remove(connections: readonly Buffer[]): Promise<void> {
     for (const [index, connection] of connections.entries()) {
-      if (index % limits.connectionsPerTurn === limits.connectionsPerTurn - 1) await setImmediate()
+      if (isTurn(index)) await setImmediate()
       try {
         this.#socket.change(deleteConnection(connection))
       } catch (error) {
