@@ -34,7 +34,7 @@ export const actsOf = (
   (context) => setPower(context, id, 'paused'),
   (context) => setPower(context, id, 'running'),
   (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
-  (context) => setNetwork(context, id, networkOf(index, 10)),
+  (context) => setNetwork(context, id, networkOf(index)),
   (context) => offer(context, id),
   moveOn,
   moveOn,

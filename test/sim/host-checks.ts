@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { tapLayout } from '../../src/core/network/tap.ts'
+import { tapSpecOf } from '../../src/reconcile/decide.ts'
 import { hasEnded } from '../../src/core/vm/exit-policy.ts'
 import { hasLeft, isLeaving } from '../../src/core/vm/leaving.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'
@@ -78,13 +80,18 @@ export class HostChecks {
     // A guest that paused for its disk counts as paused.
     const stands = guest.kind === 'stalled' && desired.power === 'paused'
     assert.deepEqual([unit.kind, stands ? 'paused' : guest.kind], expected, early)
-    const { rootfsSha256: image, rebuild } = this.#host.storage.disks.get(id)?.note ?? {}
-    assert.deepEqual([image, rebuild], [desired.image.rootfsSha256, desired.image.rebuild], early)
+    const disk = this.#host.storage.disks.get(id)
+    // A VM that was stopped before its first start has no disk.
+    if (disk !== undefined || power !== 'stopped') {
+      const { rootfsSha256: image, rebuild } = disk?.note ?? {}
+      assert.deepEqual([image, rebuild], [desired.image.rootfsSha256, desired.image.rebuild], early)
+    }
     if (power === 'stopped') return
     assert.deepEqual('disk' in guest && guest.disk, desired.disk, early)
     const tap = this.#host.taps.devices.get(host.device)
     assert.ok(tap?.kind === 'tap', early)
     assert.deepEqual(tap.facts.bandwidth, desired.network?.bandwidth ?? {}, early)
+    assert.deepEqual(tap.facts.routes, tapLayout(tapSpecOf(record) ?? assert.fail(early)).routes, early)
     assert.notEqual(tap.lostBy, unit.kind === 'active' && unit.mainPid, early)
   }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { CreateNetwork, CreateVm, Rootfs } from '../../src/core/vm/create.ts'
+import { pick } from './random.ts'
+import type { CreateNetwork, CreateVm, Rootfs, SetNetwork } from '../../src/core/vm/create.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
@@ -21,7 +22,7 @@ export const requestOn = (host: FakeHost, index: number): CreateVm => ({
       { role: 'kernel', ...offerOn(host, 'the kernel') },
     ],
   },
-  network: { ipv4Address: addressOf(index) },
+  network: addressesOf(index),
   metadata: { labels: {}, protected: false },
   sshAuthorizedKeys: [],
 })
@@ -29,12 +30,20 @@ export const requestOn = (host: FakeHost, index: number): CreateVm => ({
 /** Returns another image for the root disk. */
 export const rootfsOn = (host: FakeHost, number: number): Rootfs => offerOn(host, `rootfs ${number}`)
 
-export const networkOf = (index: number, receiveMbitPerSecond: number): CreateNetwork => ({
-  ipv4Address: addressOf(index),
-  bandwidth: { receiveMbitPerSecond },
+/** Returns a change of the `index`th VM's network: the same one if it is not random. */
+export const networkOf = (index: number, random = () => 0): SetNetwork => ({
+  ...addressesOf(index),
+  bandwidth: { receiveMbitPerSecond: pick(random, [10, 20]) },
+  ipv6Prefix: pick(random, PREFIXES),
 })
 
-const addressOf = (index: number): string => `192.0.2.${index + 1}`
+/** Prefixes that VMs take from one another; `null` is none. */
+const PREFIXES = ['2001:db8:1::/64', '2001:db8:2::/64', null] as const
+
+const addressesOf = (index: number): CreateNetwork => ({
+  ipv4Address: `192.0.2.${index + 1}`,
+  ipv6Address: `2001:db8::${index + 1}`,
+})
 
 function offerOn(host: FakeHost, content: string): Rootfs {
   const sha256 = createHash('sha256').update(content).digest('hex') as Sha256

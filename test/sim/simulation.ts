@@ -258,7 +258,7 @@ export class Simulation {
       () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
       () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(this.#random, [100, 200]) }),
       () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
-      () => void setNetwork(context, id, networkOf(ids.indexOf(id), pick(this.#random, [10, 20]))),
+      () => void setNetwork(context, id, networkOf(ids.indexOf(id), this.#random)),
       () => void rebuildVm(context, id, rootfsOn(this.host, pick(this.#random, [1, 2]))),
       () => void (this.#random() < 0.3 && this.#delete(context, id)),
       () => offer(context, id, pick(this.#random, EXPIRIES_MS)),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { atEnd } from '../contract/at-end.ts'
 import { skip } from './lab-host.ts'
-import { MovingGuest } from './moving-guest.ts'
+import { ipv6Of, MovingGuest } from './moving-guest.ts'
 import { both, twoHosts } from './two-hosts-stage.ts'
 import type { TestContext } from 'node:test'
 
@@ -86,7 +86,7 @@ test('a guest that moves cold boots at the other host, with its disk', { skip },
 })
 
 test(
-  'a paused guest stays paused, and its console, labels and firewall come with it',
+  'a paused guest stays paused, and its console, labels, firewall and prefix come with it',
   { skip },
   async (t) => {
     const guest = await bootedFor(t, 'still-life', '198.51.100.15')
@@ -99,6 +99,7 @@ test(
       protected: false,
     })
     await controller.mutate('PUT', `/v1/vms/${guest.id}/network`, {
+      ipv6_prefix: '2001:db8:1:42::/64',
       firewall: {
         inbound: [{ protocol: 'tcp', ports: ['7'] }],
         outbound: [{ action: 'deny', protocol: 'tcp', ports: ['25'] }],
@@ -112,6 +113,8 @@ test(
     const here = await guest.here.controller.getVm(guest.id)
     const { migration: _offer, ...desired } = there.desired
     assert.deepEqual([here.desired, here.labels], [desired, there.labels])
+    const route = await guest.here.run('ip', 'route', 'get', '2001:db8:1:42::5')
+    assert.match(route, new RegExp(`via ${ipv6Of('198.51.100.15')} dev vmt`))
     assert.equal(await guest.here.run('vmhostd', 'console', guest.id), said)
     await guest.here.controller.setPower(guest.id, 'running')
     await guest.here.controller.settled(guest.id, 'running')

@@ -39,7 +39,10 @@ export class MovingGuest {
   /** Boots it at the first host, and connects the client. */
   static async boot(id: string, address: string, hosts: BothHosts): Promise<MovingGuest> {
     const { first } = hosts
-    const request = guestRequest({ network: { ipv4_address: address }, root: first.root })
+    const request = guestRequest({
+      network: { ipv4_address: address, ipv6_address: ipv6Of(address) },
+      root: first.root,
+    })
     await first.controller.mutate('PUT', `/v1/vms/${id}`, request)
     await first.controller.settled(id, 'running')
     await routeGuest(address, first)
@@ -109,3 +112,6 @@ export class MovingGuest {
     assert.equal(await pids(this.there), '0', `${this.id} runs at ${this.there.node} too`)
   }
 }
+
+/** Returns the IPv6 address of the guest that has this IPv4 address. */
+export const ipv6Of = (ipv4: string): string => `2001:db8:5::${ipv4.split('.').at(-1)}`
