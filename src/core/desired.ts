@@ -19,6 +19,8 @@ export type Image = {
   readonly initrdSha256?: Sha256
   /** Appended to the arguments the host gives the kernel. */
   readonly kernelArguments?: string
+  /** Counts changes of kernel and initrd. Absent: they are those of the creation. */
+  readonly bootRevision?: number
   /** Number of the rebuild that makes the root disk. Absent: the disk is that of the creation. */
   readonly rebuild?: number
 }

@@ -196,6 +196,7 @@ const ORIGINS: ReadonlyMap<string, Origin> = new Map<string, Origin>([
   ['/network/mac_address', { option: 'mac' }],
   ['/mac_address', { option: 'mac' }],
   ['/image/kernel_arguments', { option: 'kernel-arguments' }],
+  ['/kernel_arguments', { option: 'kernel-arguments' }],
   ['/user_data', { option: 'user-data' }],
 ])
 

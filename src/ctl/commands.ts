@@ -25,14 +25,8 @@ import {
   stopCommand,
   removeCommand,
 } from './vm/lifecycle.ts'
-import {
-  kernelArgumentsCommand,
-  networkCommand,
-  readinessCommand,
-  resizeCommand,
-  setCommand,
-} from './vm/settings.ts'
-import { rebuildCommand, seedCommand } from './vm/seed.ts'
+import { networkCommand, readinessCommand, resizeCommand, setCommand } from './vm/settings.ts'
+import { bootCommand, rebuildCommand, seedCommand } from './vm/boot.ts'
 import { exitCommand } from './vm/exit.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
@@ -72,7 +66,7 @@ export const commands: readonly Command[] = [
   resizeCommand,
   networkCommand,
   readinessCommand,
-  kernelArgumentsCommand,
+  bootCommand,
   seedCommand,
   rebuildCommand,
   setCommand,

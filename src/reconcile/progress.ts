@@ -1,3 +1,4 @@
+import { areBootImagesReady } from '../core/plan/plan-storage.ts'
 import { given } from '../lib/given.ts'
 import { limits } from '../config/limits.ts'
 import { nextFault } from '../core/retry/retry.ts'
@@ -88,6 +89,7 @@ export function observed({ record, world, found, host }: Pass, state: ObservedSt
       compute: live && compute,
       disk,
       rebuild: observedRebuild(record, world),
+      bootRevision: observedBoot({ record, world, host }),
       startedAtMs: live?.startedAtMs,
     }),
     ...sleepMembers(record, world, began),
@@ -154,6 +156,18 @@ function observedRebuild({ observed: { rebuild } }: VmRecord, { storage }: World
   const seen =
     storage.known && storage.value.disk.kind === 'present' ? storage.value.disk.note?.rebuild : undefined
   return seen ?? rebuild
+}
+
+/** Returns the last change of kernel and initrd that is done. */
+function observedBoot({
+  record,
+  world: { storage },
+  host,
+}: Pick<Pass, 'record' | 'world' | 'host'>): number | undefined {
+  const { desired, observed: before, monitor } = record
+  const { capabilities } = host.monitors[monitor]
+  const isReady = storage.known && areBootImagesReady(record, storage.value, capabilities)
+  return isReady ? desired.image.bootRevision : before.bootRevision
 }
 
 /** Writes progress. Returns the record as it is now, without a generation that could not be stored. */

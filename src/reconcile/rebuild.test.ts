@@ -4,6 +4,8 @@ import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { SignedUrl } from '../core/outbound/signed-url.ts'
 import { rebuildVm } from '../commands/vm/rebuild-vm.ts'
+import { setCompute } from '../commands/vm/reshape.ts'
+import { setBoot } from '../commands/vm/set-boot.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { HostFault } from '../core/errors.ts'
 import type { TestContext } from 'node:test'
@@ -76,4 +78,19 @@ test('a daemon that starts in the middle of a rebuild finishes it', async (t) =>
   await start()
   await idle()
   assert.deepEqual([isSettled(), vm().observed.rebuild], [true, 1])
+})
+
+test('a stopped VM fetches another kernel at once, and shows why it cannot', async (t) => {
+  const { context, host, id, source, idle, shown, isSettled } = await stoppedVm(t)
+  assert.ok(setBoot(context, id, { kernel: { sha256, source: lost } }).ok)
+  await idle()
+  assert.deepEqual([shown(), isSettled()], ['stopped image_unavailable', false])
+  assert.ok(setBoot(context, id, { kernel: { sha256, source } }).ok)
+  await idle()
+  assert.deepEqual([shown(), isSettled()], ['stopped', true])
+  assert.ok(host.storage.imageFiles.has(sha256))
+  host.storage.setInSight(false)
+  assert.ok(setCompute(context, id, { cpuMillicores: 2000, memoryMib: 256, sleepAfterIdleSeconds: 0 }).ok)
+  await idle()
+  assert.ok(isSettled(), 'a later change does not wait for the pool')
 })

@@ -111,7 +111,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'put /v1/vms/{id}/exit': { restart_policy: 'never' },
   'put /v1/vms/{id}/keep-awake': { until: null },
   'put /v1/vms/{id}/readiness': { check: { protocol: 'tcp', port: 22 } },
-  'put /v1/vms/{id}/kernel-arguments': { kernel_arguments: 'quiet' },
+  'put /v1/vms/{id}/boot': { kernel_arguments: 'quiet' },
   'post /v1/vms/{id}/rebuild': { rootfs: { url: 'https://images.example.net/r', sha256: SHA } },
   'put /v1/vms/{id}/seed': { ssh_authorized_keys: [] },
   'put /v1/vms/{id}/migration': offerBody(),

@@ -49,6 +49,7 @@ test('URLs, user data, keys and bearer tokens are in no answer and in no log lin
       { path: '/v1/vms/web-1/seed' },
     ),
     put({ user_data: `${CANARY}\ud800`, ssh_authorized_keys: [CANARY] }, { path: '/v1/vms/web-1/seed' }),
+    put({ kernel: { url, sha256: SHA } }, { path: '/v1/vms/web-1/boot' }),
     put({ rootfs: { url, sha256: SHA } }, { method: 'POST', path: '/v1/vms/web-1/rebuild' }),
     put(secretBody(), { headers: { 'if-match': `"${CANARY}"` } }),
     { path: '/v1/vms/web-1' },

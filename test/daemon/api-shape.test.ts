@@ -42,16 +42,33 @@ test('kernel arguments change while the VM is stopped, a dry run stores nothing,
   const host = await startControllerHost(t, pki)
   await create(host)
   const body = { kernel_arguments: 'quiet' }
-  assertProblem(await put(host, '/kernel-arguments', body), 409, 'vm_not_stopped')
+  assertProblem(await put(host, '/boot', body), 409, 'vm_not_stopped')
   await put(host, '/power', { state: 'stopped' })
   seenAs(host, 'stopped')
-  assert.equal((await put(host, '/kernel-arguments?dry_run=true', body)).status, 200)
-  const accepted = await put(host, '/kernel-arguments', body)
+  assert.equal((await put(host, '/boot?dry_run=true', body)).status, 200)
+  const accepted = await put(host, '/boot', body)
   assert.equal(accepted.status, 202)
   assert.equal(accepted.json.desired.image.kernel_arguments, 'quiet')
-  const none = await put(host, '/kernel-arguments', { kernel_arguments: null })
+  const none = await put(host, '/boot', { kernel_arguments: null })
   assert.equal('kernel_arguments' in none.json.desired.image, false)
-  assertProblem(await put(host, '/kernel-arguments', { kernel_arguments: 'a\nb' }), 400, 'invalid_request')
+  assertProblem(await put(host, '/boot', { kernel_arguments: 'a\nb' }), 400, 'invalid_request')
+})
+
+test('kernel and initrd change while the VM is stopped, and null removes the initrd', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host, { power: 'stopped' })
+  seenAs(host, 'stopped')
+  const kernel = { url: 'https://images.example.net/k2?signature=Canary', sha256: 'c'.repeat(64) }
+  const initrd = { url: 'https://images.example.net/i2?signature=Canary', sha256: 'd'.repeat(64) }
+  const accepted = await put(host, '/boot', { kernel, initrd })
+  assert.equal(accepted.status, 202)
+  const { kernel_sha256, initrd_sha256 } = accepted.json.desired.image
+  assert.deepEqual([kernel_sha256, initrd_sha256], [kernel.sha256, initrd.sha256])
+  assert.doesNotMatch(accepted.text, /Canary/)
+  const none = await put(host, '/boot', { initrd: null })
+  assert.equal('initrd_sha256' in none.json.desired.image, false)
+  const wrong = await put(host, '/boot', { kernel: { ...kernel, url: 'ftp://a/b' } })
+  assertProblem(wrong, 400, 'invalid_request')
 })
 
 test('user data and keys change while the VM is stopped, and no answer has them', async (t) => {

@@ -70,7 +70,10 @@ test(
       const vm = await getVm(one.id)
       return vm.observed.state === 'failed' ? vm : undefined
     })
-    assert.match(observed.error ?? '', /bzImage.*boots only ELF kernels; delete the VM and create it again/)
+    assert.match(
+      observed.error ?? '',
+      /bzImage.*boots only ELF kernels; stop the VM and give it another kernel/,
+    )
     assert.equal(observed.disk, undefined)
     await remove(one.id)
   },

@@ -1,12 +1,21 @@
 /** A rebuild of a real VM: another root disk, another instance, and a daemon that is killed in the middle. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { test } from 'node:test'
 import { configure } from '../../lab/inside/configure.ts'
 import { call, getVm, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { GUEST_IMAGES, guestImage, guestRequest } from '../../lab/inside/guest.ts'
-import { crashDaemon, sh } from '../../lab/inside/shell.ts'
+import { crashDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { typeInto } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
 import { crashWhenMade } from './crash-at.ts'
@@ -32,6 +41,8 @@ async function imageWith(name: string): Promise<GuestImage> {
   return { url: `file://${path}`, sha256: digestOf(path) }
 }
 
+const boot = (name: string): GuestImage => ({ ...guestImage(name), url: `file://${IMAGES}/${name}` })
+
 let first: GuestImage
 let second: GuestImage
 
@@ -43,7 +54,6 @@ sharedHost({
       copyFileSync(`${GUEST_IMAGES}/${name}`, `${IMAGES}/${name}`)
     first = await imageWith('first')
     second = await imageWith('second')
-    const boot = (name: string): GuestImage => ({ ...guestImage(name), url: `file://${IMAGES}/${name}` })
     const image = { rootfs: first, kernel: boot('vmlinuz'), initrd: boot('initrd.cpio.gz') }
     await mutate('PUT', PATH, guestRequest({ image }))
     await settled(VM, 'running')
@@ -55,6 +65,13 @@ sharedHost({
 })
 
 const rebuildFrom = (rootfs: GuestImage): Promise<Vm> => mutate('POST', `${PATH}/rebuild`, { rootfs })
+/** The initrd of the guest with a hole at its end, which the kernel skips: another image. */
+function otherInitrd(): GuestImage {
+  const path = `${IMAGES}/initrd-2`
+  writeFileSync(path, Buffer.concat([readFileSync(`${IMAGES}/initrd.cpio.gz`), Buffer.alloc(512)]))
+  return { url: `file://${path}`, sha256: digestOf(path) }
+}
+
 const rebuildOf = ({ observed }: Vm): unknown => Reflect.get(observed, 'rebuild')
 
 /** Types a line once the shell listens: it loses characters that come before. Returns the output from the line on. */
@@ -100,16 +117,30 @@ story('a guest that is rebuilt boots from the other image, as another instance',
   },
 })
 
+test('a stopped VM says at once that it was given no kernel, and boots from another initrd on its old disk', async () => {
+  await writeAndStop()
+  await mutate('PUT', `${PATH}/boot`, { kernel: first })
+  const error = await until('the kernel is judged', async () => (await getVm(VM)).observed.error)
+  assert.match(error, /is an ext2, ext3 or ext4 file system; stop the VM and give it another kernel/)
+  const initrd = otherInitrd()
+  await mutate('PUT', `${PATH}/boot`, { kernel: boot('vmlinuz'), initrd, kernel_arguments: 'changed.once=1' })
+  await settled(VM, 'stopped')
+  assert.ok(existsSync(`${POOL}/images/${initrd.sha256}`), 'it is there before the start')
+  await setPower(VM, 'running')
+  await settled(VM, 'running')
+  const args = await sh('ps', '-ww', '-o', 'args=', '-p', await mainPid(`vmhost-${VM}`))
+  assert.match(args, new RegExp(`${initrd.sha256}.* changed\\.once=1`))
+  assert.match(await answerTo('cat /root/mine'), /^kept/m)
+})
+
 test('a daemon that is killed at any moment of a rebuild loses neither disk, and finishes it', async () => {
   await writeAndStop()
   const before = statSync(DISK)
-  for (const [rebuild, file] of [
-    [2, undefined],
-    [3, 'disk.raw'],
-    [4, 'disk.json'],
-  ] as const) {
+  const done = Number(rebuildOf(await getVm(VM)) ?? 0)
+  for (const [at, file] of [undefined, 'disk.raw', 'disk.json'].entries()) {
+    const rebuild = done + 1 + at
     const crashed = file === undefined ? undefined : crashWhenMade(`${POOL}/disks/${VM}`, file)
-    await rebuildFrom(rebuild % 2 === 0 ? first : second)
+    await rebuildFrom(at === 1 ? second : first)
     await (crashed ?? crashDaemon())
     const vm = await settled(VM, 'stopped')
     assert.equal(rebuildOf(vm), rebuild)

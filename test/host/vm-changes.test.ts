@@ -84,7 +84,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       await mutate('PUT', `${PATH}/compute`, bigger)
       await mutate('PUT', `${PATH}/network`, { ipv4_address: '192.0.2.51' })
       await mutate('PUT', `${PATH}/resize`, { ...bigger, disk_mib: 192 })
-      await mutate('PUT', `${PATH}/kernel-arguments`, { kernel_arguments: 'changed.once=1' })
+      await mutate('PUT', `${PATH}/boot`, { kernel_arguments: 'changed.once=1' })
       await mutate('PUT', `${PATH}/seed`, { user_data: '#cloud-config\n# changed once\n' })
       const stopped = await settled(VM, 'stopped')
       assert.deepEqual(stopped.observed.disk, { size_mib: 192 }, 'a stopped disk grows at once')

@@ -20,7 +20,7 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
  * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
  * `stop-accepted`: the newest stop is not carried out. `grace=SECONDS`: the same, and its guest has so much time left to
  * end by itself. `asked=SECONDS`: how long ago it was asked to. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
- * sleeps in a row. `rebuilt=NUMBER`: the last rebuild that is done. `ended`: the guest ended for good under the present power. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
+ * sleeps in a row. `rebuilt=NUMBER`: the last rebuild that is done. `booted=NUMBER`: the last change of kernel and initrd that is done. `ended`: the guest ended for good under the present power. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
  * `arrival=STAGE`: how far one to this host
  * is. `wakes`: the guest ran at its source. `trouble`: something keeps the VM from coming. `expects-guest`: the source saves
  * the guest for this host.
@@ -44,7 +44,7 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
       image: {
         ...desired.image,
         ...(words.has('initrd') ? { initrdSha256: 'c'.repeat(64) as Sha256 } : {}),
-        ...given({ rebuild: words.number('rebuild=') }),
+        ...given({ rebuild: words.number('rebuild='), bootRevision: words.number('boot=') }),
       },
     },
     deleting: words.has('deleting'),
@@ -147,7 +147,7 @@ function shownOf(recorded: Words): Observed {
     ...(runs === undefined
       ? { state: 'pending', sinceMs: NOW_MS }
       : { state: 'running', sinceMs: secondsAgo(runs) }),
-    ...given({ fault, rebuild: recorded.number('rebuilt=') }),
+    ...given({ fault, rebuild: recorded.number('rebuilt='), bootRevision: recorded.number('booted=') }),
     ...(shortSleeps === undefined ? {} : { shortSleeps }),
     ...(recorded.has('ended') ? { endedAtPower: 2 as Generation } : {}),
     ...(woken === undefined ? {} : { lastWake: { ...WAKE, atMs: secondsAgo(woken) - WAKE.durationMs } }),

@@ -1,10 +1,11 @@
 import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { rebuildVm } from '../../src/commands/vm/rebuild-vm.ts'
 import { setCompute, setDisk, setExit, setNetwork } from '../../src/commands/vm/reshape.ts'
+import { setBoot } from '../../src/commands/vm/set-boot.ts'
 import { keepAwake, setPower } from '../../src/commands/vm/set-power.ts'
 import { endGuest } from './disturb.ts'
 import { offer, takeBack } from './leave.ts'
-import { networkOf, rootfsOn, SLEEPER } from './requests.ts'
+import { networkOf, imageOn, SLEEPER } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { CreateVm } from '../../src/core/vm/create.ts'
@@ -54,7 +55,8 @@ export const actsOf = (
   () => clock.advance(5000),
   stop,
   (context) => setCompute(context, id, { ...SLEEPER, memoryMib: 512 }),
-  (context) => rebuildVm(context, id, rootfsOn(host, 1)),
+  (context) => rebuildVm(context, id, imageOn(host, 1)),
+  (context) => setBoot(context, id, { kernel: imageOn(host, 2) }),
   (context) => setPower(context, id, 'running'),
   (context) => (setExit(context, id, { restartPolicy: 'never' }), endGuest(host, id, 0)),
   (context) => setPower(context, id, 'running'),

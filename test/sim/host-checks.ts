@@ -81,10 +81,10 @@ export class HostChecks {
     const stands = guest.kind === 'stalled' && desired.power === 'paused'
     assert.deepEqual([unit.kind, stands ? 'paused' : guest.kind], expected, early)
     const disk = this.#host.storage.disks.get(id)
-    // A VM that was stopped before its first start has no disk.
-    if (disk !== undefined || power !== 'stopped') {
-      const { rootfsSha256: image, rebuild } = disk?.note ?? {}
-      assert.deepEqual([image, rebuild], [desired.image.rootfsSha256, desired.image.rebuild], early)
+    // A VM that was stopped before it had a disk gets one at its start.
+    if (disk !== undefined || power !== 'stopped' || desired.image.rebuild !== undefined) {
+      const { rootfsSha256, rebuild } = disk?.note ?? {}
+      assert.deepEqual([rootfsSha256, rebuild], [desired.image.rootfsSha256, desired.image.rebuild], early)
     }
     if (power === 'stopped') return
     assert.deepEqual('disk' in guest && guest.disk, desired.disk, early)

@@ -9,7 +9,7 @@ import { takeVm } from '../../src/commands/migration/take-vm.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { calm } from './chaos.ts'
 import { pick, randomFrom } from './random.ts'
-import { COMPUTE, requestOn, rootfsOn } from './requests.ts'
+import { COMPUTE, requestOn, imageOn } from './requests.ts'
 import { SimulatedHost, VM } from './two-hosts.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../../src/core/migration/offer.ts'
 import type { GuestMemory } from '../fakes/saved-files.ts'
@@ -88,7 +88,7 @@ export class MoveSimulation {
     const { context, host } = this.source
     setPower(context, VM, 'stopped')
     await this.pass(1000)
-    assert.ok(rebuildVm(context, VM, rootfsOn(host, 1)).ok)
+    assert.ok(rebuildVm(context, VM, imageOn(host, 1)).ok)
     await this.pass(1000)
     setPower(context, VM, 'running')
     await this.pass(1000)

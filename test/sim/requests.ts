@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { pick } from './random.ts'
-import type { CreateNetwork, CreateVm, Rootfs, SetNetwork } from '../../src/core/vm/create.ts'
+import type { CreateNetwork, CreateVm, SourcedImage, SetNetwork } from '../../src/core/vm/create.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
@@ -27,8 +27,8 @@ export const requestOn = (host: FakeHost, index: number): CreateVm => ({
   sshAuthorizedKeys: [],
 })
 
-/** Returns another image for the root disk. */
-export const rootfsOn = (host: FakeHost, number: number): Rootfs => offerOn(host, `rootfs ${number}`)
+/** Returns another image than that of the creation. */
+export const imageOn = (host: FakeHost, number: number): SourcedImage => offerOn(host, `rootfs ${number}`)
 
 /** Returns a change of the `index`th VM's network: the same one if it is not random. */
 export const networkOf = (index: number, random = () => 0): SetNetwork => ({
@@ -45,7 +45,7 @@ const addressesOf = (index: number): CreateNetwork => ({
   ipv6Address: `2001:db8::${index + 1}`,
 })
 
-function offerOn(host: FakeHost, content: string): Rootfs {
+function offerOn(host: FakeHost, content: string): SourcedImage {
   const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
   return { sha256, source: host.storage.offer(Buffer.from(content)) }
 }

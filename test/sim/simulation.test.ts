@@ -34,6 +34,7 @@ const ACTS = [
   'stop',
   'give it more memory',
   'rebuild its disk',
+  'give it another kernel',
   'start',
   'let it rest, and end its guest',
   'start after that end',

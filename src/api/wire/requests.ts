@@ -36,6 +36,8 @@ const rootfsSchema = {
   description: 'A disk image, raw or compressed with zstd; `sha256` is the digest of the raw one.',
 }
 
+const kernelSchema = { ...imageSchema, description: 'An uncompressed kernel (vmlinux) or bzImage.' }
+
 const kernelArgumentsSchema = Type.String({
   pattern: KERNEL_ARGUMENTS_PATTERN,
   maxLength: limits.kernelArgumentsBytesMax,
@@ -69,7 +71,7 @@ export const createVmSchema = Type.Object(
     image: Type.Object(
       {
         rootfs: rootfsSchema,
-        kernel: { ...imageSchema, description: 'An uncompressed kernel (vmlinux) or bzImage.' },
+        kernel: kernelSchema,
         initrd: Type.Optional(imageSchema),
         kernel_arguments: Type.Optional(kernelArgumentsSchema),
       },
@@ -130,11 +132,19 @@ export const setDiskSchema = Type.Object(diskMembers, {
   examples: [{ size_mib: 4096, iops_max: 500, mib_per_second_max: 100 }],
 })
 
-export const setKernelArgumentsSchema = Type.Object(
+export const setBootSchema = Type.Object(
   {
-    kernel_arguments: Type.Union([kernelArgumentsSchema, Type.Null({ description: 'Nothing is appended.' })]),
+    kernel: Type.Optional(kernelSchema),
+    initrd: Type.Optional(Type.Union([imageSchema, Type.Null({ description: 'The VM has none.' })])),
+    kernel_arguments: Type.Optional(
+      Type.Union([kernelArgumentsSchema, Type.Null({ description: 'Nothing is appended.' })]),
+    ),
   },
-  { ...closed, examples: [{ kernel_arguments: 'quiet' }] },
+  {
+    ...closed,
+    description: 'A member that is absent stays as it is stored.',
+    examples: [{ kernel: exampleCreateVm.image.kernel, initrd: null, kernel_arguments: 'quiet' }],
+  },
 )
 
 export const setSeedSchema = Type.Object(
@@ -165,6 +175,7 @@ export const setMetadataSchema = Type.Object(metadataMembers, {
 
 export type SetDiskWire = Static<typeof setDiskSchema>
 export type SetComputeWire = Static<typeof setComputeSchema>
+export type SetBootWire = Static<typeof setBootSchema>
 export type RebuildWire = Static<typeof rebuildSchema>
 export type SetSeedWire = Static<typeof setSeedSchema>
 export type CreateVmWire = Static<typeof createVmSchema>

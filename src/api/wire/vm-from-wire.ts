@@ -8,12 +8,26 @@ import { parseGuestAddress, parseGuestPrefix, parseNameServer } from '../../core
 import { readinessFromWire } from './guest.ts'
 import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
-import type { CreateVm, CreateNetwork, InputsChange, Rootfs, SetNetwork } from '../../core/vm/create.ts'
+import type {
+  BootChange,
+  CreateVm,
+  CreateNetwork,
+  InputsChange,
+  SourcedImage,
+  SetNetwork,
+} from '../../core/vm/create.ts'
 import type { ImageRole, InboundRule, OutboundRule, PortRange, Compute, Disk } from '../../core/desired.ts'
 import type { Sha256, MacAddress } from '../../core/ids.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
-import type { CreateVmWire, RebuildWire, SetComputeWire, SetDiskWire, SetSeedWire } from './requests.ts'
+import type {
+  CreateVmWire,
+  RebuildWire,
+  SetBootWire,
+  SetComputeWire,
+  SetDiskWire,
+  SetSeedWire,
+} from './requests.ts'
 import type { AddressFamily } from '../../core/network/guest-address.ts'
 import type { CreateNetworkWire, SetNetworkWire } from './network.ts'
 
@@ -53,12 +67,32 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
 }
 
 /** Translates a rebuild in the same way. */
-export function rebuildFromWire({ rootfs }: RebuildWire): Result<Rootfs, readonly Complaint[]> {
+export function rebuildFromWire({ rootfs }: RebuildWire): Result<SourcedImage, readonly Complaint[]> {
   const complaints = urlComplaints('/rootfs/url', rootfs.url)
   return complaints.length > 0 ? err(complaints) : ok(imageFromWire(rootfs))
 }
 
-const imageFromWire = ({ url, sha256 }: ImageWire): Rootfs => ({
+/** Translates what a guest boots with in the same way. */
+export function bootFromWire({
+  kernel,
+  initrd,
+  kernel_arguments,
+}: SetBootWire): Result<BootChange, readonly Complaint[]> {
+  const images = Object.entries({ kernel, initrd: initrd ?? undefined })
+  const complaints = images.flatMap(([role, image]) =>
+    image === undefined ? [] : urlComplaints(`/${role}/url`, image.url),
+  )
+  if (complaints.length > 0) return err(complaints)
+  return ok(
+    given({
+      kernel: kernel && imageFromWire(kernel),
+      initrd: initrd && imageFromWire(initrd),
+      kernelArguments: kernel_arguments,
+    }),
+  )
+}
+
+const imageFromWire = ({ url, sha256 }: ImageWire): SourcedImage => ({
   sha256: sha256 as Sha256,
   source: { url: new SignedUrl(url) },
 })

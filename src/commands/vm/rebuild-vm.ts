@@ -6,7 +6,7 @@ import { refuseSmallDisk, refreshSources } from './image-sources.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { Rootfs } from '../../core/vm/create.ts'
+import type { SourcedImage } from '../../core/vm/create.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
@@ -14,7 +14,7 @@ import type { CommandContext, CommandResult } from '../context.ts'
  * Stores that the VM gets a new root disk from this image. The same request again changes nothing until the disk was seen,
  * but brings a fresh URL. After that it asks for another rebuild.
  */
-export function rebuildVm(context: CommandContext, id: VmId, rootfs: Rootfs): CommandResult {
+export function rebuildVm(context: CommandContext, id: VmId, rootfs: SourcedImage): CommandResult {
   const images = [{ role: 'rootfs', ...rootfs }] as const
   const result = storeDesired(context, id, {
     reason: 'rebuild',

@@ -45,22 +45,6 @@ export const setExit = (context: CommandContext, id: VmId, exit: ExitPolicy | un
     decide: ({ desired: { exit: _before, ...rest } }) => ok(exit === undefined ? rest : { ...rest, exit }),
   })
 
-/** Stores what the host appends to its own kernel arguments; `undefined` is nothing. The guest reads them when it boots. */
-export const setKernelArguments = (
-  context: CommandContext,
-  id: VmId,
-  kernelArguments: string | undefined,
-): CommandResult =>
-  storeDesired(context, id, {
-    reason: 'kernel arguments',
-    decide: (before) => {
-      const { kernelArguments: old, ...image } = before.desired.image
-      if (kernelArguments === old) return ok(before.desired)
-      if (!isStopped(before)) return err(notStopped(before, 'Kernel arguments'))
-      return ok({ ...before.desired, image: { ...image, ...given({ kernelArguments }) } })
-    },
-  })
-
 /** Stores user data and keys. The guest has them from its next boot on, as another instance. */
 export const setSeed = (context: CommandContext, id: VmId, seed: InputsChange): CommandResult =>
   storeDesired(context, id, {

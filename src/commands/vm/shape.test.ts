@@ -3,10 +3,12 @@ import { test } from 'node:test'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { createVm } from './create-vm.ts'
 import { deleteVm, setMetadata } from './delete-vm.ts'
-import { resize, setCompute, setDisk, setKernelArguments, setNetwork, setSeed } from './reshape.ts'
+import { resize, setCompute, setDisk, setNetwork, setSeed } from './reshape.ts'
+import { setBoot } from './set-boot.ts'
 import { setPower } from './set-power.ts'
 import type { CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
-import type { MacAddress, OperationId } from '../../core/ids.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import type { MacAddress, OperationId, Sha256 } from '../../core/ids.ts'
 
 const compute = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
 
@@ -50,18 +52,46 @@ test('a VM that was seen stopped but must run takes no new memory: its start may
 test('kernel arguments change only while the VM is stopped, and the disk image stays', (t) => {
   const { context, id, create, accepted, refusal, seenAs } = commandStage(t)
   create()
-  assert.equal(refusal(setKernelArguments(context, id, 'quiet')).code, 'vm_not_stopped')
+  assert.equal(refusal(setBoot(context, id, { kernelArguments: 'quiet' })).code, 'vm_not_stopped')
   seenAs('sleeping')
-  assert.equal(refusal(setKernelArguments(context, id, 'quiet')).code, 'vm_not_stopped')
+  assert.equal(refusal(setBoot(context, id, { kernelArguments: 'quiet' })).code, 'vm_not_stopped')
   accepted(setPower(context, id, 'stopped'))
   seenAs('stopped')
-  const { desired, generations } = accepted(setKernelArguments(context, id, 'quiet')).record
+  const { desired, generations } = accepted(setBoot(context, id, { kernelArguments: 'quiet' })).record
   assert.equal(desired.image.kernelArguments, 'quiet')
-  assert.equal(accepted(setKernelArguments(context, id, 'quiet')).changed, false)
-  const after = accepted(setKernelArguments(context, id, undefined)).record
+  assert.equal(accepted(setBoot(context, id, { kernelArguments: 'quiet' })).changed, false)
+  const after = accepted(setBoot(context, id, { kernelArguments: null })).record
   const { kernelArguments: _quiet, ...image } = desired.image
   assert.deepEqual(after.desired.image, image)
   assert.equal(after.generations.desired, generations.desired + 1)
+})
+
+test('kernel and initrd change only while the VM is stopped, with URLs that the host may use', (t) => {
+  const { context, id, store, create, accepted, refusal, seenAs } = commandStage(t)
+  create()
+  const image = (letter: string, url = `https://i.example/${letter}`) => ({
+    sha256: letter.repeat(64) as Sha256,
+    source: { url: new SignedUrl(url) },
+  })
+  const change = { kernel: image('c'), initrd: image('d') }
+  assert.equal(refusal(setBoot(context, id, change)).code, 'vm_not_stopped')
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  const refused = refusal(setBoot(context, id, { initrd: image('d', 'file:///etc/shadow') }))
+  assert.equal(refused.errors?.[0]?.pointer, '/initrd/url')
+  const { desired } = accepted(setBoot(context, id, change)).record
+  assert.deepEqual(desired.image, {
+    rootfsSha256: 'a'.repeat(64),
+    kernelSha256: 'c'.repeat(64),
+    initrdSha256: 'd'.repeat(64),
+    bootRevision: 1,
+  })
+  assert.equal(desired.instance, undefined, 'cloud-init has nothing to do')
+  assert.equal(accepted(setBoot(context, id, change)).changed, false)
+  const after = accepted(setBoot(context, id, { initrd: null })).record.desired.image
+  assert.deepEqual([after.initrdSha256, after.bootRevision], [undefined, 2])
+  const urls = [...store.vms.inputs(id).sources.keys()].map(([letter]) => letter)
+  assert.deepEqual(urls, ['a', 'c'], 'no URL is kept of an image that the VM does not need')
 })
 
 test('user data and keys change only while the VM is stopped, and make another instance', (t) => {

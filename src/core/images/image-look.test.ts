@@ -87,7 +87,7 @@ test('the words name each image and what to do', () => {
   ] as const
   assert.equal(
     unfitWords(swapped),
-    'the rootfs image aa is a kernel, and the kernel image bb is a disk; delete the VM and create it again with each image in its place',
+    'the rootfs image aa is a kernel, and the kernel image bb is a disk; stop the VM and rebuild it from another image, and give it another kernel',
   )
   const qcow2 = {
     role: 'rootfs',

@@ -29,12 +29,12 @@ export function isUnfit(role: ImageRole, { kind }: ImageLook): boolean {
 export function unfitWords(unfit: readonly UnfitImage[]): string {
   const found = unfit.map(({ role, sha256, look }) => `the ${role} image ${sha256} is ${look.words}`)
   const first = unfit.some(({ look }) => look.kind === 'qcow2')
-    ? 'convert it with "qemu-img convert -O raw", then '
-    : ''
-  const remedy = unfit.every(({ role }) => role === 'rootfs')
-    ? 'stop the VM and rebuild it from another image'
-    : 'delete the VM and create it again with each image in its place'
-  return `${found.join(', and ')}; ${first}${remedy}`
+    ? 'convert it with "qemu-img convert -O raw", then stop the VM'
+    : 'stop the VM'
+  const remedies = unfit.map(({ role }) =>
+    role === 'rootfs' ? 'rebuild it from another image' : `give it another ${role}`,
+  )
+  return `${found.join(', and ')}; ${first} and ${remedies.join(', and ')}`
 }
 
 /** Returns why a monitor cannot read a kernel, and what to do; undefined if it may be able to. */
@@ -43,7 +43,7 @@ export function unreadableKernel(
   formats: readonly KernelFormat[],
 ): string | undefined {
   if (look?.format === undefined || formats.includes(look.format)) return undefined
-  return `the kernel image ${sha256} is ${look.words}, and the monitor of the VM boots only ${formats.join(' and ')} kernels; delete the VM and create it again with another kernel or another monitor`
+  return `the kernel image ${sha256} is ${look.words}, and the monitor of the VM boots only ${formats.join(' and ')} kernels; stop the VM and give it another kernel, or create it with another monitor`
 }
 
 type Sign = { readonly look: ImageLook; readonly shows: (head: Buffer) => boolean }

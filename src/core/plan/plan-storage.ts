@@ -1,7 +1,7 @@
 import { unfitWords, unreadableKernel } from '../images/image-look.ts'
 import { imagesOf } from '../desired.ts'
 import { when } from './facet.ts'
-import { owesRebuild } from '../vm/record.ts'
+import { owesBootImages, owesRebuild } from '../vm/record.ts'
 import { isLiveMonitor } from '../world/world.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -58,6 +58,29 @@ export function changeStoppedDisk(record: VmRecord, world: World): Facet {
       ],
   )
 }
+
+/** Fetches the images that a stopped VM is to boot from since their last change, so that a fault shows before its start. */
+export function fetchBootImages(record: VmRecord, world: World, { capabilities }: Facts): Facet {
+  if (!owesBootImages(record)) return []
+  return when('storage', world.storage, (storage) => bootImages(record, storage, capabilities))
+}
+
+/** Returns whether the images that the VM boots from are in the pool, and its monitor can boot from them. */
+export function areBootImagesReady(
+  record: VmRecord,
+  storage: StorageState,
+  capabilities: Facts['capabilities'],
+): boolean {
+  const facet = bootImages(record, storage, capabilities)
+  return !('outcome' in facet) && facet.length === 0
+}
+
+const BOOT_ROLES: readonly ImageRole[] = ['kernel', 'initrd']
+
+const bootImages = (record: VmRecord, storage: StorageState, capabilities: Facts['capabilities']): Facet =>
+  unfitImages(record, storage, BOOT_ROLES) ??
+  unreadableImage(record, storage, { capabilities }) ??
+  fetchImages(record, storage, BOOT_ROLES)
 
 /**
  * Shows a running guest the new size of its disk once the pool has it. Otherwise the monitor would grow the file itself,
@@ -144,7 +167,7 @@ function unfitImages(record: VmRecord, storage: StorageState, among = ALL_ROLES)
 function unreadableImage(
   { desired }: VmRecord,
   { kernelLook: look }: StorageState,
-  { capabilities }: Facts,
+  { capabilities }: Pick<Facts, 'capabilities'>,
 ): Blocked | undefined {
   const kernel = { sha256: desired.image.kernelSha256, look }
   const because = unreadableKernel(kernel, capabilities.kernelFormats)

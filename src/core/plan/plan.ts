@@ -2,6 +2,7 @@ import { beside, inOrder } from './facet.ts'
 import { ensureAttached, ensureNetwork, leaveFormerAddresses, removeNetwork } from './plan-network.ts'
 import {
   ensureStorage,
+  fetchBootImages,
   changeStoppedDisk,
   hasForeignDisk,
   limitDisk,
@@ -97,7 +98,7 @@ function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
     )
   }
   const rest = {
-    storage: [() => changeStoppedDisk(record, world)],
+    storage: [() => changeStoppedDisk(record, world), () => fetchBootImages(record, world, facts)],
     network: [() => leaveFormerAddresses(world, facts), () => dropFrames(world)],
   }
   return inOrder(...stop, () => beside(rest))

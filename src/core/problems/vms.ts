@@ -16,7 +16,7 @@ export const vms = {
       status: 409,
       title: 'The VM must be stopped for this change',
       meaning:
-        'Of a VM that is not stopped, something would change that its guest was started with: CPU, memory, addresses, kernel arguments, user data or keys, or the root disk.',
+        'Of a VM that is not stopped, something would change that its guest was started with: CPU, memory, addresses, kernel, initrd, kernel arguments, user data or keys, or the root disk.',
       remedy:
         'Set its power to `stopped` and wait until the generation of that is reached, then try again. If it is not reached, `observed.error` says what keeps the stop from being carried out.',
       example:

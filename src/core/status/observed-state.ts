@@ -2,7 +2,7 @@ import { unreachable } from '../../lib/assert.ts'
 import { hasLeft, isHeldBack } from '../vm/leaving.ts'
 import { isAsleep } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { owesRebuild, owesStop } from '../vm/record.ts'
+import { owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { waitsForOthers } from '../plan/step.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
@@ -81,8 +81,9 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   if (isAsleep(world)) return 'sleeping'
   const getsReady =
     kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))
-  // A rebuild of a stopped VM leaves it stopped.
-  if (getsReady && !(record.desired.power === 'stopped' && owesRebuild(record))) return 'pending'
+  // A change of its images leaves a stopped VM stopped.
+  const changes = record.desired.power === 'stopped' && (owesRebuild(record) || owesBootImages(record))
+  if (getsReady && !changes) return 'pending'
   if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
   if (kinds.has('unit.ensure-stopped')) return 'starting'
   if (kinds.has('monitor.ensure-paused')) return 'pausing'

@@ -47,8 +47,8 @@ export type CreateVm = {
   readonly sshAuthorizedKeys: readonly string[]
 }
 
-/** The image of a root disk. */
-export type Rootfs = { readonly sha256: Sha256; readonly source: ImageSource }
+/** An image, and where it can be fetched. */
+export type SourcedImage = { readonly sha256: Sha256; readonly source: ImageSource }
 
 /** Inputs of a VM that were given at its creation or since. No answer repeats them. */
 export type VmInputs = {
@@ -65,4 +65,13 @@ export type InputsChange = {
   readonly sshAuthorizedKeys?: readonly string[]
   /** Added to those of before, of which only images that the VM still needs are kept. */
   readonly sources?: VmInputs['sources']
+}
+
+/**
+ * A change of what the guest boots with: an absent member stays as it is, and `null` removes it.
+ */
+export type BootChange = {
+  readonly kernel?: SourcedImage
+  readonly initrd?: SourcedImage | null
+  readonly kernelArguments?: string | null
 }

@@ -75,6 +75,8 @@ export type Observed = {
   }
   /** Number of the last rebuild whose disk was seen; absent: none. */
   readonly rebuild?: number
+  /** The last change of kernel and initrd whose images were seen in the pool, fit to boot from; absent: none. */
+  readonly bootRevision?: number
   readonly startedAtMs?: number
   /**
    * Time of the last packet that counted as traffic; updated in steps of `limits.lastTrafficStepMs` while the VM runs.
@@ -241,6 +243,13 @@ export const owesRebuild = ({
   readonly desired: Pick<Desired, 'image'>
   readonly observed: Pick<Observed, 'rebuild'>
 }): boolean => (image.rebuild ?? 0) > rebuild
+
+/** Returns whether kernel or initrd were changed, and their images were not seen in the pool yet. */
+export const owesBootImages = ({
+  desired: { image },
+  observed,
+}: Pick<VmRecord, 'desired' | 'observed'>): boolean =>
+  (image.bootRevision ?? 0) > (observed.bootRevision ?? 0)
 
 /** Returns whether a guest that may exist now must end. */
 export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>): boolean =>

@@ -168,26 +168,6 @@ export const readinessCommand: Command = {
   },
 }
 
-export const kernelArgumentsCommand: Command = {
-  words: ['vm', 'kernel-arguments'],
-  summary: 'change the kernel arguments of a stopped VM',
-  description:
-    'The host appends them to its own. The VM must be stopped, which throws a saved state away. With none, nothing is appended.',
-  operand: { placeholder: 'NAME', completes: 'vm' },
-  secondOperand: { placeholder: 'ARGUMENTS' },
-  options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
-  examples: [
-    ['web-1 quiet', 'vmhostctl vm stop web-1 --wait comes first'],
-    ['web-1 none', 'the arguments of the host alone'],
-  ],
-  run: (context) => {
-    const { operand: id, secondOperand: text } = context.given
-    const params = { path: { id }, query: dryRunQuery(context) }
-    const body = { kernel_arguments: text === REMOVED ? null : text }
-    return changeVm(context, context.client().PUT('/v1/vms/{id}/kernel-arguments', { params, body }))
-  },
-}
-
 type SetNetwork = paths['/v1/vms/{id}/network']['put']['requestBody']['content']['application/json']
 
 const NETWORK_OPTIONS: readonly Option[] = [

@@ -2,15 +2,16 @@ import {
   resize,
   setCompute,
   setDisk,
-  setKernelArguments,
   setNetwork,
   setReadiness,
   setSeed,
 } from '../../../commands/vm/reshape.ts'
+import { setBoot } from '../../../commands/vm/set-boot.ts'
 import { rebuildVm } from '../../../commands/vm/rebuild-vm.ts'
 import { ref } from '../../wire/named.ts'
 import { readinessFromWire } from '../../wire/guest.ts'
 import {
+  bootFromWire,
   networkChangeFromWire,
   computeFromWire,
   diskFromWire,
@@ -25,14 +26,14 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-/** Serves the shape of a VM: compute, disk and its rebuild, network, kernel arguments, seed, and the check whether its guest is ready. */
+/** Serves the shape of a VM: compute, disk and its rebuild, network, boot, seed, and the check whether its guest is ready. */
 export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putCompute(app, dependencies)
   putResize(app, dependencies)
   putDisk(app, dependencies)
   putNetwork(app, dependencies)
   putReadiness(app, dependencies)
-  putKernelArguments(app, dependencies)
+  putBoot(app, dependencies)
   putSeed(app, dependencies)
   postRebuild(app, dependencies)
 }
@@ -144,20 +145,22 @@ function putReadiness(app: App, dependencies: ApiDependencies): void {
   })
 }
 
-function putKernelArguments(app: App, dependencies: ApiDependencies): void {
+function putBoot(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...shapeSchema('vm_not_stopped'),
-    operationId: 'setVmKernelArguments',
-    summary: 'Set the kernel arguments',
+    ...shapeSchema('vm_not_stopped', 'url_not_allowed'),
+    operationId: 'setVmBoot',
+    summary: 'Set kernel, initrd and kernel arguments',
     description:
-      'Possible only while the VM is stopped; a sleeping VM is not stopped. The guest has them from its next start on.',
-    body: ref('SetKernelArguments'),
+      'Possible only while the VM is stopped; a sleeping VM is not stopped. The disk stays. The host fetches and checks the images at ' +
+      'once, and `observed.error` says what is wrong with them. The guest has them from its next start on. The same request again ' +
+      'changes nothing; fresh URLs in it replace those that were stored.',
+    body: ref('SetBoot'),
   }
-  app.put('/v1/vms/:id/kernel-arguments', { schema }, async (request, reply): Promise<VmWire> =>
-    mutate({ request, reply, dependencies }, (context, id) =>
-      setKernelArguments(context, id, request.body.kernel_arguments ?? undefined),
-    ),
-  )
+  app.put('/v1/vms/:id/boot', { schema }, async (request, reply): Promise<VmWire> => {
+    const boot = bootFromWire(request.body)
+    if (!boot.ok) throw invalidRequest('body', boot.error)
+    return mutate({ request, reply, dependencies }, (context, id) => setBoot(context, id, boot.value))
+  })
 }
 
 function putSeed(app: App, dependencies: ApiDependencies): void {

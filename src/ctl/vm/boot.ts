@@ -85,3 +85,47 @@ export const rebuildCommand: Command = {
     return changeVm(context, context.client().POST('/v1/vms/{id}/rebuild', { params, body }))
   },
 }
+
+type SetBoot = paths['/v1/vms/{id}/boot']['put']['requestBody']['content']['application/json']
+
+const BOOT_OPTIONS: readonly Option[] = [
+  { name: 'kernel', value: 'IMAGE', help: 'URL#sha256=DIGEST, or a path on the host', completes: 'file' },
+  {
+    name: 'initrd',
+    value: 'IMAGE',
+    help: 'URL#sha256=DIGEST, or a path on the host; none: no initrd',
+    completes: 'file',
+  },
+  { name: 'kernel-arguments', value: 'TEXT', help: 'appended to those of the host; none: nothing is' },
+]
+
+export const bootCommand: Command = {
+  words: ['vm', 'boot'],
+  summary: 'change kernel, initrd and kernel arguments of a stopped VM',
+  description:
+    'The disk stays, and what is not given too. The VM must be stopped, which throws a saved state away. --wait ends when the images ' +
+    'are on the host.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [...BOOT_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
+  examples: [
+    ['web-1 --kernel /srv/images/vmlinuz --initrd none', 'vmhostctl vm stop web-1 --wait comes first'],
+    ['web-1 --kernel-arguments quiet', 'other arguments for the same kernel'],
+  ],
+  run: async (context) => {
+    requireOne(context, BOOT_OPTIONS)
+    const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
+    const body = await givenBoot(context)
+    return changeVm(context, context.client().PUT('/v1/vms/{id}/boot', { params, body }))
+  },
+}
+
+async function givenBoot({ given }: Context): Promise<SetBoot> {
+  const [kernel, initrd, text] = [given.text('kernel'), given.text('initrd'), given.text('kernel-arguments')]
+  return {
+    ...(kernel === undefined ? {} : { kernel: await parseImage(kernel, '--kernel') }),
+    ...(initrd === undefined
+      ? {}
+      : { initrd: initrd === REMOVED ? null : await parseImage(initrd, '--initrd') }),
+    ...(text === undefined ? {} : { kernel_arguments: text === REMOVED ? null : text }),
+  }
+}
