@@ -5,7 +5,7 @@ import { setBoot } from '../../src/commands/vm/set-boot.ts'
 import { keepAwake, setPower } from '../../src/commands/vm/set-power.ts'
 import { endGuest } from './disturb.ts'
 import { offer, takeBack } from './leave.ts'
-import { networkOf, imageOn, SLEEPER } from './requests.ts'
+import { networkOf, PREFIXES, imageOn, SLEEPER } from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { CreateVm } from '../../src/core/vm/create.ts'
@@ -35,7 +35,7 @@ export const actsOf = (
   (context) => setPower(context, id, 'paused'),
   (context) => setPower(context, id, 'running'),
   (context) => setDisk(context, id, { sizeMib: 96, iopsMax: 100 }),
-  (context) => setNetwork(context, id, networkOf(index)),
+  (context) => setNetwork(context, id, { ...networkOf(index, 10), ipv6Prefix: PREFIXES[0] }),
   (context) => offer(context, id),
   moveOn,
   moveOn,

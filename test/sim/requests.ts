@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import { pick } from './random.ts'
-import type { CreateNetwork, CreateVm, SourcedImage, SetNetwork } from '../../src/core/vm/create.ts'
+import type { CreateNetwork, CreateVm, SourcedImage } from '../../src/core/vm/create.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
@@ -30,15 +29,13 @@ export const requestOn = (host: FakeHost, index: number): CreateVm => ({
 /** Returns another image than that of the creation. */
 export const imageOn = (host: FakeHost, number: number): SourcedImage => offerOn(host, `rootfs ${number}`)
 
-/** Returns a change of the `index`th VM's network: the same one if it is not random. */
-export const networkOf = (index: number, random = () => 0): SetNetwork => ({
+export const networkOf = (index: number, receiveMbitPerSecond: number): CreateNetwork => ({
   ...addressesOf(index),
-  bandwidth: { receiveMbitPerSecond: pick(random, [10, 20]) },
-  ipv6Prefix: pick(random, PREFIXES),
+  bandwidth: { receiveMbitPerSecond },
 })
 
 /** Prefixes that VMs take from one another; `null` is none. */
-const PREFIXES = ['2001:db8:1::/64', '2001:db8:2::/64', null] as const
+export const PREFIXES = ['2001:db8:1::/64', '2001:db8:2::/64', null] as const
 
 const addressesOf = (index: number): CreateNetwork => ({
   ipv4Address: `192.0.2.${index + 1}`,

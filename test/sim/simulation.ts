@@ -39,7 +39,16 @@ import { StateDisk } from './state-disk.ts'
 import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
 import { pick, randomFrom } from './random.ts'
 import type { CreateVm } from '../../src/core/vm/create.ts'
-import { COMPUTE, networkOf, POWERS, requestOn, imageOn, SIZES_MIB, TIMEOUTS_SECONDS } from './requests.ts'
+import {
+  COMPUTE,
+  networkOf,
+  POWERS,
+  PREFIXES,
+  requestOn,
+  imageOn,
+  SIZES_MIB,
+  TIMEOUTS_SECONDS,
+} from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { StopTerms } from '../../src/core/vm/stop.ts'
 import type { Composition } from '../../src/daemon/compose.ts'
@@ -258,7 +267,8 @@ export class Simulation {
       () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
       () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(this.#random, [100, 200]) }),
       () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
-      () => void setNetwork(context, id, networkOf(ids.indexOf(id), this.#random)),
+      () => void setNetwork(context, id, networkOf(ids.indexOf(id), pick(this.#random, [10, 20]))),
+      () => void setNetwork(context, id, { ipv6Prefix: pick(this.#random, PREFIXES) }),
       () => void rebuildVm(context, id, imageOn(this.host, pick(this.#random, [1, 2]))),
       () => void (this.#random() < 0.3 && this.#delete(context, id)),
       () => offer(context, id, pick(this.#random, EXPIRIES_MS)),
