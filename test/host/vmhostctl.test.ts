@@ -121,6 +121,26 @@ story('a VM lives its whole life under vmhostctl', {
     assert.match(await ctl('vm', 'resume', NAME, '--wait'), /running/)
     assert.equal(await mainPid(`vmhost-${NAME}`), pid)
   },
+  'a stopped VM gets other kernel arguments, a key, and a new disk from its image': async () => {
+    const key = '/tmp/tour.pub'
+    writeFileSync(
+      key,
+      'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2YbSXk0PlsXYbqLwH2uVrkZ6ptuQyPIUJxQnZWLk3A tour\n',
+    )
+    await ctl('vm', 'stop', NAME, '--wait')
+    await ctl('vm', 'boot', NAME, '--kernel-arguments', 'tour.changed=1', '--wait')
+    await ctl('vm', 'seed', NAME, '--ssh-key', key, '--wait')
+    const rebuilt = await ctl('vm', 'rebuild', NAME, `${GUEST_IMAGES}/rootfs.raw`, '--wait')
+    assert.match(rebuilt, /stopped, generation \d+\n$/)
+    assert.match(await ctl('vm', 'start', NAME, '--wait'), /running/)
+    const { desired, observed } = JSON.parse(await ctl('vm', 'get', NAME, '--json')) as {
+      desired: { instance: number; image: { rebuild: number; kernel_arguments: string } }
+      observed: { rebuild: number; disk: { size_mib: number } }
+    }
+    assert.deepEqual([desired.instance, desired.image.kernel_arguments], [3, 'tour.changed=1'])
+    assert.deepEqual([desired.image.rebuild, observed.rebuild, observed.disk.size_mib], [1, 1, 192])
+    rmSync(key)
+  },
   'the plan of the VM is shown, and a dry run of another one changes nothing': async () => {
     assert.match(await ctl('vm', 'plan', NAME), /settled/)
     assert.match(
