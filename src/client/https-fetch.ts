@@ -54,7 +54,10 @@ async function send(
   })
   const { host: peer } = new URL(url)
   let secure = false
-  sent.on('socket', (socket) => socket.once('secureConnect', () => (secure = true)))
+  sent.on('socket', (socket) => {
+    // A kept connection never makes a second handshake: listeners for that would pile up on it.
+    if (!sent.reusedSocket) socket.once('secureConnect', () => (secure = true))
+  })
   const fail = (error: unknown, answered: boolean): void => {
     if (signal.aborted) reject(signal.reason)
     else if (bound.aborted) reject(new ConnectionFailed('late', `${peer} did not answer in time`))

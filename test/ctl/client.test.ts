@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:https'
 import { before, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { answered, createApiClient } from '../../src/client/api-client.ts'
 import { ApiProblem, UnexpectedAnswer } from '../../src/client/api-problem.ts'
 import { ConnectionFailed } from '../../src/client/connection-failed.ts'
@@ -49,6 +50,18 @@ test('sequential requests share a connection', async (t) => {
   })
   for (let count = 0; count < 3; count += 1) assert.deepEqual((await list(client)).data.items, [])
   assert.equal(sockets.size, 1)
+})
+
+test('many requests on one connection leave no listeners on it', async (t) => {
+  const client = await clientOf(t, answer)
+  const warnings: string[] = []
+  const note = ({ name }: Error) => void warnings.push(name)
+  process.on('warning', note)
+  t.after(() => process.off('warning', note))
+  for (let count = 0; count < 12; count += 1) await list(client)
+  // Node reports a warning in a later tick.
+  await setImmediate()
+  assert.deepEqual(warnings, [])
 })
 
 test('a request on a kept connection that the daemon has just closed uses a new one, without an error', async (t) => {
