@@ -287,3 +287,14 @@ test('a check of a VM without an address, or one that is malformed, is refused w
   ])
     assert.equal((await put('/v1/vms/web-1/readiness', { check })).status, 400, JSON.stringify(check))
 })
+
+test('a check by TCP with a path, which it would not ask for, is refused at both requests', async (t) => {
+  const host = await hostWithSleeper(t)
+  const check = { protocol: 'tcp', port: 22, path: '/healthz' } as const
+  const put = (path: string, body: unknown) => host.call({ method: 'PUT', path, body })
+  const set = await put('/v1/vms/web-1/readiness', { check })
+  assert.deepEqual([set.status, set.json.errors?.[0]?.pointer], [400, '/check/path'])
+  assert.match(set.json.detail, /\/check\/path is only for http/)
+  const made = await put('/v1/vms/web-2', createBody({ readiness: check }))
+  assert.deepEqual([made.status, made.json.errors?.[0]?.pointer], [400, '/readiness/path'])
+})

@@ -6,6 +6,7 @@ import { closed } from '../../lib/schema-check.ts'
 import { HTTP_PATH_PATTERN, shownText, time } from './values.ts'
 import type { Static } from 'typebox'
 import type { ReadinessCheck } from '../../core/desired.ts'
+import type { Complaint } from '../../lib/schema-check.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 
 const since = (description: string) =>
@@ -45,7 +46,7 @@ export const readinessSchema = Type.Object(
       Type.String({
         pattern: HTTP_PATH_PATTERN,
         maxLength: limits.readinessPathBytesMax,
-        description: 'For `http`, with its query; `/` if absent.',
+        description: 'For `http` alone, with its query; `/` if absent.',
         examples: ['/healthz'],
       }),
     ),
@@ -76,6 +77,21 @@ export const readinessFromWire = ({ protocol, port, path }: ReadinessWire): Read
   port,
   ...given({ path }),
 })
+
+/** Returns the errors of a check in a request that its schema cannot find. A check on record may have them. */
+export const readinessComplaints = (
+  pointer: string,
+  { protocol, path }: Pick<ReadinessWire, 'protocol' | 'path'>,
+): Complaint[] =>
+  protocol === 'tcp' && path !== undefined
+    ? [
+        {
+          pointer: `${pointer}/path`,
+          code: 'not_allowed',
+          detail: 'is only for http: a check by tcp asks for no path',
+        },
+      ]
+    : []
 
 export const readinessToWire = ({ protocol, port, path }: ReadinessCheck): ReadinessWire => ({
   protocol,

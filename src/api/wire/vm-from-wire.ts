@@ -5,7 +5,7 @@ import { err, ok } from '../../lib/result.ts'
 import { textComplaints, urlComplaints } from './values.ts'
 import { parseNetwork } from '../../core/network/address.ts'
 import { parseGuestAddress, parseGuestPrefix, parseNameServer } from '../../core/network/guest-address.ts'
-import { readinessFromWire } from './guest.ts'
+import { readinessComplaints, readinessFromWire } from './guest.ts'
 import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
 import type {
@@ -41,6 +41,7 @@ export function createFromWire(body: CreateVmWire): Result<CreateVm, readonly Co
   const complaints = [
     ...freeTextComplaints(body),
     ...imagesOf(body).flatMap(([role, { url }]) => urlComplaints(`/image/${role}/url`, url)),
+    ...(body.readiness === undefined ? [] : readinessComplaints('/readiness', body.readiness)),
   ]
   const network =
     body.network === undefined ? undefined : networkFromWire(body.network, '/network', complaints)

@@ -9,7 +9,7 @@ import {
 import { setBoot } from '../../../commands/vm/set-boot.ts'
 import { rebuildVm } from '../../../commands/vm/rebuild-vm.ts'
 import { ref } from '../../wire/named.ts'
-import { readinessFromWire } from '../../wire/guest.ts'
+import { readinessComplaints, readinessFromWire } from '../../wire/guest.ts'
 import {
   bootFromWire,
   networkChangeFromWire,
@@ -140,6 +140,8 @@ function putReadiness(app: App, dependencies: ApiDependencies): void {
   }
   app.put('/v1/vms/:id/readiness', { schema }, async (request, reply): Promise<VmWire> => {
     const { check } = request.body
+    const complaints = check === null ? [] : readinessComplaints('/check', check)
+    if (complaints.length > 0) throw invalidRequest('body', complaints)
     const readiness = check === null ? undefined : readinessFromWire(check)
     return mutate({ request, reply, dependencies }, (context, id) => setReadiness(context, id, readiness))
   })
