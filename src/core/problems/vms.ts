@@ -52,7 +52,7 @@ export const vms = {
       example:
         'this host does not offer firecracker: firecracker is not a program that can be run; it offers qemu',
       writtenBy: ['src/commands/capacity/admit.ts', 'src/core/monitor/choose-monitor.ts'],
-      advice: ['--monitor names another one', 'vmhostctl host shows which monitors it offers'],
+      advice: ['--monitor names another one', 'vmhostctl sync shows which monitors it offers'],
     },
     too_many_vcpus: {
       status: 422,
