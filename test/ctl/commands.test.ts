@@ -146,6 +146,9 @@ test('the list is an aligned table for people and the API’s items for programs
       '',
     ].join('\n'),
   )
+  const wide = (await stage.run('vm ls --wide')).out.split('\n')
+  assert.match(wide[0] ?? '', / {2}ADDRESSES +MONITOR +LABELS +ERROR$/)
+  assert.match(wide[2] ?? '', /^web-1 .* 192\.0\.2\.10 2001:db8::10 +qemu +env=prod +-$/)
   const json = JSON.parse((await stage.run('vm ls --json')).out)
   assert.deepEqual(
     json.items.map(({ id }: { id: string }) => id),

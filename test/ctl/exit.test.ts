@@ -31,6 +31,16 @@ test('a VM is created with what follows from its end, and each part changes by i
   assert.equal(exit(), undefined)
 })
 
+test('a time of 0 before a deletion is refused: it looks like "never", and would delete the VM', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const { status, err } = await stage.run(`vm exit ${id} --delete-after 0`)
+  assert.equal(status, 2)
+  assert.match(
+    err,
+    /--delete-after 0 would delete it as soon as it stops\n {2}write 1s if you want that, or never/,
+  )
+})
+
 test('a dry run of a change stores nothing', async (t) => {
   const stage = await startCtlStage(t, pki)
   await stage.run(`vm create ${id} ${IMAGES}`)
@@ -66,7 +76,10 @@ test('the last exit is shown with its cause and its last lines, and a start asks
   })
   const { out } = await stage.run(`vm get ${id}`)
   assert.match(out, /last exit +.*ago: the guest powered off\n/)
-  assert.match(out, /last lines +the job is done \| reboot: Power down\n/)
+  assert.match(out, /last lines +the job is done\n +reboot: Power down\n/)
+  assert.match(out, /state +stopped for .*: its guest ended, and vmhostctl vm start job-1 starts it\n/)
+  const { err } = await stage.run(`vm wait ${id} --for running --timeout 0`)
+  assert.match(err, /\n {2}its guest ended and is not started again: vmhostctl vm start job-1 starts it\n/)
   assert.match(out, /restarts +2\n/)
   assert.match(out, /deletion +1 h after it was stopped\n/)
   const { json } = JSON.parse(`{"json":${(await stage.run(`vm get ${id} --json`)).out}}`) as {

@@ -183,10 +183,14 @@ test('wait --for ready ends when the guest runs and its agent is seen, and vm ge
   assert.equal((await stage.run(`vm wait ${id} --for ready --timeout 0`)).status, 3, 'it is asleep')
   see(stage, { state: 'running' })
   vms.setGuestSeen(id, {}, 1)
-  const { result } = stage.start(`vm wait ${id} --for ready`)
+  const { result, printed } = stage.start(`vm wait ${id} --for ready`)
+  await eventually(() => printed().includes('not ready yet'))
   await polling(stage)
   vms.setGuestSeen(id, { agentSinceMs: 1 }, 1)
-  assert.equal((await result).status, 0)
+  const { status, out, err } = await result
+  assert.equal(status, 0)
+  assert.match(err, /web-1: running, generation .*, not ready yet\n/)
+  assert.match(out, /^web-1: running, generation .*, ready\n$/)
   assert.match((await stage.run(`vm get ${id}`)).out, /\n +agent +for .*\n +ready +for /)
 })
 
@@ -205,9 +209,14 @@ test('readiness sets and removes a check, and vm get shows it with what it found
     (await stage.run(`vm get ${id}`)).out,
     /readiness +http:80\/healthz\n +agent .*\n +ready +no: status 503\n/,
   )
-  assert.equal((await stage.run(`vm wait ${id} --for ready --timeout 0`)).status, 3)
+  const unready = await stage.run(`vm wait ${id} --for ready --timeout 0`)
+  assert.equal(unready.status, 3)
+  assert.match(unready.err, /is not ready after 0 s; running, generation .*, not ready: status 503\n/)
+  assert.match(unready.err, /vmhostctl vm wait web-1 --for ready waits on/)
+  vms.setGuestSeen(id, {}, 1)
+  assert.match((await stage.run(`vm get ${id}`)).out, /\n +ready +no: not seen yet\n/)
   assert.equal((await stage.run(`vm readiness ${id} none`)).status, 0)
   assert.equal(vms.get(id)?.desired.readiness, undefined)
-  for (const wrong of ['udp:53', 'tcp:22/x', 'http', '80'])
+  for (const wrong of ['udp:53', 'tcp:22/x', 'http', '80', 'tcp:0', 'http:65536/'])
     assert.equal((await stage.run(`vm readiness ${id} ${wrong}`)).status, 2, wrong)
 })

@@ -1,4 +1,5 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery, fromPresent, requireOne } from './change.ts'
+import { usageError } from '../ctl-error.ts'
 import { parseSeconds, showSpan } from '../units.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
@@ -31,8 +32,16 @@ export const EXIT_OPTIONS: readonly Option[] = [
   },
 ]
 
-const parseDeleteAfter = (text: string, what: string): number | undefined =>
-  text === STAYS ? undefined : parseSeconds(text, what)
+/** Parses a time, or the word for none. Elsewhere 0 switches a time off; here it would delete VMs, so it is refused. */
+function parseDeleteAfter(text: string, what: string): number | undefined {
+  if (text === STAYS) return undefined
+  const seconds = parseSeconds(text, what)
+  if (seconds > 0) return seconds
+  throw usageError(
+    `${what} ${text} would delete it as soon as it stops`,
+    'write 1s if you want that, or never to keep it',
+  )
+}
 
 /** Returns the members with those that the options set. */
 export function givenExit({ given }: Pick<Context, 'given'>, before: ExitWire): ExitWire {
@@ -75,6 +84,9 @@ export const exitCommand: Command = {
   },
 }
 
+/** The number of lines of its console that are shown of a guest that ended; --json has all that were kept. */
+const LAST_LINES = 5
+
 /** Returns facts about the ends of a guest. */
 export function exitFacts(
   { desired, observed }: Vm,
@@ -91,6 +103,8 @@ export function exitFacts(
     ['deletion', deletions.length === 0 ? undefined : deletions.join(', or ')],
     ['restarts', restarts === undefined ? undefined : String(restarts)],
     ['last exit', last && `${showSpan(nowMs - Date.parse(last.at))} ago: ${last.detail}`],
-    ['last lines', last && last.console.length > 0 ? last.console.slice(-3).join(' | ') : undefined],
+    ...(last?.console ?? [])
+      .slice(-LAST_LINES)
+      .map((line, at) => [at === 0 ? 'last lines' : '', line] as const),
   ]
 }

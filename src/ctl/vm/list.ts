@@ -3,7 +3,7 @@ import { causeFirst } from '../cause-first.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
 import { showCores, showMib } from '../units.ts'
 import { parseLabel } from './settings.ts'
-import { sleepCell, generationWords, stateColour } from './vm-words.ts'
+import { sleepCell, generationWords, labelWords, stateColour } from './vm-words.ts'
 import type { Vm, ApiClient } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
@@ -28,13 +28,19 @@ const STATES = Object.keys(ALL_STATES) as readonly Vm['observed']['state'][]
 
 const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'SLEEP', 'ADDRESSES', 'ERROR']
 
+/** Columns that only --wide shows. */
+const WIDE: readonly (readonly [head: string, cell: (vm: Vm) => string])[] = [
+  ['MONITOR', ({ monitor }) => monitor],
+  ['LABELS', ({ labels }) => labelWords(labels)],
+]
+
 export const listCommand: Command = {
   words: ['vm', 'ls'],
   summary: 'list VMs',
   description:
     'Every VM of the host, or those with all of the labels and in the state that are given. GENERATION is "2 of 3" while ' +
     'the host is on its way to what is desired; SLEEP is after how long without traffic it sleeps, or what is saved of it; ' +
-    'ERROR says what keeps it.',
+    'ERROR says what keeps it. --wide adds what monitor runs it, and its labels.',
   options: [
     { name: 'label', value: 'KEY=VALUE', many: true, help: 'only VMs with this label', check: parseLabel },
     {
@@ -43,6 +49,7 @@ export const listCommand: Command = {
       help: 'only VMs in this state',
       completes: STATES,
     },
+    { name: 'wide', help: 'with monitor and labels' },
   ],
   examples: [
     ['', 'all of them'],
@@ -51,9 +58,11 @@ export const listCommand: Command = {
     ["--json | jq -r '.items[].id'", 'names alone, for a program'],
   ],
   run: async (context) => {
+    const more = context.given.isSet('wide') ? WIDE : []
     return showList(context, {
-      ...{ items: await listVms(context.client(), queryOf(context)), head: HEAD, lastBelow: true },
-      rowsOf: (vms) => vms.map(rowOf),
+      ...{ items: await listVms(context.client(), queryOf(context)), lastBelow: true },
+      head: HEAD.toSpliced(-1, 0, ...more.map(([name]) => name)),
+      rowsOf: (vms) => vms.map((vm) => rowOf(vm).toSpliced(-1, 0, ...more.map(([, cell]) => cell(vm)))),
       none: () =>
         noneMatch('VM', context, ['label', 'state']) ??
         'no VMs; vmhostctl vm create --help shows how to make one',

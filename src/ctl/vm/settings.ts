@@ -137,10 +137,13 @@ export function givenShape({ given }: Pick<Context, 'given'>): Partial<Shape> {
 
 type Check = NonNullable<Vm['desired']['readiness']>
 
+const PORT_MAX = 65_535
+
 /** Parses `tcp:22` or `http:80/healthz`. Throws a usage error. */
 export function parseCheck(text: string, what: string): Check {
   const [, protocol, port, path] = /^(tcp|http):(\d{1,5})(\/\S*)?$/.exec(text) ?? []
-  if ((protocol === 'tcp' && path === undefined) || protocol === 'http')
+  const isPort = Number(port) >= 1 && Number(port) <= PORT_MAX
+  if (isPort && ((protocol === 'tcp' && path === undefined) || protocol === 'http'))
     return { protocol, port: Number(port), ...(path === undefined ? {} : { path }) }
   throw usageError(`${what} ${text} is not a check`, 'write tcp:22, http:80 or http:8080/healthz')
 }

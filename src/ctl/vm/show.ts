@@ -11,6 +11,8 @@ import {
   stopFacts,
   errorWords,
   generationWords,
+  isEnded,
+  labelWords,
   stateColour,
   waitWords,
 } from './vm-words.ts'
@@ -43,7 +45,11 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
   const { network } = desired
   const facts = renderFacts(
     [
-      ['state', `${observed.state} for ${since(observed.state_since, nowMs)}`, stateColour(vm)],
+      [
+        'state',
+        `${observed.state} for ${since(observed.state_since, nowMs)}${endWords(vm)}`,
+        stateColour(vm),
+      ],
       ['waits for', waitWords(vm)],
       ['error', errorWords(vm, nowMs), 'red'],
       ...(observed.partial_faults ?? []).map(
@@ -66,15 +72,19 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['bandwidth', network?.bandwidth === undefined ? undefined : bandwidthWords(network.bandwidth)],
       ['inbound', network?.firewall?.inbound?.map(inboundWords).join('; ')],
       ['outbound', network?.firewall?.outbound?.map(outboundWords).join('; ')],
-      ['labels', labelWords(vm.labels)],
+      ['labels', labelWords(vm.labels) || undefined],
       ['protected', vm.protected ? 'against deletion' : undefined],
       ['image', imageWords(desired.image)],
+      ['kernel args', desired.image.kernel_arguments],
       ['created', `${vm.created_at}, ${since(vm.created_at, nowMs)} ago`],
     ],
     paint,
   )
   return `${paint(vm.id, 'bold')}\n${facts}`
 }
+
+const endWords = (vm: Vm): string =>
+  isEnded(vm) ? `: its guest ended, and vmhostctl vm start ${vm.id} starts it` : ''
 
 function checkWords({ desired: { readiness } }: Vm): string | undefined {
   if (readiness === undefined) return undefined
@@ -138,11 +148,6 @@ const outboundWords = ({ action, destinations, ...rule }: OutboundRule): string 
 
 const trafficWords = ({ protocol, ports }: Pick<InboundRule, 'protocol' | 'ports'>): string =>
   ports === undefined ? protocol : `${protocol} ${ports.join(',')}`
-
-function labelWords(labels: Vm['labels']): string | undefined {
-  const pairs = Object.entries(labels).map(([key, value]) => `${key}=${value}`)
-  return pairs.length === 0 ? undefined : pairs.join(' ')
-}
 
 const DIGEST_SHOWN = 12
 

@@ -5,6 +5,10 @@ import type { Colour } from '../text.ts'
 
 export const isSettled = ({ generations }: Vm): boolean => generations.observed === generations.desired
 
+/** Returns whether the guest ended by itself and rests, though it is desired to run. */
+export const isEnded = (vm: Vm): boolean =>
+  isSettled(vm) && vm.observed.state === 'stopped' && vm.desired.power !== 'stopped'
+
 /** Returns whether the guest is saved or is being restored, or an error prevents its restore. */
 export const isSavedOrWaking = ({ observed: { state, saved_state: saved } }: Vm): boolean =>
   state === 'sleeping' || state === 'waking' || saved !== undefined
@@ -12,6 +16,12 @@ export const isSavedOrWaking = ({ observed: { state, saved_state: saved } }: Vm)
 /** Shows `3`, or `2 of 3` while the host is on its way. */
 export const generationWords = ({ generations: { desired, observed } }: Vm): string =>
   desired === observed ? String(desired) : `${observed} of ${desired}`
+
+/** Shows labels as they are given on a command line. */
+export const labelWords = (labels: Vm['labels']): string =>
+  Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(' ')
 
 export function stateColour(vm: Vm): Colour | undefined {
   const { state, error } = vm.observed
@@ -66,14 +76,21 @@ export function sleepCell({ desired, observed }: Vm): string {
 
 type Fact = readonly [name: string, value: string | undefined, colour?: 'yellow']
 
+/** Says whether the guest is ready, and if it is known, why not. */
+export function readyWords({ observed: { guest } }: Vm): string {
+  if (guest?.not_ready !== undefined) return `not ready: ${guest.not_ready}`
+  return guest?.ready_since === undefined ? 'not ready yet' : 'ready'
+}
+
 /** Returns facts about what runs in the guest. */
-export function guestFacts({ observed: { guest } }: Vm, nowMs: number): readonly Fact[] {
+export function guestFacts({ desired, observed: { state, guest } }: Vm, nowMs: number): readonly Fact[] {
   const since = (time: string | undefined): string | undefined =>
     time && `for ${showSpan(nowMs - Date.parse(time))}`
   const { agent_since: agent, ready_since: ready, not_ready: because } = guest ?? {}
+  const unseen = desired.readiness !== undefined && state === 'running' ? 'no: not seen yet' : undefined
   return [
     ['agent', since(agent)],
-    ['ready', because === undefined ? since(ready) : `no: ${because}`],
+    ['ready', because === undefined ? (since(ready) ?? unseen) : `no: ${because}`],
   ]
 }
 

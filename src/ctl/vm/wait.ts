@@ -4,7 +4,7 @@ import { CtlError } from '../ctl-error.ts'
 import { printable } from '../../lib/text.ts'
 import { exitStatus } from '../exit-status.ts'
 import { boundOptions, waitFor } from '../wait.ts'
-import { errorWords, generationWords, isSettled, progressWords } from './vm-words.ts'
+import { errorWords, generationWords, isEnded, isSettled, progressWords, readyWords } from './vm-words.ts'
 import { eachNamed } from '../several.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Option, Command } from '../command.ts'
@@ -40,12 +40,13 @@ type Until = { readonly goal: Goal; readonly wasThere: boolean }
  */
 function waitForVm(context: Context, id: string, { goal, wasThere }: Until): Promise<Vm | undefined> {
   const { shell, given } = context
+  const words = (vm: Vm): string => `${progressWords(vm)}${goal === 'ready' ? `, ${readyWords(vm)}` : ''}`
   return waitFor<Vm>(context, {
     id,
     watch: watchVm,
     wasThere,
     defaultSeconds: limits.ctlWaitSecondsDefault,
-    words: progressWords,
+    words,
     notes: (vm) => errorNotes(vm, shell.nowMs()),
     isOver: (vm) => {
       if (given.isSet('fail-on-error')) refuseError(vm)
@@ -53,10 +54,15 @@ function waitForVm(context: Context, id: string, { goal, wasThere }: Until): Pro
     },
     missed: `is not ${goalWords(goal)}`,
     standing: (vm) => ({
-      words: progressWords(vm).slice(id.length + 2),
-      advice: vm.observed.error === undefined ? [] : [`the reason: ${vm.observed.error}`],
+      words: words(vm).slice(id.length + 2),
+      advice: [
+        ...(vm.observed.error === undefined ? [] : [`the reason: ${vm.observed.error}`]),
+        ...(isEnded(vm)
+          ? [`its guest ended and is not started again: vmhostctl vm start ${id} starts it`]
+          : []),
+      ],
     }),
-    onwards: `the daemon goes on: vmhostctl vm wait ${id} waits on, vmhostctl vm plan ${id} shows what comes next`,
+    onwards: `the daemon goes on: vmhostctl vm wait ${id}${goalOption(goal)} waits on, vmhostctl vm plan ${id} shows what comes next`,
   })
 }
 
@@ -86,10 +92,16 @@ function goalWords(goal: Goal): string {
   return goal === 'settled' ? 'as desired' : goal
 }
 
+/** Returns the option that makes another wait have this goal. */
+const goalOption = (goal: Goal): string => (goal === 'settled' ? '' : ` --for ${goalWords(goal)}`)
+
 /** Waits until a VM has reached its goal or is gone, and shows it. */
 export async function seeThrough(context: Context, id: string, until: Until): Promise<void> {
   const vm = await waitForVm(context, id, until)
-  context.print(vm ?? { id, gone: true }, () => (vm === undefined ? `${id}: gone` : settledWords(vm)))
+  const ready = until.goal === 'ready' ? ', ready' : ''
+  context.print(vm ?? { id, gone: true }, () =>
+    vm === undefined ? `${id}: gone` : `${settledWords(vm)}${ready}`,
+  )
 }
 
 function settledWords(vm: Vm): string {
