@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { isUndecided } from '../../core/migration/departure.ts'
 import { hasLeft, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
-import { owesRebuild, owesStop } from '../../core/vm/record.ts'
+import { owesBootImages, owesRebuild, owesStop } from '../../core/vm/record.ts'
 import { changeableVm } from '../vm/store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -93,6 +93,11 @@ function refuseOffer({ store }: CommandContext, before: VmRecord, offer: Offer):
     return { code: 'conflict', detail: `the guest of ${id} is to end: wait until that is done` }
   if (owesRebuild(before))
     return { code: 'conflict', detail: `the disk of ${id} is being rebuilt: wait until that is done` }
+  if (owesBootImages(before))
+    return {
+      code: 'conflict',
+      detail: `${id} is being given another kernel or initrd: wait until that is done`,
+    }
   const other = store.departures.of(offer.id)
   if (other !== undefined) {
     const detail = `migration ${offer.id} is one of ${other.id}: choose another id`

@@ -8,6 +8,7 @@ import { startSnapshot } from '../snapshots/snapshots.ts'
 import { createVm } from './create-vm.ts'
 import { setMetadata } from './delete-vm.ts'
 import { rebuildVm } from './rebuild-vm.ts'
+import { setBoot } from './set-boot.ts'
 import { setPower } from './set-power.ts'
 import type { TestContext } from 'node:test'
 import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
@@ -118,8 +119,8 @@ test('both images of a rebuild count as used', (t) => {
   )
 })
 
-test('a VM is not offered to another host before its rebuild is done', (t) => {
-  const { context, id, accepted, refusal, rebuild, rebuilt } = stoppedVm(t)
+test('a VM is not offered to another host before its rebuild is done, and its kernel is there', (t) => {
+  const { context, store, id, accepted, refusal, rebuild, rebuilt } = stoppedVm(t)
   accepted(rebuild())
   const offer = {
     id: 'move-7' as MigrationId,
@@ -129,5 +130,9 @@ test('a VM is not offered to another host before its rebuild is done', (t) => {
   } as const
   assert.match(refusal(offerVm(context, id, offer)).text, /is being rebuilt/)
   rebuilt(1)
+  accepted(setBoot(context, id, { kernel: rootfs() }))
+  assert.match(refusal(offerVm(context, id, offer)).text, /is being given another kernel/)
+  const observed = { state: 'stopped', sinceMs: 1000, rebuild: 1, bootRevision: 1 } as const
+  store.vms.recordProgress(id, { observed, nowMs: 1000 })
   accepted(offerVm(context, id, offer))
 })
