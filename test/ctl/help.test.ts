@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readCommandLine } from '../../src/ctl/command-line.ts'
@@ -7,7 +7,9 @@ import { commands } from '../../src/ctl/commands.ts'
 import { exitStatus } from '../../src/ctl/exit-status.ts'
 import { ctl } from './support/ctl-stage.ts'
 
-const page = readFileSync(join(import.meta.dirname, '../../docs/vmhostctl.md'), 'utf8')
+const ROOT = join(import.meta.dirname, '../..')
+const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
+const page = read('docs/vmhostctl.md')
 
 test('the overview, each group and each command have help that fits a terminal', async () => {
   const calls = [[], ['vm'], ['snapshot'], ...commands.map(({ words }) => words)]
@@ -42,4 +44,41 @@ test('the documentation has every command, every option and every exit status', 
   }
   const rows = [...page.matchAll(/^\| (\d) \|/gm)].map(([, status]) => Number(status))
   assert.deepEqual(rows, Object.values(exitStatus))
+})
+
+/** Commands that a text has for its reader to type, up to where a shell takes over or the text leaves something open. */
+function typedIn(text: string): readonly string[] {
+  const blocks = [...text.matchAll(/^```.*\n([\s\S]*?)^```/gm)].map(([, block = '']) =>
+    block.replaceAll('\\\n', ' '),
+  )
+  const lines = blocks.flatMap((block) => [...block.matchAll(/^(?:# )?vmhostctl (.*)/gm)])
+  return lines
+    .flatMap(([, line = '']) => line.split(/ +[|>;#<]| && |;/, 1))
+    .filter((line) => !line.includes('…'))
+}
+
+const words = (line: string): string[] =>
+  [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain = '']) => quoted ?? plain)
+
+test('every line of the documentation that calls vmhostctl is a valid command line', () => {
+  const files = ['README.md', ...globSync('docs/*.md', { cwd: ROOT })]
+  const lines = files.flatMap((file) => typedIn(read(file)).map((line) => [file, line] as const))
+  assert.ok(lines.length > 40, `${lines.length} lines`)
+  for (const [file, line] of lines)
+    assert.doesNotThrow(() => readCommandLine(words(line), commands, NOWHERE), `${file}: vmhostctl ${line}`)
+})
+
+test('every command that a text, an advice or the configuration names is there', () => {
+  const files = [
+    'README.md',
+    'src/config/config.example.toml',
+    ...globSync('{docs/*.md,src/core/problems/*.ts}', { cwd: ROOT }),
+  ]
+  const known = new Set(commands.flatMap((command) => [command.words.join(' '), command.words[0]]))
+  for (const file of files) {
+    for (const [, first = '', second] of read(file).matchAll(/[`'"]vmhostctl ([a-z-]+)(?: ([a-z-]+))?/g)) {
+      const name = ['vm', 'snapshot', 'image'].includes(first) ? `${first} ${second ?? 'ls'}` : first
+      assert.ok(known.has(name), `${file}: vmhostctl ${name}`)
+    }
+  }
 })
