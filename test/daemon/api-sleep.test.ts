@@ -265,11 +265,14 @@ test('a check is desired state: it raises a generation, and only what that check
   assert.equal((await set({ check })).status, 200)
   host.store.vms.setGuestSeen(
     WEB,
-    { agentSinceMs: NIGHT, checked: { by: check, because: 'status 503' } },
+    { agentSinceMs: NIGHT, checked: { by: check, because: 'GET /healthz on port 80: status 503' } },
     NIGHT,
   )
   const since = '2030-01-01T00:00:00.000Z'
-  assert.deepEqual((await get(host)).observed.guest, { agent_since: since, not_ready: 'status 503' })
+  assert.deepEqual((await get(host)).observed.guest, {
+    agent_since: since,
+    not_ready: 'GET /healthz on port 80: status 503',
+  })
   assert.equal((await set({ check: null })).json.desired.readiness, undefined)
   assert.deepEqual((await get(host)).observed.guest, { agent_since: since, ready_since: since })
 })

@@ -105,7 +105,7 @@ export function guestToWire({ guest = {}, desired }: VmRecord): { guest?: Static
   const shown = given({
     agent_since: guest.agentSinceMs === undefined ? undefined : time(guest.agentSinceMs),
     ready_since: readyMs === undefined ? undefined : time(readyMs),
-    not_ready: because === undefined ? undefined : shownText(because),
+    not_ready: because === undefined ? undefined : shownText(because, [desired.readiness?.path ?? '/']),
   })
   return Object.keys(shown).length === 0 ? {} : { guest: shown }
 }
