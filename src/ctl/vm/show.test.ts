@@ -112,6 +112,12 @@ test('a VM that sleeps is shown with what is saved, what woke it last, and that 
   assert.match(text, /^ {2}flapping +5 short sleeps in a row: it sleeps after 40 s now$/m)
 })
 
+test('a VM whose memory stays promised is shown with that', () => {
+  const guaranteed = { ...compute, wake: 'guaranteed' as const }
+  const text = renderVm({ ...vm, desired: { ...vm.desired, compute: guaranteed } }, 0, (word) => word)
+  assert.match(text, /without traffic, keeps its memory promised while it sleeps;/)
+})
+
 test('a VM that nothing could wake is shown as one that never sleeps', () => {
   const { network: _network, ...desired } = vm.desired
   const text = renderVm({ ...vm, desired }, 0, (word) => word)

@@ -101,7 +101,8 @@ function computeWords(vm: Vm): string {
     `${showCores(cpu)} CPU, ${showMib(memory)}`
   const now = vm.observed.compute
   const differs = now !== undefined && shape(now) !== shape(compute) ? `; runs with ${shape(now)}` : ''
-  return `${shape(compute)}${idleWords(vm)}${differs}`
+  const promised = compute.wake === 'guaranteed' ? ', keeps its memory promised while it sleeps' : ''
+  return `${shape(compute)}${idleWords(vm)}${promised}${differs}`
 }
 
 function diskWords({ desired, observed }: Vm): string {

@@ -138,7 +138,7 @@ export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: num
 
 const REASONS: { readonly [R in LastWake['reason']]: string } = {
   traffic: 'by traffic',
-  power: 'as it was asked to run',
+  power: 'by a request for its power',
   console: 'for a shell',
   keep_awake: 'to stay awake for a while',
   sleep_disabled: 'because sleep was disabled',
