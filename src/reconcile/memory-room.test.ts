@@ -6,10 +6,16 @@ import { keepAwake, setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { heldMemoryMib } from '../core/capacity/ledger.ts'
 import type { TestContext } from 'node:test'
+import type { CommandResult } from '../commands/context.ts'
 import type { VmId } from '../core/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 
 const named = (number: number): VmId => `web-${number}` as VmId
+
+/** Returns the code of a refusal; undefined if the change was accepted. */
+function refusalOf(result: CommandResult): string | undefined {
+  return result.ok || !('code' in result.error) ? undefined : result.error.code
+}
 
 /** Three sleepers on a host that has memory for `places` of them, and that lends all of it. */
 async function sharedHost(t: TestContext, places: number) {
@@ -137,7 +143,34 @@ test('a guarantee that the host cannot give is refused', async (t) => {
   const { context, receive } = await sharedHost(t, 1)
   await receive(2)
   const result = setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })
-  assert.deepEqual(result.ok ? 'taken' : 'code' in result.error && result.error.code, 'insufficient_capacity')
+  assert.equal(refusalOf(result), 'insufficient_capacity')
+})
+
+test('a VM that is never to sleep again needs its whole memory promised', async (t) => {
+  const { context, receive, states, capacity } = await sharedHost(t, 1)
+  await receive(2)
+  const awake = { ...SLEEPER, sleepAfterIdleSeconds: 0 }
+  assert.equal(refusalOf(setCompute(context, named(1), awake)), 'insufficient_capacity')
+  assert.equal(states(), 'sleeping running sleeping')
+  capacity.total.memoryMib = 2 * SLEEPER.memoryMib
+  assert.equal(refusalOf(setCompute(context, named(1), awake)), undefined)
+  assert.equal(refusalOf(setCompute(context, named(3), awake)), 'insufficient_capacity')
+})
+
+test('the memory that a VM without sleep lends is promised to no new VM', async (t) => {
+  const { context, receive, states, idle, later } = await sharedHost(t, 1)
+  await receive(2)
+  setCompute(context, named(2), { ...SLEEPER, sleepAfterIdleSeconds: 0 })
+  await receive(3)
+  setPower(context, named(2), 'stopped')
+  await idle()
+  await later(limits.memoryRecheckMs)
+  assert.equal(states(), 'sleeping stopped running')
+  await later(IDLE_MS)
+  await later(IDLE_MS)
+  assert.equal(states(), 'sleeping stopped sleeping')
+  const result = setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })
+  assert.equal(refusalOf(result), 'insufficient_capacity')
 })
 
 test('a stop makes room for a VM that waits, and the stopped one waits in its turn when it starts', async (t) => {

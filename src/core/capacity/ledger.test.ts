@@ -11,6 +11,7 @@ const MEMORY_MIB = 512
 const DISK_MIB = 64
 const TERMS = { monitorMib: () => 0, sleepRatio: 1 }
 const SAVED_MIB = MEMORY_MIB + limits.savedDevicesMib
+const network = { macAddress: '52:54:00:12:34:56' as never }
 
 for (const [monitor, states] of [
   ['qemu', 1],
@@ -19,11 +20,10 @@ for (const [monitor, states] of [
   test(`a guest of ${monitor} that may sleep is promised the room of saved states: ${states}`, () => {
     const { desired } = recordOf()
     const compute = { cpuMillicores: 1000, memoryMib: MEMORY_MIB, sleepAfterIdleSeconds: 60 }
-    const network = { macAddress: '52:54:00:12:34:56' as never }
     const record = { monitor, desired: { ...desired, compute, network, disk: { sizeMib: DISK_MIB } } }
     const { diskMib } = commitmentOf(record, TERMS)
     assert.equal(diskMib, DISK_MIB + states * SAVED_MIB)
-    const classes = [{ monitor, memoryMib: MEMORY_MIB, vms: 3, sleepers: 2, lenders: 0 }]
+    const classes = [{ monitor, memoryMib: MEMORY_MIB, vms: 3, sleepers: 2, lenders: 0, partPromised: 0 }]
     const recorded = { cpuMillicores: 0, disksMib: 0, consolePlaces: 0, classes }
     const { savedMib } = ledgerOf(recorded, { imagesMib: 0, stagingMib: 0 }, TERMS)
     assert.equal(savedMib, 2 * states * SAVED_MIB)
@@ -32,19 +32,19 @@ for (const [monitor, states] of [
 
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
-/** Returns a VM of a random shape, which may sleep with its memory lent. */
+/** Returns a VM of a random shape, which may have lent its memory: while it sleeps, or while it is stopped. */
 function randomVm(random: () => number): Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'> {
   const { desired } = recordOf()
   const compute = {
     cpuMillicores: 1000,
     memoryMib: 64 + Math.floor(random() * 1000),
-    sleepAfterIdleSeconds: 60,
+    sleepAfterIdleSeconds: random() < 0.2 ? 0 : 60,
     ...(random() < 0.2 ? { wake: 'guaranteed' as const } : {}),
   }
   // The store never notes a loan of a VM with a guaranteed wake.
   const lends = compute.wake === undefined && random() < 0.7
   const monitor = random() < 0.5 ? 'qemu' : 'firecracker'
-  return { monitor, desired: { ...desired, compute }, ...(lends ? { memoryLent: true } : {}) }
+  return { monitor, desired: { ...desired, compute, network }, ...(lends ? { memoryLent: true } : {}) }
 }
 
 const recordedOf = (vms: readonly ReturnType<typeof randomVm>[]): Recorded => ({
@@ -57,6 +57,7 @@ const recordedOf = (vms: readonly ReturnType<typeof randomVm>[]): Recorded => ({
     vms: 1,
     sleepers: 1,
     lenders: memoryLent === true ? 1 : 0,
+    partPromised: memoryLent === true && desired.compute.sleepAfterIdleSeconds > 0 ? 1 : 0,
   })),
 })
 

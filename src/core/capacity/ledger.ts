@@ -34,8 +34,8 @@ export type MemoryTerms = {
 }
 
 /**
- * VMs with the same monitor and memory: how many there are, how many of their guests may be saved, and how many have
- * lent their memory.
+ * VMs with the same monitor and memory: how many there are, how many of their guests may be saved, how many have lent
+ * their memory, and how many of these are promised only a part of it.
  */
 export type MemoryClass = {
   readonly monitor: MonitorKind
@@ -43,6 +43,7 @@ export type MemoryClass = {
   readonly vms: number
   readonly sleepers: number
   readonly lenders: number
+  readonly partPromised: number
 }
 
 /** Sums over the records of all VMs, whatever their state. */
@@ -76,9 +77,9 @@ export function ledgerOf(
 ): Ledger {
   const sum = (of: (one: MemoryClass) => number): number => classes.reduce((all, one) => all + of(one), 0)
   return {
-    guestsMib: sum(({ memoryMib, vms, lenders }) => promisedMib(memoryMib, { vms, lenders }, terms)),
-    monitorsMib: sum(({ monitor, memoryMib, vms, lenders }) =>
-      promisedMib(terms.monitorMib(monitor, memoryMib), { vms, lenders }, terms),
+    guestsMib: sum(({ memoryMib, ...counts }) => promisedMib(memoryMib, counts, terms)),
+    monitorsMib: sum(({ monitor, memoryMib, ...counts }) =>
+      promisedMib(terms.monitorMib(monitor, memoryMib), counts, terms),
     ),
     disksMib,
     savedMib: sum(({ monitor, memoryMib, sleepers }) => savedMib(monitor, memoryMib) * sleepers),
@@ -88,16 +89,20 @@ export function ledgerOf(
   }
 }
 
-/** Returns what stays promised of `eachMib` for each of some VMs. It is rounded up for each lender, not for the sum. */
+/** Returns what stays promised of `eachMib` for each of some VMs. A part is rounded up for each VM, not for the sum. */
 const promisedMib = (
   eachMib: number,
-  { vms, lenders }: Pick<MemoryClass, 'vms' | 'lenders'>,
+  { vms, partPromised }: Pick<MemoryClass, 'vms' | 'partPromised'>,
   { sleepRatio }: MemoryTerms,
-): number => eachMib * (vms - lenders) + Math.ceil(eachMib * sleepRatio) * lenders
+): number => eachMib * (vms - partPromised) + Math.ceil(eachMib * sleepRatio) * partPromised
 
 /** Returns the memory of all VMs that have not lent theirs. This is what they may take at this moment. */
-export const heldMemoryMib = (recorded: Recorded, { monitorMib }: MemoryTerms): number =>
-  totalsOf(ledgerOf(recorded, { imagesMib: 0, stagingMib: 0 }, { monitorMib, sleepRatio: 0 })).memoryMib
+export const heldMemoryMib = ({ classes }: Recorded, { monitorMib }: MemoryTerms): number =>
+  classes.reduce(
+    (all, { monitor, memoryMib, vms, lenders }) =>
+      all + (memoryMib + monitorMib(monitor, memoryMib)) * (vms - lenders),
+    0,
+  )
 
 export const totalsOf = (ledger: Ledger): Commitment => ({
   memoryMib: ledger.guestsMib + ledger.monitorsMib,
@@ -115,10 +120,12 @@ export function commitmentOf(promised: Promised, terms: MemoryTerms): Commitment
   const { desired, monitor, memoryLent, observed = {} } = promised
   const { memoryMib } = desired.compute
   const disks = owesRebuild({ desired, observed }) ? 2 : 1
-  const lenders = memoryLent === true && mayLend(desired) ? 1 : 0
-  const lent = (eachMib: number): number => promisedMib(eachMib, { vms: 1, lenders }, terms)
+  // A VM that never sleeps gives nothing back once it runs, so its memory stays promised although it is lent.
+  const isPart = memoryLent === true && mayLend(desired) && canSleep(desired)
+  const ofMemory = (eachMib: number): number =>
+    promisedMib(eachMib, { vms: 1, partPromised: isPart ? 1 : 0 }, terms)
   return {
-    memoryMib: lent(memoryMib) + lent(terms.monitorMib(monitor, memoryMib)),
+    memoryMib: ofMemory(memoryMib) + ofMemory(terms.monitorMib(monitor, memoryMib)),
     diskMib: desired.disk.sizeMib * disks + (canSleep(desired) ? savedMib(monitor, memoryMib) : 0),
     consolePlaces: holdsPlace(desired) ? 1 : 0,
   }

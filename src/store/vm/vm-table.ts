@@ -133,7 +133,7 @@ export class VmTable {
     ).get() as Omit<Recorded, 'classes'>
     const classes = this.#sql(
       `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers,
-         sum(memory_lent) AS lenders FROM vms
+         sum(memory_lent) AS lenders, sum(memory_lent AND can_sleep) AS partPromised FROM vms
        GROUP BY monitor, memory_mib ORDER BY monitor, memory_mib`,
     ).all() as MemoryClass[]
     return { ...sums, classes: classes.map((one) => ({ ...one })) }
