@@ -26,9 +26,9 @@ export class StoreStage {
     })
   }
 
-  /** Opens the store as the next process finds it, after `meanwhile` changed its files. */
-  reopen(meanwhile: () => void = () => {}): void {
-    this.store.close()
+  /** Opens the store as the next process finds it, after `meanwhile` changed its files. `isClosed`: an earlier try failed. */
+  reopen(meanwhile: () => void = () => {}, { isClosed = false } = {}): void {
+    if (!isClosed) this.store.close()
     meanwhile()
     this.store = new Store(this.directory, range)
   }

@@ -49,6 +49,8 @@ export const limits = {
   labelsMax: 64,
   /** Revisions that a start of the daemon may skip. The 2^53 revisions never run out. */
   revisionsReserved: 100_000,
+  /** Copies of the database from before a change of its schema, one for each version. */
+  schemaCopiesMax: 3,
   /** How long the daemon waits for a database that another process has locked. The event loop is blocked meanwhile. */
   databaseBusyMs: 20,
   /** How long no other write is tried after one failed, because each may cost the wait above. */

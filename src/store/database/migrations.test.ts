@@ -1,28 +1,10 @@
 import assert from 'node:assert/strict'
-import { renameSync } from 'node:fs'
-import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage, packed, sha256Of } from '../../../test/store-stage.ts'
-import { SCHEMA_VERSION, migrate } from './migrations.ts'
+import { ageStore } from '../../../test/age-store.ts'
+import { SCHEMA_VERSION } from './migrations.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
 import type { OperationId } from '../../core/ids.ts'
-
-/** Turns a store into one that a build of that schema would have written, with its tables and columns. */
-function age(directory: string, version: number): void {
-  const path = `${directory}/vmhostd.db`
-  renameSync(path, `${path}.new`)
-  const db = new DatabaseSync(path)
-  db.exec('PRAGMA journal_mode = WAL')
-  migrate(db, version)
-  db.exec(`ATTACH '${path}.new' AS new`)
-  const tables = db.prepare(`SELECT name FROM main.sqlite_schema WHERE type = 'table'`).all()
-  for (const table of tables.map(({ name }) => String(name))) {
-    const columns = db.prepare('SELECT name FROM pragma_table_info(?)').all(table)
-    const names = columns.map(({ name }) => String(name)).join(', ')
-    db.exec(`INSERT INTO main.${table} (${names}) SELECT ${names} FROM new.${table}`)
-  }
-  db.close()
-}
 
 for (let version = 1; version < SCHEMA_VERSION; version += 1) {
   test(`a store of version ${version} is lifted with all its VMs, and has all that later ones have`, (t) => {
@@ -30,7 +12,7 @@ for (let version = 1; version < SCHEMA_VERSION; version += 1) {
     const vm = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
     const before = stage.store.vms.get(vm)
     const seen = stage.store.imageUses().get(sha256Of('a'))
-    stage.reopen(() => age(stage.directory, version))
+    stage.reopen(() => ageStore(stage.directory, version))
     assert.deepEqual(stage.store.vms.get(vm), before)
     stage.store.sshHostKeys.pin(vm, 'SHA256:a', 1000)
     const snapshot = stage.insertSnapshot('s-1')
@@ -57,7 +39,7 @@ test('of snapshots that are older than kept staging, only parts that were not se
   for (const number of [1, 2, 3]) stage.store.snapshots.setEtag(all as SnapshotId, number, 'e', 2000)
   stage.store.snapshots.advance(all as SnapshotId, { stage: 'completed', nowMs: 3000 })
   stage.store.snapshots.advance(failed as SnapshotId, { stage: 'failed', nowMs: 3000 })
-  stage.reopen(() => age(stage.directory, 7))
+  stage.reopen(() => ageStore(stage.directory, 7))
   const staged = [none, some, all, failed].map((id) => {
     const { bytes, isWhole } = stage.store.snapshots.get(id as SnapshotId)?.staged ?? assert.fail()
     return [bytes / packed(1)[0].bytes, isWhole]
@@ -77,6 +59,6 @@ test('a VM that is to be stopped owes that stop after its store was lifted, unti
   assert.ok(desired !== undefined)
   const stopped = { ...desired, power: 'stopped' } as const
   stage.store.vms.changeDesired(id, { desired: stopped, operationId: 'op-2' as OperationId, nowMs: 2 })
-  stage.reopen(() => age(stage.directory, 4))
+  stage.reopen(() => ageStore(stage.directory, 4))
   assert.deepEqual(stage.store.vms.get(id)?.stops, { accepted: 2, carriedOut: 0 })
 })

@@ -164,16 +164,20 @@ const migrations: readonly string[] = [
 
 export const SCHEMA_VERSION = migrations.length
 
+/** Returns the version of the schema that a database has; 0 if it is empty. */
+export const schemaVersionOf = (db: DatabaseSync): number =>
+  Number(db.prepare('PRAGMA user_version').get()?.['user_version'])
+
 /**
  * Brings the schema up to date in one transaction; refuses a store written by a newer version.
  *
  * @param target an older version than this build's, for a test of what comes after it
  */
 export function migrate(db: DatabaseSync, target: number = SCHEMA_VERSION): void {
-  const { user_version: version } = db.prepare('PRAGMA user_version').get() as { user_version: number }
+  const version = schemaVersionOf(db)
   if (version > SCHEMA_VERSION) {
     throw new Error(
-      `the store has schema version ${version}, this build knows up to ${SCHEMA_VERSION}: install the newer vmhostd again`,
+      `the store has schema version ${version}, this build knows up to ${SCHEMA_VERSION}: install the newer vmhostd again, or put back the copy from before the upgrade (copies/schema-${SCHEMA_VERSION}.db beside it)`,
     )
   }
   if (version === target) return

@@ -1,7 +1,9 @@
 import { chmodSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
-import { migrate } from './migrations.ts'
+import { SCHEMA_VERSION, migrate, schemaVersionOf } from './migrations.ts'
+import { keepSchemaCopy } from './schema-copies.ts'
 import { StateUnwritable, unwritableOr } from './transactions.ts'
 
 /** Another connection holds the lock (sqlite.org/rescode). */
@@ -58,6 +60,8 @@ function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE'): DatabaseSync {
       `PRAGMA locking_mode = ${mode}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
        PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON`,
     )
+    const version = schemaVersionOf(db)
+    if (version > 0 && version < SCHEMA_VERSION) keepSchemaCopy(db, dirname(path))
     migrate(db)
     return db
   } catch (error) {

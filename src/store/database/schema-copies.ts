@@ -1,0 +1,92 @@
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import { limits } from '../../config/limits.ts'
+import { schemaVersionOf } from './migrations.ts'
+
+/** Returns the directory of the copies; it lies beside the database. */
+export const schemaCopiesOf = (stateDirectory: string): string => join(stateDirectory, 'copies')
+
+/** Returns the path of the copy of a database that had this version of the schema. */
+export const schemaCopyPath = (stateDirectory: string, version: number): string =>
+  join(schemaCopiesOf(stateDirectory), `schema-${version}.db`)
+
+/**
+ * Copies a database whose schema is about to change, so that the package before can be used again. The copy is on the
+ * disk when this returns. It replaces an earlier copy of the same version. The newest `limits.schemaCopiesMax` versions
+ * are kept. Throws an error for the operator; then the schema must stay as it is.
+ */
+export function keepSchemaCopy(db: DatabaseSync, stateDirectory: string): void {
+  const path = schemaCopyPath(stateDirectory, schemaVersionOf(db))
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    chmodSync(dirname(path), 0o700)
+    copyDatabase(db, path)
+    for (const old of copiesIn(stateDirectory).slice(limits.schemaCopiesMax)) rmSync(old.path)
+  } catch (cause) {
+    throw new Error(`the records cannot be copied to ${path} before their schema changes: make room there`, {
+      cause,
+    })
+  }
+}
+
+/** Returns the copies that are kept, of the newest schema first. */
+export function copiesIn(
+  stateDirectory: string,
+): readonly { readonly version: number; readonly path: string }[] {
+  let names: readonly string[]
+  try {
+    names = readdirSync(schemaCopiesOf(stateDirectory))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+  return names
+    .map((name) => Number(/^schema-(\d+)\.db$/.exec(name)?.[1]))
+    .filter((version) => Number.isSafeInteger(version))
+    .toSorted((a, b) => b - a)
+    .map((version) => ({ version, path: schemaCopyPath(stateDirectory, version) }))
+}
+
+/**
+ * Writes what a database holds at this moment into one file of mode 0600, which takes its name only when it is on the
+ * disk. Another process may write to the database meanwhile. `edit` changes the copy before that.
+ */
+export function copyDatabase(
+  db: DatabaseSync,
+  path: string,
+  edit: (unnamed: string) => void = () => {},
+): void {
+  const unnamed = `${path}.new`
+  rmSync(unnamed, { force: true })
+  // SQLite fills an empty file that is there, and keeps its mode (sqlite.org/lang_vacuum).
+  closeSync(openSync(unnamed, 'wx', 0o600))
+  try {
+    db.prepare('VACUUM INTO ?').run(unnamed)
+    edit(unnamed)
+    flush(unnamed)
+    renameSync(unnamed, path)
+  } catch (error) {
+    rmSync(unnamed, { force: true })
+    throw error
+  }
+  flush(dirname(path))
+}
+
+function flush(path: string): void {
+  const file = openSync(path, 'r')
+  try {
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
