@@ -4,18 +4,25 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
+import { createLog } from '../log/logger.ts'
+import { silentLog } from '../log/log.ts'
 import { openAdminSocket } from './admin-socket.ts'
 import type { TestContext } from 'node:test'
+import type { Log } from '../log/log.ts'
 import type { AdminAnswers } from './admin-socket.ts'
 
 const MAIN = new URL('../main.ts', import.meta.url).pathname
 
 /** Runs `vmhostd` beside a daemon that gives these answers; resolves with its output. */
-async function vmhostd(t: TestContext, answers: Partial<AdminAnswers>, ...args: string[]): Promise<string> {
+async function vmhostd(
+  t: TestContext,
+  answers: Partial<AdminAnswers>,
+  { args, log = silentLog }: { readonly args: readonly string[]; readonly log?: Log },
+): Promise<string> {
   // The path of a socket must be short.
   const directory = mkdtempSync('/tmp/vh-')
   const nothing = async () => undefined
-  const server = await openAdminSocket(directory, { plan: nothing, console: nothing, ...answers })
+  const server = await openAdminSocket(directory, { plan: nothing, console: nothing, ...answers }, log)
   t.after(() => {
     server.close()
     rmSync(directory, { recursive: true })
@@ -31,16 +38,40 @@ const HOSTILE = '\u001B]0;root\u0007\u001B]52;c;cm0gLXJm\u0007\u001B[2Jlogin: \r
 
 test("a guest's output cannot steer the terminal that prints it", async (t) => {
   const console = async () => Buffer.from(HOSTILE)
-  assert.equal(await vmhostd(t, { console }, 'console', 'web-1'), 'login: \nred\n')
+  assert.equal(await vmhostd(t, { console }, { args: ['console', 'web-1'] }), 'login: \nred\n')
 })
 
 test('--raw prints what the guest wrote, byte for byte', async (t) => {
   const console = async () => Buffer.from(HOSTILE)
-  assert.equal(await vmhostd(t, { console }, 'console', 'web-1', '--raw'), HOSTILE)
+  assert.equal(await vmhostd(t, { console }, { args: ['console', 'web-1', '--raw'] }), HOSTILE)
 })
 
 test('a plan cannot steer the terminal either, and has no --raw', async (t) => {
   const plan = async () => 'error  said \u001B[2Jx\nsettled\n'
-  assert.equal(await vmhostd(t, { plan }, 'plan', 'web-1'), 'error  said x\nsettled\n')
-  await assert.rejects(vmhostd(t, { plan }, 'plan', 'web-1', '--raw'), /Unknown option '--raw'/)
+  assert.equal(await vmhostd(t, { plan }, { args: ['plan', 'web-1'] }), 'error  said x\nsettled\n')
+  await assert.rejects(vmhostd(t, { plan }, { args: ['plan', 'web-1', '--raw'] }), /Unknown option '--raw'/)
+})
+
+test('the audit trail has the process that asked, and what it asked', async (t) => {
+  const lines: string[] = []
+  const log = createLog({ level: 'error', write: (line) => lines.push(line) })
+  const plan = async () => 'settled\n'
+  await vmhostd(t, { plan }, { args: ['plan', 'web-1'], log })
+  await assert.rejects(vmhostd(t, {}, { args: ['console', 'web-2'], log }), /no VM web-2/)
+  const [first, second] = lines.map((line): Record<string, unknown> => JSON.parse(line))
+  const { action, vm_id, outcome, status, peer_uid, peer_pid, level } = first ?? {}
+  assert.deepEqual(
+    { level, action, vm_id, outcome, status, peer_uid },
+    {
+      level: 'audit',
+      action: 'plan',
+      vm_id: 'web-1',
+      outcome: 'accepted',
+      status: 200,
+      peer_uid: process.getuid?.(),
+    },
+  )
+  assert.equal(typeof peer_pid, 'number')
+  assert.notEqual(peer_pid, process.pid)
+  assert.deepEqual([second?.['vm_id'], second?.['outcome'], second?.['status']], ['web-2', 'refused', 404])
 })

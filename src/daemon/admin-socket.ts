@@ -4,11 +4,14 @@ import { createServer, request } from 'node:http'
 import { parseArgs } from 'node:util'
 import { noVmWords } from '../commands/vm/store-desired.ts'
 import { parseVmId } from '../core/ids.ts'
+import { given } from '../lib/given.ts'
+import { localPeer } from './local-peer.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { CONFIG_PATH, loadConfig } from '../config/config.ts'
 import { printableLines } from '../lib/text.ts'
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { VmId } from '../core/ids.ts'
+import type { Log } from '../log/log.ts'
 
 /** Questions that the commands of this host put to the running daemon; undefined if there is no such VM. */
 export type AdminAnswers = {
@@ -25,24 +28,38 @@ const socketPath = (runDirectory: string): string => `${runDirectory}/admin.sock
  * Opens a local socket for commands such as `vmhostd plan`, which therefore need no certificate. Only the daemon can
  * answer them: a monitor takes one client at a time.
  */
-export async function openAdminSocket(runDirectory: string, answers: AdminAnswers): Promise<Server> {
+export async function openAdminSocket(
+  runDirectory: string,
+  answers: AdminAnswers,
+  log: Log,
+): Promise<Server> {
   const path = socketPath(runDirectory)
   rmSync(path, { force: true })
-  const server = createServer((incoming, response) => {
-    void answer(incoming.url ?? '', answers).then(({ status, body }) => response.writeHead(status).end(body))
-  })
+  const respond = async ({ socket, url = '' }: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const peer = localPeer(socket)
+    const { question, id } = questionOf(url)
+    const { status, body } = await answer(url, answers)
+    const outcome = status === 200 ? 'accepted' : 'refused'
+    log.audit({ action: question, ...peer, ...given({ vm_id: id }), outcome, status }, 'request audited')
+    response.writeHead(status).end(body)
+  }
+  const server = createServer((incoming, response) => void respond(incoming, response))
   server.listen(path)
   await once(server, 'listening')
   chmodSync(path, 0o600)
   return server
 }
 
+function questionOf(url: string): { question: string; name: string; id: VmId | undefined } {
+  const [, question = '', name = ''] = /^\/(plan|console)\/(.+)$/.exec(url) ?? []
+  return { question, name, id: parseVmId(name) }
+}
+
 async function answer(
   url: string,
   answers: AdminAnswers,
 ): Promise<{ status: number; body: string | Uint8Array }> {
-  const [, question = '', name = ''] = /^\/(plan|console)\/(.+)$/.exec(url) ?? []
-  const id = parseVmId(name)
+  const { question, name, id } = questionOf(url)
   if (id === undefined) return { status: 404, body: `${name} is not a VM id` }
   try {
     const body = await answers[question as AdminQuestion](id)
@@ -61,7 +78,7 @@ async function askDaemon(runDirectory: string, question: AdminQuestion, id: stri
   asked.end()
   let response
   try {
-    ;[response] = (await once(asked, 'response')) as [import('node:http').IncomingMessage]
+    ;[response] = (await once(asked, 'response')) as [IncomingMessage]
   } catch (cause) {
     throw new Error(
       'the daemon does not answer: is it running (systemctl status vmhostd), and are you root',

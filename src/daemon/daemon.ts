@@ -111,13 +111,17 @@ export class Daemon {
         dependencies: this.#parts.coordination,
         config: this.#config,
       })
-    this.#admin = await openAdminSocket(this.#config.runDirectory, {
-      plan: (id) => this.#parts.explain(id),
-      console: async (id) => {
-        if (this.#store.vms.get(id) === undefined) return undefined
-        return this.#built.consoles.lastSession(id)?.output.since(0).bytes ?? ''
+    this.#admin = await openAdminSocket(
+      this.#config.runDirectory,
+      {
+        plan: (id) => this.#parts.explain(id),
+        console: async (id) => {
+          if (this.#store.vms.get(id) === undefined) return undefined
+          return this.#built.consoles.lastSession(id)?.output.since(0).bytes ?? ''
+        },
       },
-    })
+      this.#log,
+    )
   }
 
   /** Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. */

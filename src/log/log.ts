@@ -10,6 +10,8 @@ export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
+  /** Writes a line of the audit trail: who asked for what, and what came of it. No level of the configuration hides it. */
+  audit(fields: object, message: string): void
   /** Returns a logger whose every line carries `fields`. */
   child(fields: object): Log
 }
@@ -20,6 +22,7 @@ export const silentLog: Log = {
   info() {},
   warn() {},
   error() {},
+  audit() {},
   child: () => silentLog,
 }
 
@@ -49,10 +52,13 @@ export const outsideLogContext = <T>(open: () => T): T => inLogContext({}, open)
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
+/** A line has a level, or belongs to the audit trail. */
+export type LineKind = LogLevel | 'audit'
+
 /** The output for finished lines. */
 type LogSink = {
-  readonly isEnabled: (level: LogLevel) => boolean
-  readonly write: (level: LogLevel, fields: object, message: string) => void
+  readonly isEnabled: (level: LineKind) => boolean
+  readonly write: (level: LineKind, fields: object, message: string) => void
 }
 
 /**
@@ -60,7 +66,7 @@ type LogSink = {
  * name, the last one counts.
  */
 export function contextLog(sink: LogSink, bound: object = {}): Log {
-  const line = (level: LogLevel) =>
+  const line = (level: LineKind) =>
     sink.isEnabled(level)
       ? (fields: object, message: string): void =>
           sink.write(level, { ...logContext(), ...bound, ...fields }, message)
@@ -70,6 +76,7 @@ export function contextLog(sink: LogSink, bound: object = {}): Log {
     info: line('info'),
     warn: line('warn'),
     error: line('error'),
+    audit: line('audit'),
     child: (fields) => contextLog(sink, { ...bound, ...fields }),
   }
 }

@@ -108,3 +108,12 @@ test('for the journal a line begins with its syslog priority', () => {
   assert.match(lines[0] ?? '', /^<3>\{/)
   assert.match(lines[1] ?? '', /^<7>\{/)
 })
+
+test('the audit trail is written whatever the level is, with a priority of its own', () => {
+  const { log, lines } = capture('error', true)
+  log.info({}, 'hidden')
+  log.audit({ action: 'createVm', url: 'https://h/?sig=secret' }, 'request audited')
+  assert.equal(lines.length, 1)
+  assert.match(lines[0] ?? '', /^<5>\{"level":"audit"/)
+  assert.doesNotMatch(lines[0] ?? '', /secret/)
+})

@@ -12,8 +12,11 @@ type LogOptions = {
   readonly priorityPrefix?: boolean
 }
 
-/** The `<N>` of sd-daemon(3) for each level. */
-const PRIORITY: Readonly<Record<string, number>> = { debug: 7, info: 6, warn: 4, error: 3 }
+/** The `<N>` of sd-daemon(3) for each level. The audit trail is all of "notice": `journalctl -p notice..notice`. */
+const PRIORITY: Readonly<Record<string, number>> = { debug: 7, info: 6, audit: 5, warn: 4, error: 3 }
+
+/** Above every level of pino, so that none hides it (pino, "customLevels"). */
+const AUDIT_LEVEL = 100
 
 /**
  * The daemon's logger: one JSON object a line, with the fields of its context ({@link contextLog}). An `error` field becomes its cause chain and code. Every line passes
@@ -25,6 +28,7 @@ export function createLog(options: LogOptions): Log {
   const lines = pino(
     {
       level: options.level,
+      customLevels: { audit: AUDIT_LEVEL },
       base: { service: 'vmhostd' },
       messageKey: 'message',
       timestamp: pino.stdTimeFunctions.isoTime,

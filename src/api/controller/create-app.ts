@@ -14,6 +14,7 @@ import { vmMigrationRoutes } from './routes/vm-migration.ts'
 import { vmShapeRoutes } from './routes/vm-shape.ts'
 import { vmReadRoutes } from './routes/vm-reads.ts'
 import { acceptUpgrades } from './upgrade.ts'
+import { findVersions } from './versions.ts'
 import type { App, Transport } from '../listener/app.ts'
 import type { ApiDependencies } from './dependencies.ts'
 
@@ -24,6 +25,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
     description: describeController(dependencies.version),
     reference: '/docs',
     schemas: namedSchemas,
+    findVersions: findVersions(dependencies),
     prepare: (app) => acceptUpgrades(app, dependencies.log),
     addRoutes(routes) {
       healthRoutes(routes, dependencies)

@@ -1,4 +1,4 @@
-import { parseVmId } from '../../core/ids.ts'
+import { parseSha256, parseVmId } from '../../core/ids.ts'
 import { scrub } from '../../log/scrub.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { HostFault } from '../../core/errors.ts'
@@ -65,9 +65,15 @@ const ID_FIELDS: readonly (readonly [path: string, field: string])[] = [
   ['/v1/migrations/', 'migration_id'],
 ]
 
+const IMAGE_ROUTE = '/v1/images/:sha256'
+
 /** Returns the id that the request is about. All ids have the same form; text of any other form is not repeated. */
-function idOf(route: string | undefined, params: unknown): Record<string, string> {
-  const given: unknown = typeof params === 'object' && params !== null ? Reflect.get(params, 'id') : undefined
+export function idOf(route: string | undefined, params: unknown): Record<string, string> {
+  if (typeof params !== 'object' || params === null) return {}
+  const image: unknown = route === IMAGE_ROUTE ? Reflect.get(params, 'sha256') : undefined
+  const digest = typeof image === 'string' ? parseSha256(image) : undefined
+  if (digest !== undefined) return { image_sha256: digest }
+  const given: unknown = Reflect.get(params, 'id')
   const id = typeof given === 'string' ? parseVmId(given) : undefined
   if (id === undefined) return {}
   const [, field = 'vm_id'] = ID_FIELDS.find(([path]) => route?.startsWith(path) === true) ?? []

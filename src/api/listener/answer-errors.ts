@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { PROBLEM_MEDIA_TYPE, problemOf, problemOfFault, problemOfUnknown } from '../wire/problem.ts'
+import { auditUnrouted } from './audit.ts'
 import { Refused, Undecided } from './refused.ts'
 import { rejections } from '../../core/problems/catalogue.ts'
 import { newRequestId, requestIdOf } from './request-id.ts'
@@ -105,6 +106,7 @@ export function unroutedAnswers(transport: Transport, log: Log) {
       const problem = problemOf(peer.ok ? BAD_URL : peer.error, requestId)
       const { status, code } = problem
       log.info({ request_id: requestId, method: request.method, status, code }, 'request')
+      auditUnrouted(log, transport, request, problem)
       response
         .writeHead(status, { 'content-type': PROBLEM_MEDIA_TYPE, 'x-request-id': requestId })
         .end(JSON.stringify(problem))

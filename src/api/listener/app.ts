@@ -13,9 +13,19 @@ export type App = FastifyInstance<
   TypeBoxTypeProvider
 >
 
+/** Sender of a request, in the words of the audit trail: as far as it is known, admitted or not. */
+export type Peer = {
+  readonly peer_address?: string
+  /** The common name of the client certificate; absent without exactly one. */
+  readonly certificate_name?: string
+  /** Hexadecimal. */
+  readonly certificate_serial?: string
+}
+
 /** How requests come in. The routes do not depend on it. */
 export type Transport = {
   readonly createServer: (handler: RequestListener) => Server
+  readonly peer: (request: IncomingMessage) => Peer
   /** Returns the name of the peer of a request, or why that peer may not use this API. */
   readonly authorize: (request: IncomingMessage) => Result<string, Rejection>
 }

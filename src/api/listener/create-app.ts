@@ -1,7 +1,9 @@
 import fastify from 'fastify'
 import { limits } from '../../config/limits.ts'
+import { given } from '../../lib/given.ts'
 import { logAccess } from './access-log.ts'
 import { answerErrors, unroutedAnswers } from './answer-errors.ts'
+import { auditMutations } from './audit.ts'
 import { describeApi } from './openapi.ts'
 import { requestIdOf } from './request-id.ts'
 import { parseJsonBodies, validateBySchema } from './validation.ts'
@@ -9,7 +11,8 @@ import { Refused } from './refused.ts'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { TSchema } from 'typebox'
 import type { Log } from '../../log/log.ts'
-import type { App, Transport } from './app.ts'
+import type { App, Peer, Transport } from './app.ts'
+import type { FindVersions } from './audit.ts'
 import type { ApiDescription } from './openapi.ts'
 
 type AppOptions = {
@@ -21,6 +24,8 @@ type AppOptions = {
   readonly schemas: Readonly<Record<string, TSchema>>
   /** Name of the field for the peer's name in access log lines; if it is absent, they do not have the name. */
   readonly peerField?: string
+  /** For the audit trail; absent if the API changes no record that has versions. */
+  readonly findVersions?: FindVersions
   /** Adds a plugin whose hooks must come before all others. */
   readonly prepare?: (app: App) => Promise<void>
   readonly addRoutes: (app: App) => void
@@ -45,6 +50,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
   }).withTypeProvider<TypeBoxTypeProvider>()
   await options.prepare?.(app)
   logAccess(app, log, options.peerField)
+  auditMutations(app, { log, ...given({ find: options.findVersions }) })
   guardRequests(app, transport, options.reference)
   answerErrors(app, log)
   parseJsonBodies(app)
@@ -62,6 +68,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The common name of the client's certificate. */
     peerName: string
+    peer: Peer
   }
 }
 
@@ -71,6 +78,7 @@ declare module 'fastify' {
  */
 function guardRequests(app: App, transport: Transport, reference: string): void {
   app.decorateRequest('peerName', '')
+  app.decorateRequest('peer')
   const routes: { readonly matches: RegExp; readonly method: string }[] = []
   app.addHook('onRoute', ({ url, method }) => {
     const matches = new RegExp(`^${url.replaceAll(/:[a-z]+/g, '[^/]+').replaceAll('.', '\\.')}$`)
@@ -82,6 +90,7 @@ function guardRequests(app: App, transport: Transport, reference: string): void 
 
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
+    request.peer = transport.peer(request.raw)
     const peer = transport.authorize(request.raw)
     if (!peer.ok) throw new Refused(peer.error)
     request.peerName = peer.value

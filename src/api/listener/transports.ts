@@ -2,6 +2,7 @@ import { createServer as createPlainServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { TLSSocket } from 'node:tls'
 import { limits } from '../../config/limits.ts'
+import { given } from '../../lib/given.ts'
 import { ok } from '../../lib/result.ts'
 import { HandshakeGate, RefusedHandshakes } from './handshake-gate.ts'
 import type { IncomingMessage, Server } from 'node:http'
@@ -10,7 +11,7 @@ import type { SecureContextOptions } from 'node:tls'
 import type { Rejection } from '../../core/errors.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Log } from '../../log/log.ts'
-import type { Transport } from './app.ts'
+import type { Peer, Transport } from './app.ts'
 
 /** Returns whether a request becomes another protocol. Other requests are answered as if they had not asked for that. */
 export type BeginsUpgrade = (request: IncomingMessage) => boolean
@@ -30,6 +31,7 @@ const httpOptions = {
 export const plainTransport = (beginsUpgrade: BeginsUpgrade): Transport => ({
   createServer: (handler) =>
     createPlainServer({ ...httpOptions, shouldUpgradeCallback: beginsUpgrade }, handler),
+  peer: ({ socket }) => given({ peer_address: socket.remoteAddress }),
   authorize: () => ok('plain'),
 })
 
@@ -53,6 +55,7 @@ export function tlsTransport({ secure, admit, beginsUpgrade, log }: TlsTransport
   const gate = new HandshakeGate()
   return {
     endHandshakes: () => gate.endAll(),
+    peer: peerOf,
     authorize: authorizeByName(admit),
     createServer: (handler) => {
       const server = createTlsServer(
@@ -104,6 +107,18 @@ const refusalOf = (socket: TLSSocket): string | undefined =>
 function peerCommonName(socket: TLSSocket): string | undefined {
   const name: unknown = socket.getPeerCertificate().subject?.CN
   return typeof name === 'string' ? name : undefined
+}
+
+/** Returns the peer of a request. The serial number says which of several certificates with one name it has. */
+function peerOf({ socket }: IncomingMessage): Peer {
+  const address = { peer_address: socket.remoteAddress }
+  if (!(socket instanceof TLSSocket)) return given(address)
+  const { serialNumber } = socket.getPeerCertificate()
+  return given({
+    ...address,
+    certificate_name: peerCommonName(socket),
+    certificate_serial: serialNumber?.toLowerCase(),
+  })
 }
 
 /** Decides by the name of the peer. The answer is kept for the life of the connection. */

@@ -1,6 +1,6 @@
 /**
- * Functions for Unix sockets that node:net does not offer: they show which user is at the other end before anything is
- * sent.
+ * Functions for Unix sockets that node:net does not offer: they show which process is at the other end before anything
+ * is sent.
  */
 import { closeSync } from 'node:fs'
 import { ErrnoError } from './errno-error.ts'
@@ -19,6 +19,7 @@ const PATH_BYTES_MAX = 108
 /** struct ucred: process, user and group, 4 bytes each. */
 const CREDENTIALS_BYTES = 12
 const USER_OFFSET = 4
+const GROUP_OFFSET = 8
 
 const libc = library('libc.so.6')
 const socket = libc.func('int socket(int domain, int type, int protocol)')
@@ -41,13 +42,24 @@ export function connectUnix(path: string): number {
   throw new ErrnoError(`connect ${path}`, code)
 }
 
-/** Returns the user of the process that listens at the other end (SO_PEERCRED of unix(7)). Throws ErrnoError. */
-export function peerUserId(fd: number): number {
+/** A process, by its numbers when it connected or began to listen. */
+export type PeerCredentials = { readonly pid: number; readonly uid: number; readonly gid: number }
+
+/** Returns the process at the other end (SO_PEERCRED of unix(7)). Throws ErrnoError. */
+export function peerCredentials(fd: number): PeerCredentials {
   const credentials = Buffer.alloc(CREDENTIALS_BYTES)
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, credentials, [CREDENTIALS_BYTES]) !== 0)
     throw new ErrnoError('getsockopt SO_PEERCRED', errno())
-  return new DataView(credentials.buffer, credentials.byteOffset).getUint32(USER_OFFSET, IS_LITTLE_ENDIAN)
+  const view = new DataView(credentials.buffer, credentials.byteOffset)
+  return {
+    pid: view.getInt32(0, IS_LITTLE_ENDIAN),
+    uid: view.getUint32(USER_OFFSET, IS_LITTLE_ENDIAN),
+    gid: view.getUint32(GROUP_OFFSET, IS_LITTLE_ENDIAN),
+  }
 }
+
+/** Returns the user of the process that listens at the other end. Throws ErrnoError. */
+export const peerUserId = (fd: number): number => peerCredentials(fd).uid
 
 /** Linux is little-endian on x86-64 and arm64. */
 const IS_LITTLE_ENDIAN = true

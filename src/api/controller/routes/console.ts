@@ -1,6 +1,7 @@
 import { DEFAULT_WINDOW } from '../../../core/console/console-viewer.ts'
 import { ConsoleSockets } from '../../console/console-sockets.ts'
 import { openSsh, openTty } from '../../console/open-viewer.ts'
+import { auditedRequest } from '../../listener/audit.ts'
 import { Refused } from '../../listener/refused.ts'
 import { handshakeFault, WEBSOCKET_VERSION } from '../upgrade.ts'
 import { invalidRequest } from '../../listener/validation.ts'
@@ -43,6 +44,7 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
     method: 'GET',
     url: '/v1/vms/:id/console',
     schema: consoleSchema,
+    config: { audited: true },
     preHandler: async (request) => {
       refuseForeignOrigin(request)
       checkTogether(request.query)
@@ -71,6 +73,8 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
         )
       })
       log.info(fields, 'console viewer connected')
+      const { mode } = fields
+      log.audit({ ...auditedRequest(request), mode, outcome: 'accepted' }, 'console opened')
       openedConsole?.begin(viewer)
     },
   })

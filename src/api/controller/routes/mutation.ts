@@ -8,7 +8,9 @@ import { checkIfMatch, etagOf } from './preconditions.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
 import { problems } from '../../listener/answers.ts'
 import { contextOf, params, tags, vmAnswer } from './vm-parts.ts'
+import { auditedChange, versionsOf } from '../versions.ts'
 import type { FastifyReply } from 'fastify'
+import type { Audited } from '../../listener/audit.ts'
 import type { Accepted, CommandContext, CommandResult } from '../../../commands/context.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
@@ -80,6 +82,7 @@ type Mutation = {
     readonly query: { readonly dry_run?: boolean | undefined }
     readonly headers: { readonly 'if-match'?: string | undefined }
     operationId?: string | undefined
+    audited?: Audited | undefined
   }
   readonly reply: FastifyReply
   readonly dependencies: ApiDependencies
@@ -98,9 +101,14 @@ export async function mutate(
   const context = contextOf(dependencies)
   const id = request.params.id as VmId
   const before = context.store.vms.get(id)
+  request.audited = { before: versionsOf(before) }
   if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'VM')
-  if (request.query.dry_run === true) return rehearse(dependencies, context, { id, before, command })
+  if (request.query.dry_run === true) {
+    request.audited = { ...request.audited, ...given({ after: versionsOf(before) }), outcome: 'rehearsed' }
+    return rehearse(dependencies, context, { id, before, command })
+  }
   const { record, changed, operationId = record.operationId } = acceptedOf(command(context, id))
+  request.audited = auditedChange({ before, after: record, changed })
   await context.store.flushed()
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
   if (!changed) return vmToWire(record)

@@ -13,6 +13,7 @@ import { BODY_CODES, LEAVING_CODES } from './mutation.ts'
 import { ifMatch, mutateSnapshot, snapshotMutationSchema } from './snapshot-mutation.ts'
 import { params, tags } from './snapshot-parts.ts'
 import { contextOf } from './vm-parts.ts'
+import { versionsOf } from '../versions.ts'
 import type { SnapshotId } from '../../../core/snapshots/record.ts'
 import type { Complaint } from '../../../lib/schema-check.ts'
 import type { Result } from '../../../lib/result.ts'
@@ -113,6 +114,10 @@ function removeSnapshot(app: App, dependencies: ApiDependencies): void {
     const before = context.store.snapshots.get(id)
     if (before !== undefined) checkIfMatch(request.headers['if-match'], before, 'snapshot')
     request.vmId = before?.vmId
+    request.audited = {
+      before: versionsOf(before),
+      ...(before === undefined ? { outcome: 'unchanged' } : {}),
+    }
     request.operationId = deleteSnapshot(context, id)
     await context.store.flushed()
     return reply.code(204).send()

@@ -5,7 +5,9 @@ import { Refused } from '../../listener/refused.ts'
 import { problems, noQuery } from '../../listener/answers.ts'
 import { params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
 import { contextOf } from './vm-parts.ts'
+import { auditedChange, versionsOf } from '../versions.ts'
 import type { FastifyReply } from 'fastify'
+import type { Audited } from '../../listener/audit.ts'
 import type { CommandContext } from '../../../commands/context.ts'
 import type { SnapshotResult } from '../../../commands/snapshots/snapshots.ts'
 import type { SnapshotId } from '../../../core/snapshots/record.ts'
@@ -38,6 +40,7 @@ export type SnapshotMutation = {
     readonly headers: { readonly 'if-match'?: string | undefined }
     operationId?: string | undefined
     vmId?: string | undefined
+    audited?: Audited | undefined
   }
   readonly reply: FastifyReply
   readonly dependencies: ApiDependencies
@@ -58,9 +61,11 @@ export async function mutateSnapshot(
   const before = context.store.snapshots.get(id)
   if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'snapshot')
   request.vmId = before?.vmId
+  request.audited = { before: versionsOf(before) }
   const result = command(context, id)
   if (!result.ok) throw new Refused(result.error)
   const { record, changed, operationId } = result.value
+  request.audited = auditedChange({ before, after: record, changed })
   const sight = sightOf(context, record)
   await context.store.flushed()
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
