@@ -117,6 +117,18 @@ export async function openFlow(
   return converse(t, place, script)
 }
 
+/** Sends datagrams from one port to another, about one in a millisecond, until the test ends. */
+export async function keepSending(
+  t: TestContext,
+  place: Place,
+  { host, port, localAddress }: Address,
+): Promise<void> {
+  const script = `const socket = require('node:dgram').createSocket('${host.includes(':') ? 'udp6' : 'udp4'}')
+    socket.on('error', () => {}).bind(5000, ${JSON.stringify(localAddress)}, () => console.log('ready'))
+    setInterval(() => socket.send('?', ${port}, '${host}'), 1)`
+  await converse(t, place, script)
+}
+
 /**
  * Tries to open connections at the same time, and holds them until the test ends. Returns how many are open, and a
  * function that ends them.

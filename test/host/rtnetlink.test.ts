@@ -135,6 +135,25 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
     assert.deepEqual(missing, [])
   })
 
+  test('other tasks run between the pages of a list, and a reader may stop before its end', async (t) => {
+    const socket = new NetlinkSocket(NETLINK_ROUTE)
+    atEnd(t, () => socket.close())
+    const whole = socket.dump(dumpLinks('tun')).length
+    let [pages, read, turns] = [0, 0, 0]
+    for await (const page of socket.pages(dumpLinks('tun'))) {
+      pages += 1
+      read += page.length
+      setImmediate(() => (turns += 1))
+    }
+    assert.equal(read, whole)
+    assert.ok(pages > 1 && turns >= pages - 1, `${turns} turns in ${pages} pages`)
+    for await (const page of socket.pages(dumpLinks('tun'))) {
+      assert.ok(page.length < whole)
+      break
+    }
+    assert.equal(socket.dump(dumpLinks('tun')).length, whole)
+  })
+
   test('a list that changed while it was read is discarded, and is read again', async (t) => {
     const made = Array.from({ length: 500 }, (_, i) => `tuntap add dev made${i} mode tap`)
     const making = run(['ip', '-batch', '-'], { input: made.join('\n') })

@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
@@ -93,6 +94,32 @@ export class NetlinkSocket {
     throw new ErrnoError(`netlink: ${request.what}`, constants.errno.EINTR)
   }
 
+  /**
+   * Yields the answers of a dump, those of one datagram at a time. Other tasks run in between, so the answers may be of
+   * different times. The socket must have no other request meanwhile. Throws ErrnoError.
+   */
+  async *pages(request: Request): AsyncGenerator<readonly Message[]> {
+    this.#send(request, NLM_F_REQUEST | NLM_F_DUMP)
+    const dump = { isOver: false }
+    const next = (): readonly Message[] => {
+      // An error ends the dump too.
+      dump.isOver = true
+      const part = this.#receive(request.what)
+      dump.isOver = part.ended
+      return part.answers
+    }
+    try {
+      for (;;) {
+        yield next()
+        if (dump.isOver) return
+        await setImmediate()
+      }
+    } finally {
+      // The kernel refuses another dump before the end of this one.
+      while (!dump.isOver) next()
+    }
+  }
+
   /** Sends a request that changes something. Returns when the kernel has done it. */
   change(request: Request): void {
     this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
@@ -103,31 +130,45 @@ export class NetlinkSocket {
   }
 
   /** Sends a request, and collects messages until its acknowledgement or the end of its dump. */
-  #exchange(
-    { what, type, flags = 0, body }: Request,
-    common: number,
-  ): { answers: readonly Message[]; overtaken: boolean } {
-    this.#sequence = (this.#sequence + 1) >>> 0
-    const bytes = encodeMessage({ type, flags: common | flags, sequence: this.#sequence, body })
-    if (send(this.#fd, bytes, bytes.length, 0) < 0) throw new ErrnoError(`netlink: ${what}`, errno())
-
+  #exchange(request: Request, common: number): { answers: readonly Message[]; overtaken: boolean } {
+    this.#send(request, common)
     const answers: Message[] = []
     let overtaken = false
     for (;;) {
-      for (const message of decodeMessages(receive(this.#fd, { into: this.#datagram, what }))) {
-        // It belongs to an earlier request that was given up.
-        if (message.sequence !== this.#sequence) continue
-        overtaken ||= (message.flags & NLM_F_DUMP_INTR) !== 0
-        if (message.type === NLMSG_DONE || message.type === NLMSG_ERROR) {
-          throwStatus(what, message)
-          return { answers, overtaken }
-        }
-        // A copy, because the next datagram overwrites this one.
-        answers.push({ ...message, body: Buffer.from(message.body) })
-      }
+      const part = this.#receive(request.what)
+      answers.push(...part.answers)
+      overtaken ||= part.overtaken
+      if (part.ended) return { answers, overtaken }
     }
   }
+
+  #send({ what, type, flags = 0, body }: Request, common: number): void {
+    this.#sequence = (this.#sequence + 1) >>> 0
+    const bytes = encodeMessage({ type, flags: common | flags, sequence: this.#sequence, body })
+    if (send(this.#fd, bytes, bytes.length, 0) < 0) throw new ErrnoError(`netlink: ${what}`, errno())
+  }
+
+  /** Receives a datagram, and returns the answers in it. Throws the error that it ends with. */
+  #receive(what: string): Part {
+    const answers: Message[] = []
+    let overtaken = false
+    for (const message of decodeMessages(receive(this.#fd, { into: this.#datagram, what }))) {
+      // It belongs to an earlier request that was given up.
+      if (message.sequence !== this.#sequence) continue
+      overtaken ||= (message.flags & NLM_F_DUMP_INTR) !== 0
+      if (message.type === NLMSG_DONE || message.type === NLMSG_ERROR) {
+        throwStatus(what, message)
+        return { answers, overtaken, ended: true }
+      }
+      // A copy, because the next datagram overwrites this one.
+      answers.push({ ...message, body: Buffer.from(message.body) })
+    }
+    return { answers, overtaken, ended: false }
+  }
 }
+
+/** What one datagram has of the answers to a request. `overtaken`: a change interrupted the dump. */
+type Part = { readonly answers: readonly Message[]; readonly overtaken: boolean; readonly ended: boolean }
 
 /** Throws the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack). */
 function throwStatus(what: string, { type, flags, body }: Message): void {

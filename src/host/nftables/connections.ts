@@ -99,49 +99,48 @@ export function deleteConnection(body: Buffer): Request {
   }
 }
 
-/** Returns whether other tasks have their turn before this connection. */
-const isTurn = (index: number): boolean => index % limits.connectionsPerTurn === limits.connectionsPerTurn - 1
-
 /** The kernel's table of connections. */
 export class Connections {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER)
 
   /**
    * Removes the connections in which an address takes part, so that the next packet is judged as the first of a
-   * connection. Each dump reads the whole table: some milliseconds for 100,000 connections. Other tasks run in between.
-   * Throws ErrnoError.
+   * connection. For each direction the kernel reads its whole table. Throws ErrnoError.
    */
   async forget(address: string): Promise<void> {
-    for (const direction of ['original', 'reply'] as const) {
-      await setImmediate()
-      await this.#remove(this.#socket.dump(getConnections(address, direction)).map(({ body }) => body))
-    }
+    for (const direction of ['original', 'reply'] as const)
+      await this.#remove(await this.#read(getConnections(address, direction)))
   }
 
   /**
-   * Removes the connections in which an address of an IPv6 network takes part, except for addresses that are kept. One
-   * dump has all connections over IPv6: 0.15 s for 65,000 of them, during which nothing else runs. Throws ErrnoError.
+   * Removes the connections in which an address of an IPv6 network takes part, except for addresses that are kept. All
+   * connections over IPv6 are read for it. Throws ErrnoError.
    */
   async forgetNetwork(network: string, isKept: (address: string) => boolean): Promise<void> {
     const isMember = membersOf(network)
     const isLeft = (address: Buffer): boolean => isMember(address) && !isKept(formatAddress(address))
-    await setImmediate()
-    const all = this.#socket.dump(getIpv6Connections())
-    const left: Buffer[] = []
-    for (const [index, { body }] of all.entries()) {
-      if (isTurn(index)) await setImmediate()
-      if (sourcesOf(body).some(isLeft)) left.push(body)
-    }
-    await this.#remove(left)
+    await this.#remove(await this.#read(getIpv6Connections(), (body) => sourcesOf(body).some(isLeft)))
   }
 
   close(): void {
     this.#socket.close()
   }
 
+  /** Returns the wanted connections of a dump. Other tasks run between its datagrams, of some hundred connections each. */
+  async #read(
+    request: Request,
+    isWanted: (body: Buffer) => boolean = () => true,
+  ): Promise<readonly Buffer[]> {
+    const found: Buffer[] = []
+    for await (const page of this.#socket.pages(request)) {
+      for (const { body } of page) if (isWanted(body)) found.push(body)
+    }
+    return found
+  }
+
   async #remove(connections: readonly Buffer[]): Promise<void> {
     for (const [index, connection] of connections.entries()) {
-      if (isTurn(index)) await setImmediate()
+      if (index % limits.connectionsPerTurn === limits.connectionsPerTurn - 1) await setImmediate()
       try {
         this.#socket.change(deleteConnection(connection))
       } catch (error) {

@@ -42,6 +42,8 @@ export const addressesOf = ({
     address === undefined ? [] : [{ device, address }],
   )
 
+export const isPrefix = ({ address }: Pick<DeviceAddress, 'address'>): boolean => address.includes('/')
+
 /** Returns whether a guest may use an address or a prefix: it is one of its own, or within its prefix. */
 export const mayUse = (rule: GuestRule, address: string): boolean =>
   addressesOf(rule).some(({ address: own }) => own === address || networkContains(own, address))

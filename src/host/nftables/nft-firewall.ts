@@ -3,7 +3,7 @@ import { compileChange } from '../../core/network/ruleset-change.ts'
 import { compileRuleset } from '../../core/network/ruleset.ts'
 import { run } from '../exec/exec.ts'
 import { Connections } from './connections.ts'
-import { addressesOf, mayUse } from './guest-elements.ts'
+import { addressesOf, isPrefix, mayUse } from './guest-elements.ts'
 import { NftNetlink, TableWatch } from './nft-netlink.ts'
 import { TableRecordFile } from './table-record.ts'
 import { WrittenTable } from './written-table.ts'
@@ -39,7 +39,8 @@ export type NftFirewallOptions = {
  * only the drops in the few milliseconds in between are lost.
  *
  * When an address leaves a guest, its connections remain. They are removed from the kernel's table before the rule
- * changes. So the next guest with that address can be reached only as its own rules allow.
+ * changes. So the next guest with that address can be reached only as its own rules allow. A guest runs on when a prefix
+ * leaves it, and may open connections until the rule has changed. So those of a prefix are removed again after that.
  */
 export class NftFirewall implements Firewall {
   readonly #policy: FirewallPolicy
@@ -51,6 +52,8 @@ export class NftFirewall implements Firewall {
   readonly #wanted: Map<DeviceName, GuestRule>
   /** The rules of removed guests, until their connections are removed too. */
   readonly #leaving = new Map<DeviceName, GuestRule>()
+  /** Prefixes that may have left their guests, until their connections are removed after the change of the rules. */
+  #formerPrefixes: readonly DeviceAddress[] = []
   /** Whether a guest should come into force, which also writes a table that is absent. A removal does not. */
   #comes = false
   /** Whether the last transaction failed. Then the whole table is written. */
@@ -162,8 +165,12 @@ export class NftFirewall implements Firewall {
     const kind = await this.#written.state()
     const change = this.#failed || kind !== 'intact' ? undefined : this.#written.changeTo(guests)
     const before = change?.gone.flatMap(addressesOf) ?? this.#written.addressesInForce()
-    await this.#forgetFormer([...leaving.flatMap(addressesOf), ...before], guests)
+    const former = [...leaving.flatMap(addressesOf), ...before, ...this.#formerPrefixes]
+    await this.#forgetFormer(former, guests)
+    this.#formerPrefixes = former.filter(isPrefix)
     if (kind !== 'absent' || comes) await this.#write(guests, change)
+    await this.#forgetFormer(this.#formerPrefixes, guests)
+    this.#formerPrefixes = []
     for (const rule of leaving) {
       if (this.#leaving.get(rule.device) === rule) this.#leaving.delete(rule.device)
     }
@@ -176,7 +183,7 @@ export class NftFirewall implements Firewall {
       const rule = guests.get(device as DeviceName)
       const isKept = (one: string): boolean => rule !== undefined && mayUse(rule, one)
       if (isKept(address)) continue
-      if (address.includes('/')) await this.#connections.forgetNetwork(address, isKept)
+      if (isPrefix({ address })) await this.#connections.forgetNetwork(address, isKept)
       else await this.#connections.forget(address)
     }
   }
