@@ -12,8 +12,10 @@ import { poolIdOf } from '../../src/host/pool/pool-marker.ts'
 import { InstalledProgram } from '../../src/host/monitors/installed-program.ts'
 import { qemuVersion } from '../../src/host/qemu/qemu-version.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
+import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { figuresContract } from '../contract/figures.contract.ts'
+import { tapSpec } from '../contract/taps.contract.ts'
 import { hangAt } from './hung-mount.ts'
 import { poolOn } from './pool-on.ts'
 import { FakeFigures } from '../fakes/fake-figures.ts'
@@ -84,6 +86,7 @@ test(
     await ip('route', 'add', '198.51.100.0/24', 'table', '100', 'via', '203.0.113.2')
     await ip('route', 'add', '192.0.2.0/24', 'nexthop', 'via', '203.0.113.3', 'nexthop', 'via', '203.0.113.4')
     await ip('-6', 'route', 'add', 'default', 'via', '2001:db8:9::1')
+    await routeToGuest(t)
     const directory = mkdtempSync(join(tmpdir(), 'resolvers-'))
     atEnd(t, () => rmSync(directory, { recursive: true }))
     const file = join(directory, 'resolv.conf')
@@ -101,11 +104,19 @@ test(
     ]) {
       assert.ok(read.has(address), address)
     }
-    for (const address of ['203.0.113.70', '203.0.113.5', '198.51.100.1', '0.0.0.0']) {
+    for (const address of ['203.0.113.70', '203.0.113.5', '198.51.100.1', '0.0.0.0', '2001:db8:77::10']) {
       assert.ok(!read.has(address), address)
     }
   },
 )
+
+/** Routes a prefix to a guest that has 2001:db8:77::10. */
+async function routeToGuest(t: TestContext): Promise<void> {
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
+  await taps.ensure({ ...tapSpec, ipv6Address: '2001:db8:77::10', ipv6Prefix: '2001:db8:78::/64' })
+}
 
 async function faultOf(promise: Promise<unknown>): Promise<string> {
   const error = await promise.then(

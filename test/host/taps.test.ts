@@ -1,8 +1,10 @@
 import { skip } from './own-netns.ts'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { tapsContract } from '../contract/taps.contract.ts'
+import { tapSpec, tapsContract } from '../contract/taps.contract.ts'
 import { holdTap, isSettled } from './hold-tap.ts'
 import type { Holder } from './hold-tap.ts'
 import type { DeviceName, VmId } from '../../src/core/ids.ts'
@@ -54,3 +56,32 @@ tapsContract(
   },
   { skip },
 )
+
+for (const [what, metric] of [
+  ['with the same metric', '1024'],
+  ['that is preferred', '7'],
+  ['that is not preferred', '2048'],
+] as const) {
+  test(
+    `a prefix that the host routes elsewhere is a fault that names the route ${what}`,
+    { skip },
+    async (t) => {
+      const taps = new RoutedTaps({ storeId: 'store-1' })
+      atEnd(t, () => taps.close())
+      atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
+      await ip('link', 'add', 'lan0', 'type', 'veth', 'peer', 'name', 'lan1')
+      atEnd(t, () => ip('link', 'del', 'lan0'))
+      await ip('link', 'set', 'lan0', 'up')
+      const routed = { ...tapSpec, ipv6Prefix: '2001:db8:1::/64' }
+      await ip('-6', 'route', 'add', routed.ipv6Prefix, 'dev', 'lan0', 'metric', metric)
+      await assert.rejects(taps.ensure(routed), {
+        code: 'network_failed',
+        message:
+          'routing 2001:db8:1::/64 to the guest of VM web-1: this host has a route to it by lan0: ' +
+          'remove that route, or give the VM another prefix',
+      })
+      await ip('-6', 'route', 'del', routed.ipv6Prefix, 'dev', 'lan0')
+      await taps.ensure(routed)
+    },
+  )
+}

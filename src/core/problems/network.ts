@@ -41,7 +41,9 @@ export const network = {
     network_failed: {
       retry: 'backoff',
       title: 'A network operation failed',
-      remedy: 'The error names the device and the cause.',
+      meaning:
+        'A device, an address or a route could not be read or set. For a prefix of a guest, the host may have a route to the same network already.',
+      remedy: 'The error names the device or the route, and the cause.',
       example: 'listing taps: netlink: list tun links: ENOBUFS',
       writtenBy: [
         'src/host/tap/routed-taps.ts',

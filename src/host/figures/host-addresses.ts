@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { HostFault } from '../../core/errors.ts'
 import { canonicalAddress } from '../../core/network/address.ts'
+import { DEVICE_PREFIX } from '../../core/network/tap.ts'
 import { Rtnetlink } from '../netlink/rtnetlink.ts'
 
 /** rtnetlink(7): a dump of addresses for link 0 covers all links. */
@@ -30,7 +31,10 @@ export class HostAddresses {
   async read(): Promise<ReadonlySet<string>> {
     try {
       const own = this.#links.addresses(EVERY_LINK).map((address) => address.replace(/\/.*$/, ''))
-      const others = [...this.#links.broadcasts(EVERY_LINK), ...this.#links.nextHops()]
+      // A prefix is routed by way of its guest, whose address the host does not rely on.
+      const taps = this.#links.links('tun').filter(({ name }) => name.startsWith(DEVICE_PREFIX))
+      const routers = this.#links.nextHops(new Set(taps.map(({ index }) => index)))
+      const others = [...this.#links.broadcasts(EVERY_LINK), ...routers]
       return new Set([...own, ...others, ...this.#resolverFiles.flatMap(resolversIn)])
     } catch (cause) {
       throw new HostFault('network_failed', "listing the host's addresses", { cause })

@@ -167,7 +167,7 @@ export class NetlinkSocket {
   }
 }
 
-/** What one datagram has of the answers to a request. `overtaken`: a change interrupted the dump. */
+/** The answers to a request in one datagram. `overtaken`: a change interrupted the dump. */
 type Part = { readonly answers: readonly Message[]; readonly overtaken: boolean; readonly ended: boolean }
 
 /** Throws the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack). */

@@ -81,6 +81,13 @@ export const getLink = (name: string, options: { readonly statistics?: boolean }
   ]),
 })
 
+/** Requests a link by its number. */
+export function getLinkAt(index: number): Request {
+  const header = Buffer.alloc(LINK_HEADER_BYTES)
+  header.writeInt32LE(index, 4)
+  return { what: `get link ${index}`, type: RTM_GETLINK, body: Buffer.concat([header, skipStatistics]) }
+}
+
 export const dumpLinks = (kind: string): Request => ({
   what: `list ${kind} links`,
   type: RTM_GETLINK,
@@ -202,15 +209,16 @@ export function decodeBroadcast(body: Buffer): string | undefined {
   return bytes === undefined ? undefined : formatAddress(bytes)
 }
 
-/** Requests the routes of the main table that leave by one link. */
-export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index: number): Request {
+/** Requests the routes of the main table; with the number of a link, only those that leave by it. */
+export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index?: number): Request {
   const header = Buffer.alloc(ROUTE_HEADER_BYTES)
   header.writeUInt8(family, 0)
   header.writeUInt8(RT_TABLE_MAIN, 4)
+  const filter = index === undefined ? [] : [encodeAttribute(RTA_OIF, encodeUint32(index))]
   return {
-    what: `list routes of link ${index}`,
+    what: `list routes${index === undefined ? '' : ` of link ${index}`}`,
     type: RTM_GETROUTE,
-    body: Buffer.concat([header, encodeAttribute(RTA_OIF, encodeUint32(index))]),
+    body: Buffer.concat([header, ...filter]),
   }
 }
 
@@ -262,6 +270,10 @@ export function decodeRoute(body: Buffer): string {
   const vias = nextHopOf(attributes).map((router) => ` via ${router}`)
   return `${formatAddress(destination)}/${body.readUInt8(1)}${vias.join('')}`
 }
+
+/** Returns the number of the link that a route leaves by; undefined if it has several. */
+export const linkOfRoute = (body: Buffer): number | undefined =>
+  decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_OIF)?.readUInt32LE(0)
 
 /** Requests the neighbours of both families. */
 export const dumpNeighbours = (index: number): Request => ({

@@ -16,6 +16,8 @@ import {
   dumpRoutes,
   dumpUnicastRoutes,
   getLink,
+  getLinkAt,
+  linkOfRoute,
   newLink,
   setLinkAddress,
   setLinkAlias,
@@ -46,6 +48,11 @@ export class Rtnetlink {
     }
   }
 
+  /** Returns the name of a link. Fails with ENODEV if it is gone. */
+  nameOf(index: number): string {
+    return decodeLink(this.#socket.get(getLinkAt(index)).body).name
+  }
+
   /** Returns all links of one driver, e.g. `tun`. */
   links(kind: string): readonly Link[] {
     return this.#socket.dump(dumpLinks(kind)).map(({ body }) => decodeLink(body))
@@ -61,11 +68,24 @@ export class Rtnetlink {
     return this.#socket.dump(dumpAddresses(index)).flatMap(({ body }) => decodeBroadcast(body) ?? [])
   }
 
-  /** Returns the routers of the routes in all tables. */
-  nextHops(): readonly string[] {
+  /** Returns the routers of the routes in all tables, except for routes that leave by one of these links. */
+  nextHops(except: ReadonlySet<number> = new Set()): readonly string[] {
     return ([AF_INET, AF_INET6] as const).flatMap((family) =>
-      this.#socket.dump(dumpUnicastRoutes(family)).flatMap(({ body }) => decodeNextHops(body)),
+      this.#socket
+        .dump(dumpUnicastRoutes(family))
+        .flatMap(({ body }) => (except.has(linkOfRoute(body) ?? 0) ? [] : decodeNextHops(body))),
     )
+  }
+
+  /**
+   * Returns the links that the main table routes exactly this IPv6 network to, with any metric. A route to several links
+   * at once has `undefined`.
+   */
+  linksTo(network: string): readonly (number | undefined)[] {
+    return this.#socket
+      .dump(dumpRoutes(AF_INET6))
+      .filter(({ body }) => decodeRoute(body).split(' ')[0] === network)
+      .map(({ body }) => linkOfRoute(body))
   }
 
   /**

@@ -10,6 +10,7 @@ import { createTap } from './tun-control.ts'
 import { ipBatch, applySettings, tapSettings } from './configure-tap.ts'
 import { formatTapMark, parseTapMark } from './tap-names.ts'
 import { tapOf, TapWatch } from './tap-watch.ts'
+import { DEVICE_PREFIX } from '../../core/network/tap.ts'
 import type { LinkCounters } from '../../core/world/counters.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 import type { TapFacts, TapState } from '../../core/world/network-state.ts'
@@ -53,6 +54,7 @@ export class RoutedTaps implements Taps {
       }
       await applySettings(tapSettings(spec))
       const { facts } = this.#present(spec)
+      this.#refuseOtherRoute(spec, facts)
       await runIp(ipBatch(spec, facts))
       const limits = { wanted: spec.bandwidth ?? {}, now: facts.bandwidth, mark: this.#mark(vmId) }
       await this.#limits.ensure(device, limits)
@@ -187,6 +189,28 @@ export class RoutedTaps implements Taps {
       routes: this.#links.routes(index),
       neighbours: this.#links.permanentNeighbours(index),
     }
+  }
+
+  /**
+   * Throws if the host has another route to the guest's prefix. The kernel refuses a second one with the same metric
+   * alone, and uses only one of two.
+   */
+  #refuseOtherRoute({ device, vmId, ipv6Prefix }: TapSpec, { routes }: TapFacts): void {
+    if (ipv6Prefix === undefined || routes.some((route) => route.startsWith(`${ipv6Prefix} `))) return
+    const other = this.#links
+      .linksTo(ipv6Prefix)
+      .map((index) => (index === undefined ? 'several links' : this.#links.nameOf(index)))
+      .find((name) => name !== device)
+    if (other === undefined) return
+    const doing = `routing ${ipv6Prefix} to the guest of VM ${vmId}`
+    if (other.startsWith(DEVICE_PREFIX))
+      throw new HostFault('network_failed', `${doing}: another VM still has it on ${other}`, {
+        retry: 'soon',
+      })
+    throw new HostFault(
+      'network_failed',
+      `${doing}: this host has a route to it by ${other}: remove that route, or give the VM another prefix`,
+    )
   }
 
   #present(spec: TapSpec): Extract<TapState, { kind: 'present' }> {
