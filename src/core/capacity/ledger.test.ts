@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { recordOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
-import { commitmentOf, heldMemoryMib, ledgerOf, totalsOf } from './ledger.ts'
+import { commitmentOf, heldMemoryMib, ledgerOf, NOTHING, shortages, totalsOf } from './ledger.ts'
 import { randomFrom } from '../../../test/sim/random.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { MemoryTerms, Recorded } from './ledger.ts'
@@ -86,3 +86,14 @@ const atHeld = (vms: readonly ReturnType<typeof randomVm>[], terms: MemoryTerms)
   vms
     .filter(({ memoryLent }) => memoryLent !== true)
     .reduce((all, vm) => all + commitmentOf(vm, { ...terms, sleepRatio: 1 }).memoryMib, 0)
+
+for (const [promised, left] of [
+  [100, '412 MiB (512 MiB more asked for, 100 MiB free of 200 MiB)'],
+  [256, '568 MiB (512 MiB more asked for, 56 MiB promised already beyond its 200 MiB)'],
+] as const) {
+  test(`a shortage adds up when ${promised} of 200 MiB are promised`, () => {
+    const mib = (memoryMib: number) => ({ ...NOTHING, memoryMib })
+    const [short] = shortages(mib(promised), mib(512), mib(200))
+    assert.equal(short?.words, `memory by ${left}`)
+  })
+}

@@ -180,8 +180,8 @@ type Shortage = { readonly kind: keyof Commitment; readonly words: string }
 
 /**
  * Returns what the host lacks for an increase, in words such as "memory by 512 MiB (1024 MiB more asked for, 512 MiB
- * free of 8192 MiB)"; empty if the host can hold it. A part that does not increase is not checked, so an over-committed
- * host still accepts it.
+ * free of 8192 MiB)"; empty if the host can hold it. If the host has promised more than it has, they say by how much. A
+ * part that does not increase is not checked, so an over-committed host still accepts it.
  */
 export function shortages(
   committed: Commitment,
@@ -193,7 +193,13 @@ export function shortages(
     const missing = increase[kind] - free
     if (increase[kind] <= 0 || missing <= 0) return []
     const [name, unit] = KINDS[kind]
-    const words = `${name} by ${missing} ${unit} (${increase[kind]} ${unit} more asked for, ${Math.max(0, free)} ${unit} free of ${allocatable[kind]} ${unit})`
-    return { kind, words }
+    const left =
+      free >= 0
+        ? `${free} ${unit} free of ${allocatable[kind]} ${unit}`
+        : `${-free} ${unit} promised already beyond its ${allocatable[kind]} ${unit}`
+    return {
+      kind,
+      words: `${name} by ${missing} ${unit} (${increase[kind]} ${unit} more asked for, ${left})`,
+    }
   })
 }

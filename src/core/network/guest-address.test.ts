@@ -68,7 +68,9 @@ test('a name server is one that guests can reach: not a closed address, but for 
     ['fd00:ec2::253', /closed to guests/],
     ['127.0.0.53', /loopback/],
     ['fe80::1', /link-local/],
-    ['dns.example', /is not an IPv4 address/],
+    ['dns.example', /^is not an address: give the address of the name server, not a name$/],
+    ['192.0.2', /^is not an address/],
+    ['2001:db8::x', /^is not an address/],
   ]
   for (const [text, words] of refused) {
     const parsed = parseNameServer(text)

@@ -61,6 +61,8 @@ export function parseGuestAddress(family: AddressFamily, text: string): Result<s
  */
 export function parseNameServer(text: string): Result<string, string> {
   if (text === GATEWAY_IPV4) return ok(text)
+  if (parseAddress(text) === undefined)
+    return err('is not an address: give the address of the name server, not a name')
   const family: AddressFamily = text.includes(':') ? 'ipv6' : 'ipv4'
   const parsed = parseGuestAddress(family, text)
   if (!parsed.ok) return parsed
