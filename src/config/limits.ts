@@ -51,6 +51,13 @@ export const limits = {
   revisionsReserved: 100_000,
   /** Copies of the database from before a change of its schema, one for each version. */
   schemaCopiesMax: 3,
+  /** How long "vmhostd backup" waits for a database that is locked. */
+  backupBusyMs: 5000,
+  /**
+   * Revisions that records which are put back do not give out, beyond the newest that is known. The records that they replace
+   * may have given them out, and cannot always be read.
+   */
+  revisionsSkippedByRestore: 1_000_000_000,
   /** How long the daemon waits for a database that another process has locked. The event loop is blocked meanwhile. */
   databaseBusyMs: 20,
   /** How long no other write is tried after one failed, because each may cost the wait above. */

@@ -9,6 +9,8 @@ const commands = new Map<string, () => Promise<Command>>([
   ['setup', async () => (await import('./setup/setup.ts')).setupCommand],
   ['plan', async () => (await import('./admin-socket.ts')).planCommand],
   ['console', async () => (await import('./admin-socket.ts')).consoleCommand],
+  ['backup', async () => (await import('./recovery/backup-command.ts')).backupCommand],
+  ['restore', async () => (await import('./recovery/restore-command.ts')).restoreCommand],
   ['version', async () => versionCommand],
   ['--version', async () => versionCommand],
 ])
@@ -22,6 +24,8 @@ Commands:
   serve          run the daemon in the foreground; systemd does this: systemctl enable --now vmhostd
   plan VM        print what the running daemon would do next for a VM, and why
   console VM     print the newest output of a VM's serial console
+  backup FILE    write the records of all VMs into a file, with the configuration and keys of this host
+  restore FILE   put them back, and say before what becomes of each VM
   version        print version, commit, Node, and whether this build can use systemd's descriptor store
 
 A new host:  vmhostd setup && systemctl enable --now vmhostd

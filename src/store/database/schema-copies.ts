@@ -73,13 +73,18 @@ export function copyDatabase(
   try {
     db.prepare('VACUUM INTO ?').run(unnamed)
     edit(unnamed)
-    flush(unnamed)
-    renameSync(unnamed, path)
+    renameDurably(unnamed, path)
   } catch (error) {
     rmSync(unnamed, { force: true })
     throw error
   }
-  flush(dirname(path))
+}
+
+/** Gives a file another name; file and name are on the disk when this returns. */
+export function renameDurably(from: string, to: string): void {
+  flush(from)
+  renameSync(from, to)
+  flush(dirname(to))
 }
 
 function flush(path: string): void {

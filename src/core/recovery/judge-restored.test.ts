@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { markOfTests, recordOf } from '../../../test/record.ts'
+import { judgeRestored, losesSomething } from './judge-restored.ts'
+import type { Desired } from '../desired.ts'
+import type { Generation } from '../ids.ts'
+import type { Departure } from '../migration/departure.ts'
+import type { VmRecord } from '../vm/record.ts'
+import type { FoundVm } from './judge-restored.ts'
+
+const NOW = 100_000
+const disk = { kind: 'present', sizeMib: 64 } as const
+const active = { kind: 'active', mainPid: 42, startedAtMs: 1500, mark: markOfTests } as const
+const runs: FoundVm = { unit: active, disk, isSaved: false }
+const asleep: FoundVm = { unit: { kind: 'absent' }, disk, isSaved: true }
+const off: FoundVm = { unit: { kind: 'absent' }, disk, isSaved: false }
+const gone: FoundVm = { unit: { kind: 'absent' }, disk: { kind: 'absent' }, isSaved: false }
+
+const { desired } = recordOf()
+const wanting = (changes: Partial<Desired>): Partial<VmRecord> => ({ desired: { ...desired, ...changes } })
+const departing = (stage: Departure['stage']): Partial<VmRecord> => ({
+  departure: { id: 'm-1', node: 'host-2', mode: 'warm', stage, sinceMs: 1 } as unknown as Departure,
+})
+const arriving = (stage: 'pulling' | 'released'): Partial<VmRecord> => ({
+  arrival: { stage } as unknown as NonNullable<VmRecord['arrival']>,
+})
+const seen = { state: 'running', sinceMs: 1500, disk: { sizeMib: 64 } } as const
+
+type Case = readonly [what: string, record: Partial<VmRecord>, found: FoundVm, kind: string]
+
+const cases: readonly Case[] = [
+  ['runs and should', {}, runs, 'fits'],
+  ['sleeps and should run', {}, asleep, 'fits'],
+  ['is off and should run', {}, off, 'starts'],
+  ['is off and should be', wanting({ power: 'stopped' }), off, 'fits'],
+  ['was started since', wanting({ power: 'stopped' }), runs, 'ends'],
+  ['was started since, and sleeps', wanting({ power: 'stopped' }), asleep, 'ends'],
+  ['owed a stop that is carried out by now', { stops: { accepted: 2, carriedOut: 1 } }, runs, 'ends'],
+  [
+    'ended for good and was started since',
+    { observed: { ...seen, endedAtPower: 2 as Generation } },
+    runs,
+    'ends',
+  ],
+  ['was being handed over, and stayed', departing('handing_over'), runs, 'ends'],
+  ['was offered', departing('offered'), runs, 'fits'],
+  ['was released, and has come back', departing('released'), off, 'deletes'],
+  ['was coming, and is here', arriving('pulling'), runs, 'ends'],
+  ['has come', arriving('released'), runs, 'fits'],
+  ['was coming, and is not here', arriving('pulling'), gone, 'fits'],
+  ['was under deletion, and has a disk', { deleting: true }, off, 'deletes'],
+  ['was under deletion, and is gone', { deleting: true }, gone, 'fits'],
+  [
+    'was stopped, to be deleted by now',
+    {
+      ...wanting({ power: 'stopped', exit: { restartPolicy: 'always', deleteAfterSeconds: 10 } }),
+      observed: { ...seen, state: 'stopped' },
+    },
+    runs,
+    'deletes',
+  ],
+  ['was deleted since', { observed: seen }, gone, 'lacks'],
+  ['has another unit', {}, { ...runs, unit: { kind: 'foreign', because: 'x' } }, 'lacks'],
+  [
+    'has another disk',
+    wanting({ power: 'stopped' }),
+    { ...off, disk: { kind: 'foreign', because: 'x' } },
+    'lacks',
+  ],
+]
+
+for (const [what, changes, found, kind] of cases) {
+  test(`the record of a VM that ${what}: ${kind}`, () => {
+    const judged = judgeRestored(recordOf(changes), found, NOW)
+    assert.equal(judged.kind, kind, judged.because)
+    assert.equal(losesSomething(judged), kind === 'ends' || kind === 'deletes')
+  })
+}

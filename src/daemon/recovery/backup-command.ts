@@ -1,0 +1,61 @@
+import { existsSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { CONFIG_PATH, loadConfig } from '../../config/config.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { writeBackup } from '../../store/backup/write-backup.ts'
+import { build } from '../build.ts'
+import { filesOfHost } from './kept-files.ts'
+
+const HELP = `Usage: vmhostd backup FILE [--replace] [--config FILE]
+
+Writes the records of all VMs and snapshots into FILE, with the configuration of this host, its certificates and keys,
+and the SSH key that guests know. The daemon may run. Disks, images and saved guests are not in it: they are in the pool.
+
+FILE holds secrets: keys of this host, user data, and signed URLs that may be valid. It gets mode 0600. Keys of
+authorities and of the controller are not in it, so keep those yourself.
+
+  --replace        replace FILE if it is there
+  --config FILE    the configuration to read (${CONFIG_PATH})
+  -h, --help       this text
+
+Exit status: 0 done, 1 it failed, 2 wrong usage.`
+
+/** Runs `vmhostd backup`; returns the exit status. */
+export async function backupCommand(args: readonly string[]): Promise<number> {
+  const options = {
+    config: { type: 'string', default: CONFIG_PATH },
+    replace: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h' },
+  } as const
+  let parsed
+  try {
+    parsed = parseArgs({ args: [...args], options, allowPositionals: true })
+  } catch (error) {
+    console.error(`${errorChain(error)}\n\n${HELP}`)
+    return 2
+  }
+  const { values, positionals } = parsed
+  if (values.help === true) {
+    console.log(HELP)
+    return 0
+  }
+  const [file] = positionals
+  if (file === undefined || positionals.length > 1) {
+    console.error(HELP)
+    return 2
+  }
+  try {
+    if (!values.replace && existsSync(file))
+      throw new Error(`${file} is there already: --replace replaces it`)
+    const config = loadConfig(values.config)
+    const files = filesOfHost(values.config, config)
+    const about = { madeAtMs: Date.now(), version: build.version, hostId: config.host.id }
+    writeBackup(config.stateDirectory, file, { about, files })
+    console.log(`${file}: the records, and ${files.length} files of this host`)
+    for (const { path } of files) console.log(`  ${path}`)
+    return 0
+  } catch (error) {
+    console.error(`vmhostd backup: ${errorChain(error)}`)
+    return 1
+  }
+}

@@ -1,0 +1,43 @@
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { privateKeyPath } from '../../host/ssh/key-pair.ts'
+import type { Config } from '../../config/config.ts'
+import type { KeptFile } from '../../store/backup/write-backup.ts'
+
+/**
+ * Returns the files without which another installation is not this host: its configuration, its own certificates and
+ * keys, the certificates that it trusts, and the key that guests know. Keys of authorities and of the controller are
+ * left out, because they can do more than this host.
+ */
+export function filesOfHost(configPath: string, config: Config): readonly KeptFile[] {
+  const { controller, coordination, objectStore, stateDirectory } = config
+  const ssh = privateKeyPath(stateDirectory)
+  const tls = [controller, coordination].flatMap(({ caFile, certificateFile, keyFile }) => [
+    caFile,
+    certificateFile,
+    keyFile,
+  ])
+  const paths = new Set([configPath, ...tls, objectStore.extraCaFile, ssh, `${ssh}.pub`])
+  return [...paths]
+    .filter((path) => path !== undefined)
+    .filter((path) => existsSync(path))
+    .map((path) => ({ path, mode: statSync(path).mode & 0o7777, content: readFileSync(path) }))
+}
+
+/** The outcome for a file of a backup: `made` where there is none; a file that is there is kept. */
+export type FileOutcome = { readonly path: string; readonly what: 'made' | 'kept' | 'differs' }
+
+/** Puts files back where none is; a dry run only compares. */
+export function putFilesBack(
+  files: readonly KeptFile[],
+  { configPath, isDry }: { readonly configPath: string; readonly isDry: boolean },
+): readonly FileOutcome[] {
+  return files.map(({ path, mode, content }) => {
+    if (existsSync(path)) return { path, what: readFileSync(path).equals(content) ? 'kept' : 'differs' }
+    if (!isDry) {
+      mkdirSync(dirname(path), { recursive: true, mode: path === configPath ? 0o755 : 0o700 })
+      writeFileSync(path, content, { flag: 'wx', mode })
+    }
+    return { path, what: 'made' }
+  })
+}

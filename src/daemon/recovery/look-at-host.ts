@@ -1,0 +1,54 @@
+import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
+import { isSaved } from '../../core/world/saved-state.ts'
+import { Pool } from '../../host/storage/pool.ts'
+import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
+import { SystemdUnits } from '../../host/systemd/systemd-units.ts'
+import { silentLog } from '../../log/log.ts'
+import type { Config } from '../../config/config.ts'
+import type { FoundVm } from '../../core/recovery/judge-restored.ts'
+import type { HostListing } from '../../core/recovery/judge-orphans.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Host } from '../../ports/host.ts'
+
+/** The parts of the host at which a recovery looks. */
+export type RecoveryHost = Pick<Host, 'units' | 'storage' | 'savedStates'>
+
+/** Only the presence of a saved state counts here, and not which program could read it. */
+const ANY_MONITOR = { program: 'any', version: '0', accelerator: 'any', form: 'mapped' } as const
+
+/** Looks at everything of a VM that a record could end or remove. Throws HostFault. */
+export async function lookAtVm(host: RecoveryHost, record: VmRecord, storeId: string): Promise<FoundVm> {
+  const { id } = record
+  const [unit, { disk }, saved] = await Promise.all([
+    host.units.inspect(id),
+    host.storage.inspect(id, []),
+    host.savedStates.inspect(id, ANY_MONITOR),
+  ])
+  return {
+    unit: judgeUnit(unit, record, storeId),
+    disk: judgeDisk(disk, record, storeId),
+    isSaved: isSaved(saved),
+  }
+}
+
+/** Lists units and disks of VMs. Throws HostFault. */
+export async function listHost(host: RecoveryHost): Promise<HostListing> {
+  const [units, disks] = await Promise.all([host.units.list(), host.storage.list()])
+  return { units, disks }
+}
+
+/** Calls `use` with the drivers that a recovery needs, and closes them. */
+export async function withRecoveryHost<T>(
+  { runDirectory, storage }: Config,
+  poolId: string,
+  use: (host: RecoveryHost) => Promise<T>,
+): Promise<T> {
+  const bus = new SystemdBus({ log: silentLog })
+  try {
+    const pool = new Pool({ directory: storage.poolDirectory, poolId, log: silentLog })
+    const units = new SystemdUnits({ bus, log: silentLog, runDirectory })
+    return await use({ units, storage: pool, savedStates: pool.savedStates })
+  } finally {
+    bus.close()
+  }
+}

@@ -1,0 +1,142 @@
+import { existsSync, mkdirSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { CONFIG_PATH, loadConfig, parseConfig } from '../../config/config.ts'
+import { parseVmId } from '../../core/ids.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { Restoring, readBackup } from '../../store/backup/restoring.ts'
+import { putFilesBack } from './kept-files.ts'
+import { withRecoveryHost } from './look-at-host.ts'
+import { compareWithHost } from './restore.ts'
+import { aboutInWords, filesInWords, outlookInWords } from './words.ts'
+import type { Config } from '../../config/config.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { BackupContent } from '../../store/backup/restoring.ts'
+import type { Outlook, Words } from './restore.ts'
+
+const HELP = `Usage: vmhostd restore FILE [--dry-run] [--end VM]… [--leave-out VM]… [--config FILE]
+
+Puts the records of FILE back: a backup ("vmhostd backup"), or a copy from before an upgrade
+(/var/lib/vmhostd/copies/schema-N.db). Says for each VM what the daemon would do with it. The daemon must be stopped;
+guests may run. Files of the host in FILE are put back where none is; a file that is there is kept.
+
+If the records would end a guest or remove a disk, nothing is put back. Say for each such VM what you want:
+
+  --end VM         its guest, or its disk, may be lost
+  --leave-out VM   put back everything but its record; its guest and its disk stay as they are
+  --dry-run        only say what would happen; the daemon may run
+  --config FILE    the configuration to read (${CONFIG_PATH})
+  -h, --help       this text
+
+The records that were there are kept in copies/before-restore.db of the state directory.
+Exit status: 0 done, 1 refused or failed, 2 wrong usage.`
+
+type Options = {
+  readonly file: string
+  readonly configPath: string
+  readonly isDry: boolean
+  readonly words: Words
+}
+
+/** Runs `vmhostd restore`; returns the exit status. */
+export async function restoreCommand(args: readonly string[]): Promise<number> {
+  let options: Options | 'help'
+  try {
+    options = parse(args)
+  } catch (error) {
+    console.error(`vmhostd restore: ${errorChain(error)}\n\n${HELP}`)
+    return 2
+  }
+  if (options === 'help') {
+    console.log(HELP)
+    return 0
+  }
+  try {
+    return await restore(options)
+  } catch (error) {
+    console.error(`vmhostd restore: ${errorChain(error)}`)
+    return 1
+  }
+}
+
+function parse(args: readonly string[]): Options | 'help' {
+  const options = {
+    config: { type: 'string', default: CONFIG_PATH },
+    'dry-run': { type: 'boolean', default: false },
+    end: { type: 'string', multiple: true },
+    'leave-out': { type: 'string', multiple: true },
+    help: { type: 'boolean', short: 'h' },
+  } as const
+  const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
+  if (values.help === true) return 'help'
+  const [file] = positionals
+  if (file === undefined || positionals.length > 1) throw new Error('name one file')
+  return {
+    file,
+    configPath: values.config,
+    isDry: values['dry-run'],
+    words: { end: (values.end ?? []).map(idOf), leaveOut: (values['leave-out'] ?? []).map(idOf) },
+  }
+}
+
+function idOf(text: string): VmId {
+  const id = parseVmId(text)
+  if (id === undefined) throw new Error(`${text} is not a VM id`)
+  return id
+}
+
+async function restore({ file, configPath, isDry, words }: Options): Promise<number> {
+  const content = readBackup(file)
+  const config = configOf(content, configPath)
+  const { stateDirectory, vms } = config
+  mkdirSync(stateDirectory, { recursive: true, mode: 0o711 })
+  const directory = join(stateDirectory, 'restore.new')
+  const range = { first: vms.userIdFirst, count: vms.userIdCount }
+  const restoring = new Restoring(file, { stateDirectory, directory }, range)
+  try {
+    const outlook = await outlookOf(restoring, config, words)
+    print(aboutInWords(file, content, restoring.store.vms.ids().length))
+    print(outlookInWords(outlook))
+    if (outlook.unsaid.length > 0 && !isDry) {
+      const ids = outlook.unsaid.join(', ')
+      console.error(
+        `vmhostd restore: nothing is put back, because ${ids} would lose a guest or a disk: say --end VM or --leave-out VM for each`,
+      )
+      return 1
+    }
+    const kept = isDry ? undefined : restoring.putBack(words.leaveOut)
+    print(filesInWords(putFilesBack(content.files, { configPath, isDry }), isDry))
+    if (isDry) console.log('\nDry run: nothing was changed.')
+    else
+      console.log(
+        `\nThe records are put back.${kept === undefined ? '' : ` Those of before are in ${kept}.`} Next: systemctl start vmhostd`,
+      )
+    return outlook.unsaid.length > 0 ? 1 : 0
+  } finally {
+    restoring.remove()
+  }
+}
+
+const print = (lines: readonly string[]): void => {
+  for (const line of lines) console.log(line)
+}
+
+/** Returns the configuration of the host, or that of the backup if the host has none. */
+function configOf({ files }: BackupContent, path: string): Config {
+  const kept = files.find((file) => file.path === path)
+  if (existsSync(path) || kept === undefined) return loadConfig(path)
+  return parseConfig(Buffer.from(kept.content).toString(), {
+    path: `${path} of the backup`,
+    hostname: hostname(),
+  })
+}
+
+/** A store that never had a pool has no VM with anything on the host. */
+async function outlookOf({ store }: Restoring, config: Config, words: Words): Promise<Outlook> {
+  const { poolId } = store
+  if (poolId === undefined) return { vms: [], unsaid: [] }
+  return withRecoveryHost(config, poolId, (host) =>
+    compareWithHost(store, host, { words, nowMs: Date.now() }),
+  )
+}

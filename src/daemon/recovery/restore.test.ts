@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setPower } from '../../commands/vm/set-power.ts'
+import { reconcileStage } from '../../../test/reconcile-stage.ts'
+import { Restoring } from '../../store/backup/restoring.ts'
+import { writeBackup } from '../../store/backup/write-backup.ts'
+import { compareWithHost, UnknownVm } from './restore.ts'
+import { outlookInWords } from './words.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../core/ids.ts'
+import type { Words } from './restore.ts'
+
+const NONE: Words = { end: [], leaveOut: [] }
+
+/** A VM whose records were written to a file while it had this power, and what a comparison says later. */
+async function stage(t: TestContext, power: 'running' | 'stopped') {
+  const on = await reconcileStage(t)
+  on.create({ power })
+  await on.idle()
+  const file = `${on.directory}/b.vmhostd`
+  const about = { madeAtMs: 1, version: '1.2.3', hostId: 'host-1' }
+  writeBackup(on.directory, file, { about, files: [] })
+  const compare = async (words: Words = NONE) => {
+    const at = { stateDirectory: on.directory, directory: `${on.directory}/restore.new` }
+    const restoring = new Restoring(file, at, { first: 600_000, count: 10 })
+    try {
+      const outlook = await compareWithHost(restoring.store, on.host, { words, nowMs: on.clock.now() })
+      return { outlook, lines: outlookInWords(outlook) }
+    } finally {
+      restoring.remove()
+    }
+  }
+  const change = async (to: 'running' | 'stopped'): Promise<void> => {
+    setPower(on.context, on.id, to)
+    await on.idle()
+  }
+  return { ...on, compare, change }
+}
+
+test('a guest that was started since the backup is lost only by the word of the operator', async (t) => {
+  const { id, compare, change } = await stage(t, 'stopped')
+  await change('running')
+  const { outlook, lines } = await compare()
+  assert.deepEqual(outlook.unsaid, [id])
+  assert.deepEqual(lines, ['  web-1  ENDS     its guest runs, and the record says stopped'])
+  assert.deepEqual((await compare({ end: [id], leaveOut: [] })).outlook.unsaid, [])
+})
+
+test('a VM that is left out keeps its guest, without a record', async (t) => {
+  const { id, compare, change } = await stage(t, 'stopped')
+  await change('running')
+  const { outlook, lines } = await compare({ end: [], leaveOut: [id] })
+  assert.deepEqual(outlook.unsaid, [])
+  assert.deepEqual(lines, ['  web-1  alone    its guest runs on, without a record (not in the file)'])
+})
+
+test('a guest that runs as it did at the backup is taken over, and one that was stopped since is started', async (t) => {
+  const { compare, change } = await stage(t, 'running')
+  assert.deepEqual((await compare()).lines, ['  web-1  stays    its guest runs'])
+  await change('stopped')
+  assert.deepEqual((await compare()).lines, [
+    '  web-1  starts   it has no guest now, and the record says running',
+  ])
+})
+
+test('an option about a VM that is not there is refused', async (t) => {
+  const { compare } = await stage(t, 'running')
+  const other = 'web-9' as VmId
+  await assert.rejects(compare({ end: [other], leaveOut: [] }), UnknownVm)
+  await assert.rejects(compare({ end: [], leaveOut: [other] }), UnknownVm)
+})

@@ -1,0 +1,58 @@
+import { judgeOrphans } from '../../core/recovery/judge-orphans.ts'
+import { judgeRestored, losesSomething } from '../../core/recovery/judge-restored.ts'
+import { listHost, lookAtVm } from './look-at-host.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { Restored } from '../../core/recovery/judge-restored.ts'
+import type { Store } from '../../store/store.ts'
+import type { RecoveryHost } from './look-at-host.ts'
+
+/** The decisions of the operator about single VMs. */
+export type Words = {
+  /** These may lose their guest or their disk. */
+  readonly end: readonly VmId[]
+  /** These get no record. */
+  readonly leaveOut: readonly VmId[]
+}
+
+/** The effect on each VM, in the order of ids. */
+export type Outlook = {
+  readonly vms: readonly (Restored & { readonly id: VmId; readonly isRecorded: boolean })[]
+  /** VMs that would lose something without the word of the operator. */
+  readonly unsaid: readonly VmId[]
+}
+
+/** The options name a VM that they cannot be about. */
+export class UnknownVm extends Error {
+  override readonly name = 'UnknownVm'
+}
+
+/** Compares records that may be put back with the host. Throws HostFault if a look fails, and UnknownVm. */
+export async function compareWithHost(
+  store: Store,
+  host: RecoveryHost,
+  { words: { end, leaveOut }, nowMs }: { readonly words: Words; readonly nowMs: number },
+): Promise<Outlook> {
+  const all = store.vms.all()
+  const records = all.filter(({ id }) => !leaveOut.includes(id))
+  const listing = await listHost(host)
+  const recorded = new Set(records.map(({ id }) => id))
+  const vms: Outlook['vms'][number][] = []
+  for (const record of records) {
+    const judged = judgeRestored(record, await lookAtVm(host, record, store.storeId), nowMs)
+    vms.push({ id: record.id, isRecorded: true, ...judged })
+  }
+  for (const [id, judged] of judgeOrphans(listing, recorded, store.storeId))
+    vms.push({ id, isRecorded: false, ...judged })
+  refuseUnknown('--leave-out', leaveOut, new Set(all.map(({ id }) => id)))
+  refuseUnknown('--end', end, new Set(vms.map(({ id }) => id)))
+  return {
+    vms: vms.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+    unsaid: vms.filter((vm) => losesSomething(vm) && !end.includes(vm.id)).map(({ id }) => id),
+  }
+}
+
+function refuseUnknown(option: string, given: readonly VmId[], known: ReadonlySet<VmId>): void {
+  const unknown = given.find((id) => !known.has(id))
+  if (unknown !== undefined)
+    throw new UnknownVm(`${option} ${unknown}: there is no such VM among these records`)
+}

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { ageStore } from '../../../test/age-store.ts'
+import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
+import { SCHEMA_VERSION } from '../database/migrations.ts'
+import { keepSchemaCopy, schemaCopyPath } from '../database/schema-copies.ts'
+import { Store } from '../store.ts'
+import { Restoring, readBackup } from './restoring.ts'
+import { writeBackup } from './write-backup.ts'
+import type { VmId } from '../../core/ids.ts'
+
+const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
+const range = { first: 600_000, count: 100 }
+const about = { madeAtMs: 5000, version: '1.2.3', hostId: 'host-1' }
+const files = [{ path: '/etc/vmhostd/config.toml', mode: 0o644, content: Buffer.from('# mine\n') }]
+
+const restoring = (stage: StoreStage, file: string): Restoring =>
+  new Restoring(file, { stateDirectory: stage.directory, directory: `${stage.directory}/restore.new` }, range)
+
+/** Puts the file back as the only process of the state directory. */
+function putBack(stage: StoreStage, file: string, leftOut: readonly VmId[] = []): string | undefined {
+  let kept: string | undefined
+  stage.reopen(() => {
+    kept = restoring(stage, file).putBack(leftOut)
+  })
+  return kept
+}
+
+test('a backup of a store in use has what was committed, for root alone, in one file', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', image)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about, files })
+  assert.equal(statSync(file).mode & 0o777, 0o600)
+  assert.deepEqual(
+    {
+      ...readBackup(file),
+      files: readBackup(file).files.map((one) => ({ ...one, content: Buffer.from(one.content) })),
+    },
+    { schemaVersion: SCHEMA_VERSION, about, files },
+  )
+  const before = stage.store.vms.get(id)
+  stage.insertVm('web-2', image)
+  const kept = putBack(stage, file)
+  assert.deepEqual(stage.store.vms.all(), [before])
+  assert.ok(!existsSync(`${stage.directory}/restore.new`))
+  assert.ok(kept !== undefined)
+  assert.deepEqual(idsIn(kept), ['web-1', 'web-2'])
+})
+
+function idsIn(path: string): unknown[] {
+  const db = new DatabaseSync(path, { readOnly: true })
+  try {
+    return db
+      .prepare('SELECT id FROM vms ORDER BY id')
+      .all()
+      .map(({ id }) => id)
+  } finally {
+    db.close()
+  }
+}
+
+test('records that were put back are the same store, and give out no revision a second time', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', image)
+  const { storeId } = stage.store
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about, files: [] })
+  const change = (n: number): number =>
+    stage.store.vms.changeMetadata(id, { labels: { n: String(n) }, protected: false }, 1).revision
+  let newest = 0
+  for (let n = 0; n < 10; n += 1) newest = change(n)
+  putBack(stage, file)
+  assert.equal(stage.store.storeId, storeId)
+  assert.ok(change(11) > newest)
+})
+
+test('records that cannot be read are kept as they are, and the revisions go on above any of theirs', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', image)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about, files: [] })
+  const { revision } = stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1)
+  stage.reopen(() => {
+    writeFileSync(`${stage.directory}/vmhostd.db`, 'not a database')
+    const kept = restoring(stage, file).putBack([])
+    assert.equal(readFileSync(kept ?? '', 'utf8'), 'not a database')
+  })
+  assert.ok(stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1).revision > revision)
+})
+
+test('a VM that is left out has no record, and everything else is put back', (t) => {
+  const stage = new StoreStage(t)
+  const left = stage.insertVm('web-1', image)
+  stage.insertVm('web-2', image)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about, files: [] })
+  putBack(stage, file, [left])
+  assert.deepEqual(stage.store.vms.ids(), ['web-2'])
+  assert.equal(stage.store.vms.inputs('web-2' as VmId).request, '{}')
+})
+
+test('a copy from before a change of the schema can be put back, and is lifted again', (t) => {
+  const stage = new StoreStage(t)
+  stage.insertVm('web-1', image)
+  stage.reopen(() => ageStore(stage.directory, SCHEMA_VERSION - 1))
+  stage.insertVm('web-2', image)
+  const copy = schemaCopyPath(stage.directory, SCHEMA_VERSION - 1)
+  assert.deepEqual(readBackup(copy), { schemaVersion: SCHEMA_VERSION - 1, files: [] })
+  putBack(stage, copy)
+  assert.deepEqual(stage.store.vms.ids(), ['web-1'])
+})
+
+test('records of a newer build are replaced by the copy that it made', (t) => {
+  const stage = new StoreStage(t)
+  stage.insertVm('web-1', image)
+  stage.reopen(() => {
+    const db = new DatabaseSync(`${stage.directory}/vmhostd.db`)
+    keepSchemaCopy(db, stage.directory)
+    db.exec(`ALTER TABLE vms ADD COLUMN later TEXT; PRAGMA user_version = ${SCHEMA_VERSION + 1}`)
+    db.close()
+    assert.throws(() => new Store(stage.directory, range), /copies\/schema-\d+\.db/)
+    restoring(stage, schemaCopyPath(stage.directory, SCHEMA_VERSION)).putBack([])
+  })
+  assert.deepEqual(stage.store.vms.ids(), ['web-1'])
+})
+
+test('nothing is put back while a daemon has the state directory', (t) => {
+  const stage = new StoreStage(t)
+  stage.insertVm('web-1', image)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about, files: [] })
+  stage.insertVm('web-2', image)
+  assert.throws(() => restoring(stage, file).putBack([]), /another vmhostd works on/)
+  stage.reopen()
+  assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
+})
+
+test('what is not a backup, or of a newer build, is refused with its reason', (t) => {
+  const stage = new StoreStage(t)
+  const at = (name: string): string => `${stage.directory}/${name}`
+  writeFileSync(at('text'), 'not a database, but a text of some length')
+  assert.throws(() => readBackup(at('text')), /cannot be put back/)
+  new DatabaseSync(at('empty')).close()
+  assert.throws(
+    () => readBackup(at('empty')),
+    (error) => error instanceof Error && /no records of vmhostd/.test(String(error.cause)),
+  )
+  assert.throws(() => readBackup(at('missing')), /is not there/)
+  writeBackup(stage.directory, at('newer'), { about, files: [] })
+  const db = new DatabaseSync(at('newer'))
+  db.exec(`PRAGMA user_version = ${SCHEMA_VERSION + 1}`)
+  db.close()
+  assert.throws(
+    () => readBackup(at('newer')),
+    (error) => error instanceof Error && /use the vmhostd that wrote it/.test(String(error.cause)),
+  )
+})

@@ -1,0 +1,176 @@
+import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { limits } from '../../config/limits.ts'
+import { lockStateDirectory } from '../database/open-database.ts'
+import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
+import { copyDatabase, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
+import { Store } from '../store.ts'
+import { BACKUP_FORMAT } from './write-backup.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { UserIdRange } from '../vm/user-ids.ts'
+import type { BackupAbout, KeptFile } from './write-backup.ts'
+
+/** The description of itself that a file to put back has. A copy from before a change of the schema has no `about` and no files. */
+export type BackupContent = {
+  readonly schemaVersion: number
+  readonly about?: BackupAbout
+  readonly files: readonly KeptFile[]
+}
+
+/** Reads and checks a backup, or a copy from before a change of the schema. Throws an error for the operator. */
+export function readBackup(path: string): BackupContent {
+  if (!existsSync(path)) throw new Error(`${path} is not there`)
+  const db = new DatabaseSync(path, { readOnly: true })
+  try {
+    const [result] = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})
+    if (result !== 'ok') throw new Error(`it is damaged: ${String(result)}`)
+    const tables = new Set(
+      db
+        .prepare(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+        .all()
+        .map(({ name }) => name),
+    )
+    if (!tables.has('vms') || !tables.has('meta')) throw new Error('it has no records of vmhostd')
+    const schemaVersion = schemaVersionOf(db)
+    if (schemaVersion > SCHEMA_VERSION)
+      throw new Error(
+        `its schema version is ${schemaVersion}, and this build knows up to ${SCHEMA_VERSION}: use the vmhostd that wrote it, or a newer one`,
+      )
+    if (!tables.has('backup_about')) return { schemaVersion, files: [] }
+    return { schemaVersion, about: aboutIn(db), files: filesIn(db) }
+  } catch (cause) {
+    throw new Error(`${path} cannot be put back`, { cause })
+  } finally {
+    db.close()
+  }
+}
+
+function aboutIn(db: DatabaseSync): BackupAbout {
+  const { format, made_at_ms, version, host_id } = db.prepare('SELECT * FROM backup_about').get() ?? {}
+  if (format !== BACKUP_FORMAT)
+    throw new Error(`its format is ${String(format)}, and this build knows ${BACKUP_FORMAT}`)
+  return { madeAtMs: Number(made_at_ms), version: String(version), hostId: String(host_id) }
+}
+
+const filesIn = (db: DatabaseSync): readonly KeptFile[] =>
+  db
+    .prepare('SELECT path, mode, content FROM backup_files ORDER BY path')
+    .all()
+    .map(({ path, mode, content }) => ({
+      path: String(path),
+      mode: Number(mode),
+      content: content as Uint8Array,
+    }))
+
+/** Records of a backup, opened in a directory of their own. Nothing of the present state changes before `putBack`. */
+export class Restoring {
+  readonly #stateDirectory: string
+  readonly #directory: string
+  readonly store: Store
+  #isClosed = false
+
+  /**
+   * Copies the records and lifts them to this build's schema.
+   *
+   * @param directory for the copy; it is emptied, and must be on the file system of the state directory
+   */
+  constructor(
+    path: string,
+    at: { readonly stateDirectory: string; readonly directory: string },
+    userIds: UserIdRange,
+  ) {
+    this.#stateDirectory = at.stateDirectory
+    this.#directory = at.directory
+    rmSync(at.directory, { recursive: true, force: true })
+    mkdirSync(at.directory, { recursive: true, mode: 0o700 })
+    const copy = join(at.directory, DATABASE)
+    copyFileSync(path, copy)
+    chmodSync(copy, 0o600)
+    edit(copy, (db) => {
+      db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
+    })
+    this.store = new Store(at.directory, userIds)
+  }
+
+  /**
+   * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
+   * records are kept in `copies/before-restore.db`. Throws StateDirectoryInUse if the daemon runs.
+   *
+   * @returns where the present records are kept; undefined if there are none
+   */
+  putBack(leftOut: readonly VmId[]): string | undefined {
+    this.#close()
+    const lock = lockStateDirectory(this.#stateDirectory)
+    try {
+      const present = join(this.#stateDirectory, DATABASE)
+      const kept = keepPresent(present, this.#stateDirectory)
+      const restored = join(this.#directory, DATABASE)
+      edit(restored, (db) => {
+        db.exec('PRAGMA foreign_keys = ON')
+        for (const id of leftOut) db.prepare('DELETE FROM vms WHERE id = ?').run(id)
+        const given = Math.max(revisionsIn(db), ...(kept === undefined ? [] : [kept.revisions]))
+        db.prepare(
+          `INSERT INTO meta (key, value) VALUES ('revisions', ?1) ON CONFLICT DO UPDATE SET value = ?1`,
+        ).run(String(given + limits.revisionsSkippedByRestore))
+        db.exec('PRAGMA journal_mode = DELETE')
+      })
+      for (const end of ['-wal', '-shm']) rmSync(`${present}${end}`, { force: true })
+      renameDurably(restored, present)
+      return kept?.path
+    } finally {
+      lock.release()
+      this.remove()
+    }
+  }
+
+  /** Removes the copy, unless it was put back. */
+  remove(): void {
+    this.#close()
+    rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  #close(): void {
+    if (!this.#isClosed) this.store.close()
+    this.#isClosed = true
+  }
+}
+
+const DATABASE = 'vmhostd.db'
+
+/** Copies the present records, and empties their log. Records that cannot be read are kept as the files that they are. */
+function keepPresent(
+  present: string,
+  stateDirectory: string,
+): { path: string; revisions: number } | undefined {
+  if (!existsSync(present)) return undefined
+  const path = join(schemaCopiesOf(stateDirectory), 'before-restore.db')
+  mkdirSync(dirname(path), { recursive: true })
+  chmodSync(dirname(path), 0o700)
+  try {
+    let revisions = 0
+    edit(present, (db) => {
+      revisions = revisionsIn(db)
+      copyDatabase(db, path)
+    })
+    return { path, revisions }
+  } catch {
+    for (const end of ['', '-wal'])
+      if (existsSync(`${present}${end}`)) copyFileSync(`${present}${end}`, `${path}${end}`)
+    return { path, revisions: 0 }
+  }
+}
+
+function revisionsIn(db: DatabaseSync): number {
+  const row = db.prepare(`SELECT value FROM meta WHERE key = 'revisions'`).get()
+  return Number(row?.['value'] ?? 0)
+}
+
+function edit(path: string, change: (db: DatabaseSync) => void): void {
+  const db = new DatabaseSync(path)
+  try {
+    change(db)
+  } finally {
+    db.close()
+  }
+}
