@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { clientsOf } from '../src/api/controller/clients.ts'
 import { createControllerApi } from '../src/api/controller/controller-api.ts'
 import { qemuMemoryMib } from '../src/core/monitor/qemu-command.ts'
 import { newOperationId } from '../src/log/log.ts'
@@ -80,7 +81,7 @@ async function onHost(
     dependencies: parts.api,
     address: '127.0.0.1',
     port: 0,
-    commonName: COMMON_NAME,
+    clients: clientsOf(COMMON_NAME, []),
     tlsFiles: writePki(directory, pki),
     nodeFiles: { certificate: join(directory, 'node.crt') },
   })

@@ -82,6 +82,16 @@ test('values of the file win over defaults', () => {
   assert.deepEqual(config.network.hostPortsUdp, [53])
 })
 
+test('clients of the controller API have a role, and console clients a VM or a label', () => {
+  const text =
+    '[[controller.clients]]\ncommon_name = "metrics"\nrole = "reader"\n' +
+    '[[controller.clients]]\ncommon_name = "anna"\nrole = "console"\nlabel = "team=web"'
+  assert.deepEqual(parseConfig(text, source).controller.clients, [
+    { commonName: 'metrics', role: 'reader' },
+    { commonName: 'anna', role: 'console', label: 'team=web' },
+  ])
+})
+
 test('a mark may use all 32 bits', () => {
   const { sleep } = parseConfig('[sleep]\nignore_mark = 0x80000000\nignore_mark_mask = 0xffffffff', source)
   assert.deepEqual([sleep.ignoreMark, sleep.ignoreMarkMask], [0x8000_0000, 0xffff_ffff])
@@ -124,6 +134,26 @@ const contradictions: readonly (readonly [string, string])[] = [
     "host.id must differ from controller.common_name: a node's certificate has it",
   ],
   ['controller = 1', 'controller must be an object'],
+  [
+    '[[controller.clients]]\ncommon_name = "vmhost-controller"\nrole = "reader"',
+    'controller.clients.0.common_name must differ from controller.common_name',
+  ],
+  [
+    '[controller]\nclients = [{ common_name = "a", role = "reader" }, { common_name = "a", role = "controller" }]',
+    'controller.clients.1.common_name must differ from controller.clients.0',
+  ],
+  [
+    '[[controller.clients]]\ncommon_name = "a"\nrole = "console"',
+    'controller.clients.0 needs vm or label, one of them',
+  ],
+  [
+    '[[controller.clients]]\ncommon_name = "a"\nrole = "reader"\nvm = "web-1"',
+    'controller.clients.0 may not have vm or label: the role reader is for all VMs',
+  ],
+  [
+    '[[controller.clients]]\ncommon_name = "a"\nrole = "console"\nlabel = "web"',
+    'controller.clients.0.label must be one label like env=prod',
+  ],
   ['[network]\nmasquerade = "yes"', 'network.masquerade must be true or false'],
   [
     '[network]\nname_servers = ["169.254.0.1", "169.254.169.253"]',

@@ -90,6 +90,7 @@ function contradictionsIn(config: Config): Problem[] {
     ...wrongTexts('sleep.ignore_sources', sleep.ignoreSources, parseNetwork),
     ...wrongTexts('object_store.allowed_networks', objectStore.allowedNetworks, parseNetwork),
     ...wrongListeners(config),
+    ...wrongClients(config),
   ]
   if (vms.userIdFirst + vms.userIdCount - 1 > 4_294_967_293) {
     problems.push({ key: 'vms.user_id_count', detail: 'reaches beyond the last user id, 4294967293' })
@@ -127,6 +128,27 @@ function wrongListeners({ host, controller, coordination }: Config): Problem[] {
     })
   }
   return problems
+}
+
+/** A name has one role, and only a console client has VMs of its own. */
+function wrongClients({ host, controller }: Config): Problem[] {
+  const taken = new Map([
+    [host.id, 'host.id'],
+    [controller.commonName, 'controller.common_name'],
+  ])
+  return controller.clients.flatMap(({ commonName, role, vm, label }, index) => {
+    const key = `controller.clients.${index}`
+    const other = taken.get(commonName)
+    taken.set(commonName, key)
+    const scopes = [vm, label].filter((one) => one !== undefined).length
+    return [
+      ...(other === undefined ? [] : [{ key: `${key}.common_name`, detail: `must differ from ${other}` }]),
+      ...(role === 'console' && scopes !== 1 ? [{ key, detail: 'needs vm or label, one of them' }] : []),
+      ...(role !== 'console' && scopes > 0
+        ? [{ key, detail: `may not have vm or label: the role ${role} is for all VMs` }]
+        : []),
+    ]
+  })
 }
 
 function wrongTexts(

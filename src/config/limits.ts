@@ -249,6 +249,8 @@ export const limits = {
   /** Until a try counts as failed. An emulated one takes some 30 ms. */
   kvmTryMs: 2000,
 
+  /** Clients of the controller API besides the controller. */
+  clientsMax: 256,
   allowedHostsMax: 256,
   allowedNetworksMax: 64,
   /**

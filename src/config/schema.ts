@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { closed } from '../lib/schema-check.ts'
+import { VM_ID_PATTERN } from '../core/ids.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { limits } from './limits.ts'
 import type { Static, TProperties } from 'typebox'
@@ -12,6 +13,8 @@ const PATH_PATTERN = '^/[^\\x00-\\x20\\x7f\'"`]*$'
 const COMMON_NAME_PATTERN = '^[^\\x00-\\x1f\\x7f]{1,64}$'
 const HOST_ID_PATTERN = '^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$'
 const RANGE_PATTERN = '^[0-9A-Fa-f:.]+/[0-9]{1,3}$'
+/** One label, as the API takes it in `?label=`. */
+const LABEL_PATTERN = '^[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}$'
 /** A name, or `*.` and a name, which stands for all names below it. */
 const HOST_NAME_PATTERN = '^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$'
 const ADDRESS_PATTERN = '^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$'
@@ -21,6 +24,8 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [PATH_PATTERN, 'must be an absolute path without spaces and quotation marks'],
   [COMMON_NAME_PATTERN, 'must be 1 to 64 printable characters'],
   [HOST_ID_PATTERN, 'must be 1 to 64 letters, digits, inner dots and hyphens'],
+  [VM_ID_PATTERN, 'must be the id of a VM'],
+  [LABEL_PATTERN, 'must be one label like env=prod'],
   [RANGE_PATTERN, 'must be a network in CIDR form, e.g. 192.0.2.0/24'],
   [HOST_NAME_PATTERN, 'must be a host name, or *. and a name for all below it'],
   [ADDRESS_PATTERN, 'must be an IPv4 or IPv6 address'],
@@ -41,6 +46,17 @@ const mark = () => Type.Integer({ minimum: 0, maximum: 0xffff_ffff, default: 0 }
  */
 const USER_ID_FIRST = 2_100_000_000
 
+/** A further client of the controller API. What goes with which role is checked by `wrongClients`. */
+const clientSchema = Type.Object(
+  {
+    common_name: Type.String({ pattern: COMMON_NAME_PATTERN }),
+    role: Type.Enum(['controller', 'reader', 'console']),
+    vm: Type.Optional(Type.String({ pattern: VM_ID_PATTERN })),
+    label: Type.Optional(Type.String({ pattern: LABEL_PATTERN })),
+  },
+  closed,
+)
+
 /** The configuration file, key by key. `config.example.toml` explains what each key does. */
 export const configSchema = table({
   state_directory: path('/var/lib/vmhostd'),
@@ -59,6 +75,7 @@ export const configSchema = table({
     listen_address: Type.String({ pattern: ADDRESS_PATTERN, default: '::' }),
     port: Type.Integer({ ...port, default: 9000 }),
     common_name: Type.String({ pattern: COMMON_NAME_PATTERN, default: 'vmhost-controller' }),
+    clients: Type.Array(clientSchema, { default: [], maxItems: limits.clientsMax }),
     ca_file: path('/etc/vmhostd/tls/ca.crt'),
     certificate_file: path('/etc/vmhostd/tls/server.crt'),
     key_file: path('/etc/vmhostd/tls/server.key'),

@@ -63,7 +63,10 @@ export class CoordinationListener {
         dependencies: { ...dependencies, log },
         address: bareAddress(listenAddress),
         port,
-        controllerName: config.controller.commonName,
+        clientNames: new Set([
+          config.controller.commonName,
+          ...config.controller.clients.map(({ commonName }) => commonName),
+        ]),
         tlsFiles: { ca: caFile, certificate: certificateFile, key: keyFile },
         ...(this.#options.retryMs === undefined ? {} : { certificateRecheckMs: retryMs }),
       })

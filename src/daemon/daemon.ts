@@ -1,3 +1,4 @@
+import { clientsOf } from '../api/controller/clients.ts'
 import { createControllerApi } from '../api/controller/controller-api.ts'
 import { bareAddress } from '../config/config.ts'
 import { limits } from '../config/limits.ts'
@@ -95,7 +96,7 @@ export class Daemon {
       dependencies: this.#parts.api,
       address: bareAddress(controller.listenAddress),
       port: controller.port,
-      commonName: controller.commonName,
+      clients: clientsOf(controller.commonName, controller.clients),
       tlsFiles: { ca: controller.caFile, certificate: controller.certificateFile, key: controller.keyFile },
       nodeFiles: {
         certificate: coordination.certificateFile,

@@ -72,15 +72,15 @@ export const snakeCase = (name: string): string =>
 
 /** Converts every key of a type to camel case, read-only all the way down. */
 export type CamelKeys<T> = T extends readonly (infer Item)[]
-  ? readonly Item[]
+  ? readonly CamelKeys<Item>[]
   : T extends object
     ? { readonly [K in keyof T as CamelCase<K & string>]: CamelKeys<T[K]> }
     : T
 
 /** Returns a frozen copy of a plain value with its keys in camel case. */
-export function camelKeys<T extends object>(value: T): CamelKeys<T>
+export function camelKeys<T>(value: T): CamelKeys<T>
 export function camelKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return Object.freeze([...value])
+  if (Array.isArray(value)) return Object.freeze(value.map((item: unknown) => camelKeys(item)))
   if (typeof value !== 'object' || value === null) return value
   return Object.freeze(
     Object.fromEntries(Object.entries(value).map(([key, member]) => [camelCase(key), camelKeys(member)])),

@@ -13,6 +13,7 @@ import { vmChangeRoutes } from './routes/vm-changes.ts'
 import { vmMigrationRoutes } from './routes/vm-migration.ts'
 import { vmShapeRoutes } from './routes/vm-shape.ts'
 import { vmReadRoutes } from './routes/vm-reads.ts'
+import { guardRoles } from './guard-roles.ts'
 import { acceptUpgrades } from './upgrade.ts'
 import { findVersions } from './versions.ts'
 import type { App, Transport } from '../listener/app.ts'
@@ -28,6 +29,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
     findVersions: findVersions(dependencies),
     prepare: (app) => acceptUpgrades(app, dependencies.log),
     addRoutes(routes) {
+      guardRoles(routes, dependencies)
       healthRoutes(routes, dependencies)
       syncRoutes(routes, dependencies)
       vmReadRoutes(routes, dependencies)

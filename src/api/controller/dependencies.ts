@@ -13,6 +13,7 @@ import type { SshSessions } from '../../owners/console/ssh-sessions.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type { SocketTime } from '../console/console-socket.ts'
 import type { CertificateEnd } from './certificate-ends.ts'
+import type { Clients } from './clients.ts'
 import type { Health } from '../listener/health.ts'
 import type { Waits } from './waits.ts'
 
@@ -34,6 +35,8 @@ export type ApiDependencies = Health & {
   readonly hostView: () => Promise<HostView>
   /** When the certificates of this API expire; absent without TLS. */
   readonly certificates?: () => readonly CertificateEnd[]
+  /** Clients with their roles; absent without TLS, and then everyone is the controller. */
+  readonly clients?: Clients
   /** Images in the pool. */
   readonly images: Pick<ImageShelf, 'list' | 'requestRemoval'>
   /** VMs that come from other hosts. */

@@ -15,7 +15,8 @@ snapshot a long poll.
 Errors are \`application/problem+json\`; decide on \`code\`, and see [all codes](/docs/errors). Unknown members, wrong types and
 unknown query parameters are refused. Bodies have at most 1 MiB. Times are RFC 3339 in UTC.
 
-Every request needs the controller's client certificate.`
+Every request needs a client certificate. The controller's may do everything; those of other clients have a role, and each operation says
+which roles it is for.`
 
 /** Returns the parts of the OpenAPI document that routes do not have. */
 export const describeController = (version: string): ApiDescription => ({
@@ -33,5 +34,6 @@ export const describeController = (version: string): ApiDescription => ({
     { name: 'Health', description: 'The health of the daemon itself.' },
     { name: 'Documentation', description: 'The documentation of this API.' },
   ],
-  certificate: "A client certificate with the controller's common name.",
+  certificate:
+    'A client certificate with the common name of the controller, or of a client that the configuration names.',
 })

@@ -8,17 +8,17 @@ import type { CoordinationDependencies } from './dependencies.ts'
 
 export type CoordinationApiOptions = ListenerPlace & {
   readonly dependencies: CoordinationDependencies
-  /** The common name of the controller, which is not a node: one authority may sign both. */
-  readonly controllerName: string
+  /** Common names of clients of the controller API, which are not nodes: one authority may sign both. */
+  readonly clientNames: ReadonlySet<string>
 }
 
 /** Serves the coordination API. Throws TlsFilesUnusable, or the error of listen(2). */
 export function createCoordinationApi(options: CoordinationApiOptions): Promise<Listener> {
-  const { dependencies, controllerName, ...place } = options
+  const { dependencies, clientNames, ...place } = options
   return startListener({
     ...place,
     createApp: (transport) => createCoordinationApp(dependencies, transport),
-    admit: admitNode(controllerName),
+    admit: admitNode(clientNames),
     beginsUpgrade: () => false,
     log: dependencies.log,
   })
@@ -26,14 +26,14 @@ export function createCoordinationApi(options: CoordinationApiOptions): Promise<
 
 /** Admits a peer whose certificate has the name of a node. */
 const admitNode =
-  (controllerName: string): Admit =>
+  (clientNames: ReadonlySet<string>): Admit =>
   (commonName) => {
-    const node = commonName === controllerName ? undefined : parseNodeName(commonName ?? '')
+    const node = clientNames.has(commonName ?? '') ? undefined : parseNodeName(commonName ?? '')
     if (node !== undefined) return ok(node)
     return err({
       code: 'forbidden',
       detail:
-        'the client certificate is not one of a node: it needs one common name, of letters, digits, dots, hyphens and underscores, that is not the ' +
-        "controller's",
+        'the client certificate is not one of a node: it needs one common name, of letters, digits, dots, hyphens and underscores, that is not ' +
+        'that of the controller or of another client',
     })
   }

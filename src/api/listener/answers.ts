@@ -33,6 +33,19 @@ export function problems(...codes: readonly ProblemCode[]): Record<number, objec
   return Object.fromEntries([...byStatus].map(([status, here]) => [status, problemAnswer(here)]))
 }
 
+type ProblemAnswer = { readonly content?: { readonly [PROBLEM_MEDIA_TYPE]?: { readonly examples?: object } } }
+
+/** Adds a problem to the answers that {@link problems} made. */
+export function addProblem(
+  answers: Readonly<Record<number, object>>,
+  code: ProblemCode,
+): Record<number, object> {
+  const { status } = problemHead(code)
+  const there: ProblemAnswer = answers[status] ?? {}
+  const codes = Object.keys(there.content?.[PROBLEM_MEDIA_TYPE]?.examples ?? {}) as ProblemCode[]
+  return { ...answers, [status]: problemAnswer([...codes, code]) }
+}
+
 function problemAnswer(codes: readonly ProblemCode[]): object {
   const examples = codes.map((code) => [code, { $ref: `${EXAMPLES_PATH}${code}` }])
   return {

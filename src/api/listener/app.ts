@@ -20,6 +20,7 @@ export type Peer = {
   readonly certificate_name?: string
   /** Hexadecimal. */
   readonly certificate_serial?: string
+  readonly role?: string
 }
 
 /** How requests come in. The routes do not depend on it. */

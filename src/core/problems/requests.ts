@@ -16,13 +16,26 @@ export const requests = {
       status: 403,
       title: 'The client certificate is not admitted by this API',
       meaning:
-        'The client certificate is signed by the right authority but has another common name than `controller.common_name`. On port 9001: its common name is not one of a node. Or a web page of another origin asked for a console.',
+        'The client certificate is signed by the right authority but has a common name that is neither `controller.common_name` nor in `controller.clients`. On port 9001: its common name is not one of a node. Or a web page of another origin asked for a console.',
       remedy:
-        "Use the controller's certificate, or set `controller.common_name` and restart the daemon. On port 9001 use the certificate of a node. Open consoles from pages of this listener only.",
-      example: 'the client certificate does not have the common name that is configured for the controller',
-      writtenBy: ['src/api/controller/controller-api.ts'],
+        "Use the controller's certificate, or add its name to `controller.clients` and restart the daemon. On port 9001 use the certificate of a node. Open consoles from pages of this listener only.",
+      example: 'the common name of the client certificate is not in the configuration of this host',
+      writtenBy: ['src/api/controller/clients.ts'],
       advice: [
-        "{certificate} is for {common_name}; the host's configuration says in controller.common_name whom it wants",
+        "{certificate} is for {common_name}; the host's configuration says in controller.common_name and controller.clients whom it admits",
+      ],
+    },
+    role_required: {
+      status: 403,
+      title: 'The role of the client certificate does not allow this',
+      meaning:
+        'The client certificate is admitted, but the role that `controller.clients` gives it does not allow this request, or not for this VM.',
+      remedy:
+        "Use the controller's certificate, or change the role of this one in `controller.clients` and restart the daemon. `/docs` says which roles each route is for.",
+      example: 'this request needs the role controller; the client certificate has the role reader',
+      writtenBy: ['src/api/controller/guard-roles.ts'],
+      advice: [
+        "{certificate} is for {common_name}; the host's configuration says in controller.clients what that name may do",
       ],
     },
     not_found: {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { createApiClient } from '../../../src/client/api-client.ts'
+import { clientsOf } from '../../../src/api/controller/clients.ts'
 import { createControllerApi } from '../../../src/api/controller/controller-api.ts'
 import { createAuthority, issueCertificate } from '../../../src/daemon/setup/certificates.ts'
 import { createLog } from '../../../src/log/logger.ts'
@@ -22,6 +23,7 @@ import type { ApiName } from './documented.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
+import type { ConfiguredClient } from '../../../src/api/controller/clients.ts'
 import type { ApiClient } from '../../../src/client/api-client.ts'
 import type { GuestShells } from '../../../src/ports/guest-shells.ts'
 import type { Waits } from '../../../src/api/controller/waits.ts'
@@ -129,13 +131,15 @@ export type ControllerHostOptions = {
   readonly shells?: GuestShells
   /** Maximum number of connections that calls share; one for each call under way unless given. */
   readonly connectionsMax?: number
+  /** Clients besides the controller. */
+  readonly clients?: readonly ConfiguredClient[]
 }
 
 /** Starts the controller API on loopback with real TLS and a real store in a directory of its own. */
 export async function startControllerHost(
   t: TestContext,
   pki: Pki,
-  { userIds = 3, shells, connectionsMax = Infinity }: ControllerHostOptions = {},
+  { userIds = 3, shells, connectionsMax = Infinity, clients = [] }: ControllerHostOptions = {},
 ): Promise<ControllerHost> {
   const directory = mkdtempSync(join(tmpdir(), 'controller-'))
   const files = writePki(directory, pki)
@@ -170,7 +174,7 @@ export async function startControllerHost(
     dependencies,
     address: '127.0.0.1',
     port: 0,
-    commonName: COMMON_NAME,
+    clients: clientsOf(COMMON_NAME, clients),
     tlsFiles: files,
     nodeFiles: { certificate: join(directory, 'node.crt') },
   }

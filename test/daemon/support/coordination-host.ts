@@ -112,7 +112,7 @@ export async function startCoordinationHost(
     },
     address: '127.0.0.1',
     port: 0,
-    controllerName: COMMON_NAME,
+    clientNames: new Set([COMMON_NAME, 'reader-1']),
     tlsFiles: files,
     certificateRecheckMs: 20,
   })

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { Agent } from 'node:https'
+import { before, test } from 'node:test'
+import { WebSocket } from 'ws'
+import { rejections } from '../../src/core/problems/catalogue.ts'
+import { namedRoutes, rolesFor } from '../../src/api/controller/access.ts'
+import { assertProblem, createBody, makePki, send, startControllerHost } from './support/controller-host.ts'
+import { createVm, startConsole, WEB } from './support/console-viewer.ts'
+import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
+import { start, startBody } from './support/snapshots.ts'
+import type { RequestOptions } from 'node:https'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../src/core/ids.ts'
+import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'
+import type { ConfiguredClient } from '../../src/api/controller/clients.ts'
+import type { Answer, Call, ControllerHost, Pki } from './support/controller-host.ts'
+
+const OTHER = 'other-1' as VmId
+
+const clients: readonly ConfiguredClient[] = [
+  { commonName: 'second', role: 'controller' },
+  { commonName: 'metrics', role: 'reader' },
+  { commonName: 'anna', role: 'console', vm: WEB },
+  { commonName: 'ops', role: 'console', label: 'team=web' },
+]
+
+let pki: Pki
+const pairs = new Map<string, CertificatePair>()
+before(async () => {
+  pki = await makePki()
+  for (const { commonName } of clients) pairs.set(commonName, await pki.issue({ commonName }))
+})
+
+const pairOf = (name: string): CertificatePair => pairs.get(name) ?? assert.fail(name)
+
+const as = (name: string): RequestOptions => ({
+  ...clientWith(pki, pairOf(name)),
+  agent: new Agent({ keepAlive: false }),
+})
+
+type Stage = ControllerHost & { readonly ask: (name: string, call: Call) => Promise<Answer> }
+
+async function stage(t: TestContext): Promise<Stage> {
+  const host = await startControllerHost(t, pki, { clients })
+  const ask = (name: string, call: Call): Promise<Answer> => send(host.port, { ...call, client: as(name) })
+  return Object.assign(host, { ask })
+}
+
+const pathOf = (url: string): string =>
+  url
+    .replace(':sha256', 'a'.repeat(64))
+    .replace(/(snapshots)\/:id/, '$1/nightly-1')
+    .replace(':id', WEB)
+
+test('each role gets past exactly the routes that are for it', async (t) => {
+  const host = await stage(t)
+  for (const name of namedRoutes) {
+    const [method = '', url = ''] = name.split(' ')
+    for (const { commonName, role } of clients.filter((one) => one.label === undefined)) {
+      const { status, json } = await host.ask(commonName, { method, path: pathOf(url) })
+      const isRefused = status === 403 && json.code === 'role_required'
+      assert.equal(isRefused, !rolesFor(method, url).includes(role), `${commonName}: ${name}`)
+    }
+  }
+})
+
+test('a refusal says which role is needed, comes before the body is read, and changes nothing', async (t) => {
+  const host = await stage(t)
+  const call: Call = { method: 'PUT', path: '/v1/vms/web-1', body: 'not JSON' }
+  const problem = assertProblem(await host.ask('metrics', call), 403, 'role_required')
+  assert.equal(problem.detail, rejections.role_required.example)
+  assert.equal(host.store.vms.ids().length, 0)
+  const line = host.logLines.map((text) => JSON.parse(text)).find(({ level }) => level === 'audit')
+  const { certificate_name, role, outcome, code } = line
+  assert.deepEqual(
+    { certificate_name, role, outcome, code },
+    { certificate_name: 'metrics', role: 'reader', outcome: 'refused', code: 'role_required' },
+  )
+})
+
+test('a second name with the role of the controller may change things', async (t) => {
+  const host = await stage(t)
+  const answer = await host.ask('second', { method: 'PUT', path: '/v1/vms/web-1', body: createBody() })
+  assert.equal(answer.status, 202)
+})
+
+test('a reader gets the answers of the controller, and no secret is in them', async (t) => {
+  const CANARY = 'Canary7f3b'
+  const host = await stage(t)
+  const secrets = {
+    user_data: `#cloud-config\npassword: ${CANARY}\n`,
+    ssh_authorized_keys: [`ssh-ed25519 AAAA${CANARY}`],
+  }
+  const image = createBody().image
+  const url = `https://images.example.net/${CANARY}/k?X-Amz-Signature=${CANARY}`
+  const body = createBody({ ...secrets, image: { ...image, kernel: { ...image.kernel, url } } })
+  assert.equal((await host.call({ method: 'PUT', path: '/v1/vms/web-1', body })).status, 202)
+  const started = await start(host, startBody({ part_urls: [`${url}&partNumber=1`] }))
+  assert.equal(started.status, 202, started.text)
+  for (const name of namedRoutes.filter((one) => one.startsWith('GET /v1/'))) {
+    const path = pathOf(name.slice('GET '.length))
+    const { status, text } = await host.ask('metrics', { path })
+    assert.ok(!text.includes(CANARY), `${path}: ${text}`)
+    if (!path.endsWith('/console')) assert.equal(status, (await host.call({ path })).status, path)
+  }
+})
+
+/** Opens a console with the certificate of a client; resolves with `opened`, or with the code of the refusal. */
+async function consoleAs(host: ControllerHost, name: string, vm: VmId): Promise<string> {
+  const { certificate, key } = pairOf(name)
+  const options = { cert: certificate, key, ca: pki.authority.certificate }
+  const socket = new WebSocket(`wss://127.0.0.1:${host.port}/v1/vms/${vm}/console`, options)
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  socket.once('open', () => resolve('opened'))
+  socket.once('unexpected-response', (_request, response) => {
+    response.toArray().then((chunks) => resolve(JSON.parse(Buffer.concat(chunks).toString()).code), reject)
+  })
+  socket.once('error', reject)
+  const outcome = await promise
+  socket.terminate()
+  return outcome
+}
+
+test('a console client opens the console of its VM, by id or by label, and of no other', async (t) => {
+  const host = await stage(t)
+  for (const id of [WEB, OTHER]) {
+    const network = { ipv4_address: id === WEB ? '192.0.2.10' : '192.0.2.11' }
+    await host.call({ method: 'PUT', path: `/v1/vms/${id}`, body: createBody({ network }) })
+    await startConsole(host, id)
+  }
+  const labels = (team: string) => ({ labels: { team }, protected: false })
+  await host.call({ method: 'PUT', path: `/v1/vms/${OTHER}/metadata`, body: labels('web') })
+  assert.equal(await consoleAs(host, 'anna', WEB), 'opened')
+  assert.equal(await consoleAs(host, 'anna', OTHER), 'role_required')
+  assert.equal(await consoleAs(host, 'ops', OTHER), 'opened')
+  assert.equal(await consoleAs(host, 'ops', WEB), 'role_required')
+  assert.equal(await consoleAs(host, 'metrics', WEB), 'role_required')
+  await host.call({ method: 'PUT', path: `/v1/vms/${OTHER}/metadata`, body: labels('db') })
+  assert.equal(await consoleAs(host, 'ops', OTHER), 'role_required')
+})
+
+test('a console client reads its own VM alone, and does not learn whether there is another', async (t) => {
+  const host = await stage(t)
+  await createVm(host)
+  await createVm(host, OTHER).catch(() => {})
+  assert.equal((await host.ask('anna', { path: '/v1/vms/web-1' })).status, 200)
+  const detailOf = async (id: string): Promise<string> => {
+    const answer = await host.ask('anna', { path: `/v1/vms/${id}` })
+    return assertProblem(answer, 403, 'role_required').detail.replace(id, 'ID')
+  }
+  assert.equal(await detailOf(OTHER), await detailOf('nothing-1'))
+  assertProblem(await host.ask('ops', { path: '/v1/vms/nothing-1' }), 403, 'role_required')
+  host.storeIsOpen = false
+  assertProblem(await host.ask('ops', { path: '/v1/vms/web-1' }), 503, 'starting_up')
+})
+
+test('no client of the controller API is a node, even if one authority signs both', async (t) => {
+  const host = await startCoordinationHost(t, pki)
+  const reader = await pki.issue({ commonName: 'reader-1' })
+  assertProblem(await host.call({ path: '/healthz', client: clientWith(pki, reader) }), 403, 'forbidden')
+})
