@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
+import { time } from '../api/wire/values.ts'
+import { vmToWire } from '../api/wire/vm-to-wire.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
@@ -17,6 +19,9 @@ async function reboot(stage: Pick<Stage, 'endWithHost' | 'stop' | 'host' | 'star
   await stage.start()
   await stage.idle()
 }
+
+/** Returns the last stop as the API shows it. */
+const lastStop = ({ vm }: Pick<Stage, 'vm'>) => vmToWire(vm()).observed.last_stop
 
 test('a running guest goes on after a reboot of the host', async (t) => {
   const stage = await sleepStage(t)
@@ -143,6 +148,7 @@ test('a guest that is asked to end at a shutdown ends, and boots again afterward
   await stage.idle()
   stage.host.monitor.agents.add(stage.id)
   const { life } = stage.host.monitor.memoryOf(stage.id)
+  const endedAtMs = stage.clock.now()
   const { saved, ended, left } = await stage.endWithHost('stop')
   assert.deepEqual([saved, ended, left], [[], [stage.id], []])
   assert.equal(stage.vm().observed.fault, undefined)
@@ -152,6 +158,24 @@ test('a guest that is asked to end at a shutdown ends, and boots again afterward
   await stage.idle()
   assert.equal(stage.shown(), 'running')
   assert.notEqual(stage.host.monitor.memoryOf(stage.id).life, life)
+  assert.deepEqual(lastStop(stage), { at: time(endedAtMs), how: 'graceful', reason: 'host_shutdown' })
+})
+
+test('a stop at a shutdown stays shown until the next stop, which was requested', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  const { left } = await stage.endWithHost('stop')
+  assert.deepEqual(left, [stage.id])
+  assert.deepEqual([lastStop(stage)?.how, lastStop(stage)?.reason], ['deadline', 'host_shutdown'])
+  await stage.stop()
+  await stage.host.reboot()
+  await stage.start()
+  await stage.idle()
+  assert.equal(lastStop(stage)?.reason, 'host_shutdown')
+  setPower(stage.context, stage.id, 'stopped')
+  await stage.idle()
+  assert.deepEqual([lastStop(stage)?.how, lastStop(stage)?.reason], ['hard', 'request'])
 })
 
 test('a guest that cannot be saved is asked to end once, and may ignore it', async (t) => {

@@ -5,6 +5,7 @@ import { HostEnd, Places, Silences } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { Worker } from './worker.ts'
 import { mustEnd } from '../core/vm/record.ts'
+import type { StopKind } from '../core/vm/record.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
 import type { MemoryFigures } from './memory-room.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
@@ -114,7 +115,22 @@ export class Reconciler {
     if (rest.length > 0) this.pokeAll('the host shuts down')
     const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
     const left = await this.#untilEnded(rest, graceMs, signal)
-    return { saved, ended: rest.filter((id) => !left.includes(id)), left }
+    const ended = rest.filter((id) => !left.includes(id))
+    // A pass that began before would write what it read.
+    await Promise.all(ended.map((id) => this.betweenPasses(id, async () => this.#noteStop(id, 'graceful'))))
+    // systemd ends their units. A pass of them may hang, and the time is over.
+    for (const id of left) this.#noteStop(id, 'deadline')
+    return { saved, ended, left }
+  }
+
+  /** Notes how the shutdown of the host stopped a guest. */
+  #noteStop(id: VmId, kind: StopKind): void {
+    const { store, host } = this.#context
+    const record = store.vms.get(id)
+    if (record === undefined) return
+    const nowMs = host.clock.now()
+    const observed = { ...record.observed, lastStop: { atMs: nowMs, kind } }
+    store.vms.recordProgress(id, { observed, nowMs })
   }
 
   /** Returns the VMs whose guests were started in this boot and may go on. */

@@ -14,7 +14,7 @@ import type {
   Network,
 } from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
-import type { Fault, MemoryQueuePlace, Observed, VmRecord } from '../../core/vm/record.ts'
+import type { Fault, MemoryQueuePlace, LastStop, Observed, VmRecord } from '../../core/vm/record.ts'
 import type { NetworkWire } from './network.ts'
 import type { VmWire } from './vm.ts'
 
@@ -64,7 +64,17 @@ const stopsToWire = ({
   observed: { lastStop },
 }: VmRecord): Partial<VmWire['observed']> => ({
   ...(grace === undefined ? {} : { stops_hard_at: time(grace.untilMs) }),
-  ...(lastStop === undefined ? {} : { last_stop: { at: time(lastStop.atMs), how: lastStop.kind } }),
+  ...(lastStop === undefined ? {} : { last_stop: lastStopToWire(lastStop) }),
+})
+
+const lastStopToWire = ({
+  atMs,
+  kind,
+  generation,
+}: LastStop): NonNullable<VmWire['observed']['last_stop']> => ({
+  at: time(atMs),
+  how: kind,
+  reason: generation === undefined ? 'host_shutdown' : 'request',
 })
 
 export function desiredToWire({

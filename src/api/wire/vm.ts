@@ -181,6 +181,11 @@ const lastStopSchema = Type.Object(
         '`graceful`: the guest ended by itself after it was asked. `deadline`: it did not, and was stopped hard when its ' +
         'time was over. `hard`: without time, or it ended before it was asked.',
     }),
+    reason: Type.Enum(['request', 'host_shutdown'], {
+      type: 'string',
+      description:
+        '`host_shutdown`: the host shut down, and did not save the guest. It boots when the host runs again.',
+    }),
   },
   { description: 'The last stop, or the stop of the last reboot, that was carried out.' },
 )

@@ -6,7 +6,7 @@ import type { World } from '../world/world.ts'
 import type { LastStop, StopKind, VmRecord } from '../vm/record.ts'
 
 /** A record during or after the grace of its stop. `ended`: this look ends the grace. */
-export type Graced = { readonly record: VmRecord; readonly ended?: LastStop }
+export type Graced = { readonly record: VmRecord; readonly ended?: Required<LastStop> }
 
 /**
  * Returns the record to plan with. While the grace of a stop lasts, that is the record of a VM that should run: its

@@ -152,8 +152,8 @@ export type Grace = {
  */
 export type StopKind = 'hard' | 'graceful' | 'deadline'
 
-/** The last stop that was carried out. `generation` is that of the request. */
-export type LastStop = { readonly atMs: number; readonly kind: StopKind; readonly generation: number }
+/** The last stop that was carried out. `generation` is that of the request; absent: the host shut down. */
+export type LastStop = { readonly atMs: number; readonly kind: StopKind; readonly generation?: number }
 
 export type VmRecord = {
   readonly id: VmId

@@ -103,10 +103,11 @@ const STOPS = {
 /** Returns facts about a VM's stops. */
 export function stopFacts({ observed }: Vm, nowMs: number): readonly Fact[] {
   const { stops_hard_at: hardAt, last_stop: last } = observed
+  const byHost = last?.reason === 'host_shutdown' ? ', when the host shut down' : ''
   const leftMs = hardAt === undefined ? 0 : Math.max(0, Date.parse(hardAt) - nowMs)
   return [
     ['stops hard', hardAt && `in ${showSpan(leftMs)}, unless its guest ends before`],
-    ['last stop', last && `${showSpan(nowMs - Date.parse(last.at))} ago, ${STOPS[last.how]}`],
+    ['last stop', last && `${showSpan(nowMs - Date.parse(last.at))} ago, ${STOPS[last.how]}${byHost}`],
   ]
 }
 
