@@ -118,6 +118,7 @@ export async function reconcileStage(
     endWithHost: (policy: HostPolicy = 'save', signal = AbortSignal.abort()) =>
       parts.reconciler.endWithHost(policy, signal),
     memory: () => parts.reconciler.memory,
+    metrics: () => parts.metrics,
     capacity,
     stop,
     /** Starts another daemon on the same host and state. */

@@ -92,6 +92,8 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
     for (const unit of units) install(packaging(unit), tree, `${UNITS}/${unit}`)
     install(packaging('copyright'), tree, `${DOC}/copyright`)
     install(built.licences, tree, `${DOC}/third-party-licences.txt`)
+    for (const name of ['vmhostd-alerts.yml', 'vmhostd-dashboard.json'])
+      install(packaging(`prometheus/${name}`), tree, `${DOC}/${name}`)
     install(path.join(checkout, 'src/config/config.example.toml'), tree, `${DOC}/config.example.toml`)
     mkdirSync(path.join(tree, 'etc/vmhostd'), { recursive: true })
     for (const script of ['preinst', 'postinst', 'prerm', 'postrm'])

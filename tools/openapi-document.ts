@@ -1,5 +1,7 @@
 import { createControllerApp } from '../src/api/controller/create-app.ts'
+import { CertificateEnds } from '../src/api/controller/certificate-ends.ts'
 import { createCoordinationApp } from '../src/api/coordination/create-app.ts'
+import { createMetricsApp } from '../src/api/metrics/create-app.ts'
 import { plainTransport } from '../src/api/listener/transports.ts'
 import { beginsUpgrade } from '../src/api/controller/upgrade.ts'
 import { Waits } from '../src/api/controller/waits.ts'
@@ -21,6 +23,21 @@ export async function openapiDocument(): Promise<object> {
 /** Returns the OpenAPI document of the API for other hosts, as the daemon serves it under /docs/coordination.json. */
 export async function coordinationDocument(): Promise<object> {
   const app = await describedCoordinationApp()
+  return app.swagger()
+}
+
+/** Returns the OpenAPI document of the listener for metrics, as the daemon serves it under /docs/metrics.json. */
+export async function metricsDocument(): Promise<object> {
+  const app = await createMetricsApp(
+    {
+      metrics: { scrape: nothingBehind },
+      waitingFor: () => [],
+      errorsMarkdown: () => readAsset('errors.md'),
+      version: packageVersion(),
+      log: silentLog,
+    },
+    plainTransport(() => false),
+  )
   return app.swagger()
 }
 
@@ -55,6 +72,8 @@ export const describedApp = (): Promise<App> =>
       arrivals: { readOffer: nothingBehind },
       shells: { open: nothingBehind },
       time: { monotonicMs: nothingBehind, after: nothingBehind },
+      certificates: new CertificateEnds(silentLog),
+      metrics: { scrape: nothingBehind },
       waitingFor: () => [],
       readAsset,
       version: packageVersion(),

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { coordinationDocument, openapiDocument } from './openapi-document.ts'
+import { coordinationDocument, metricsDocument, openapiDocument } from './openapi-document.ts'
 import { checkout } from './paths.ts'
 import { CommandFailed, run } from './process.ts'
 
@@ -45,7 +45,7 @@ export async function lintOpenApi(document: object): Promise<string[]> {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  for (const document of [await openapiDocument(), await coordinationDocument()]) {
+  for (const document of [await openapiDocument(), await coordinationDocument(), await metricsDocument()]) {
     const findings = await lintOpenApi(document)
     for (const finding of findings) console.error(finding)
     if (findings.length > 0) process.exitCode = 1

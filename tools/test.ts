@@ -66,6 +66,10 @@ async function hostTests(words: readonly string[], labs: number): Promise<Counts
     // Tests install the package that an operator would install: it is at /src/dist inside the lab.
     const { buildDeb } = await import('./deb.ts')
     await buildDeb()
+    if (inside.some((file) => file.includes('metrics'))) {
+      const { placePromtool } = await import('./promtool.ts')
+      await placePromtool()
+    }
     if (rebooting.length > 0) {
       // A test has no network, so what it installs is fetched before.
       const { ensureQemuVersions } = await import('../lab/qemu-versions.ts')

@@ -121,6 +121,12 @@ const contradictions: readonly (readonly [string, string])[] = [
   ['[coordination]\nlisten_address = "[1"', 'coordination.listen_address must be an IPv4 or IPv6 address'],
   ['[coordination]\nport = 9000', 'coordination.port must differ from controller.port'],
   ['[vms]\nuser_id_first = 4294967000', 'vms.user_id_count reaches beyond the last user id, 4294967293'],
+  ['[metrics]\nenabled = true\nport = 9000', 'metrics.port must differ from controller.port'],
+  ['[metrics]\nenabled = true\nport = 9001', 'metrics.port must differ from coordination.port'],
+  [
+    '[metrics]\ncommon_names = ["host-1"]',
+    "metrics.common_names must not have host.id: a node's certificate has that name",
+  ],
   [
     'run_directory = "/var/lib/vmhostd"',
     'run_directory must differ from state_directory: it is emptied at boot',

@@ -112,14 +112,27 @@ function contradictionsIn(config: Config): Problem[] {
   return problems
 }
 
-function wrongListeners({ host, controller, coordination }: Config): Problem[] {
-  const problems = Object.entries({ controller, coordination }).flatMap(([name, { listenAddress }]) =>
-    isIP(bareAddress(listenAddress)) === 0
-      ? [{ key: `${name}.listen_address`, detail: 'must be an IPv4 or IPv6 address' }]
-      : [],
+function wrongListeners({ host, controller, coordination, metrics }: Config): Problem[] {
+  const problems = Object.entries({ controller, coordination, metrics }).flatMap(
+    ([name, { listenAddress }]) =>
+      isIP(bareAddress(listenAddress)) === 0
+        ? [{ key: `${name}.listen_address`, detail: 'must be an IPv4 or IPv6 address' }]
+        : [],
   )
   if (coordination.enabled && coordination.port === controller.port) {
     problems.push({ key: 'coordination.port', detail: 'must differ from controller.port' })
+  }
+  if (metrics.enabled && metrics.port === controller.port) {
+    problems.push({ key: 'metrics.port', detail: 'must differ from controller.port' })
+  }
+  if (metrics.enabled && coordination.enabled && metrics.port === coordination.port) {
+    problems.push({ key: 'metrics.port', detail: 'must differ from coordination.port' })
+  }
+  if (metrics.commonNames.includes(host.id)) {
+    problems.push({
+      key: 'metrics.common_names',
+      detail: "must not have host.id: a node's certificate has that name",
+    })
   }
   if (host.id === controller.commonName) {
     problems.push({

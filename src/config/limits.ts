@@ -313,6 +313,19 @@ export const limits = {
   residentAgeMsMax: 5000,
   /** VMs whose memory is measured in one turn of the event loop; about a millisecond. */
   residentLooksATurn: 32,
+  /** Readers of metrics share an answer for so long: however many there are, they cost no more than one. */
+  metricsAgeMsMax: 2000,
+  /** Common names in the configuration that may read metrics. */
+  metricsReadersMax: 16,
+  /** How long a scrape waits for the host; then what is not known is left out. Prometheus waits 10 s. */
+  metricsLookMs: 4000,
+  /** Records of VMs that a scrape reads in one turn of the event loop; some milliseconds. */
+  metricsVmsATurn: 32,
+  /** Monitors that a scrape asks for their disk counters at once. */
+  metricsDiskLooksMax: 32,
+  /** How often the delay of the event loop is measured. */
+  loopDelayEveryMs: 100,
+
   /** Figures older than this are unknown. It covers two looks of the longest duration, and the pause between them. */
   figuresAgeMsMax: 15_000,
 

@@ -91,6 +91,16 @@ export const configSchema = table({
     // 0: no limit.
     mbit_per_second: Type.Integer({ minimum: 0, maximum: limits.bandwidthMbitPerSecondMax, default: 0 }),
   }),
+  metrics: table({
+    enabled: Type.Boolean({ default: false }),
+    listen_address: Type.String({ pattern: ADDRESS_PATTERN, default: '::' }),
+    port: Type.Integer({ ...port, default: 9002 }),
+    common_names: Type.Array(Type.String({ pattern: COMMON_NAME_PATTERN }), {
+      default: ['vmhost-metrics'],
+      minItems: 1,
+      maxItems: limits.metricsReadersMax,
+    }),
+  }),
   storage: table({
     pool_directory: path('/var/lib/vmhostd/pool'),
     local_images_directory: optionalPath(),

@@ -1,4 +1,5 @@
 import { canonicalAddress } from '../core/network/address.ts'
+import { CertificateEnds } from '../api/controller/certificate-ends.ts'
 import { Waits } from '../api/controller/waits.ts'
 import { wakeVm } from '../commands/vm/set-power.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
@@ -6,6 +7,7 @@ import { GuestLooks } from '../owners/guest/guest-looks.ts'
 import { HostInspector } from '../owners/capacity/host-inspector.ts'
 import { HostReport } from '../owners/capacity/host-report.ts'
 import { ImageShelf } from '../owners/images/image-shelf.ts'
+import { Activity } from '../owners/metrics/activity.ts'
 import { Arrivals } from '../owners/migration/arrivals.ts'
 import { OfferExpiry } from '../owners/migration/offer-expiry.ts'
 import { SourceSide } from '../owners/migration/source-side.ts'
@@ -16,11 +18,14 @@ import { explain, planFor } from '../reconcile/explain-vm.ts'
 import { readCounters } from '../reconcile/observe/observe.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { readAsset } from './assets.ts'
+import { buildMetrics, buildMonitoring } from './build-metrics.ts'
 import type { ApiDependencies } from '../api/controller/dependencies.ts'
+import type { MetricsDependencies } from '../api/metrics/dependencies.ts'
 import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
 import type { OutboundPolicy } from '../core/outbound/outbound-policy.ts'
+import type { Metrics } from '../owners/metrics/metrics.ts'
 import type { OperationId, VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { Capacity } from '../ports/capacity.ts'
@@ -77,6 +82,9 @@ export type Composition = {
   readonly shells: SshSessions
   readonly api: ApiDependencies
   readonly coordination: CoordinationDependencies
+  readonly metrics: Metrics
+  /** The parts of the daemon for the listener of metrics. */
+  readonly monitoring: MetricsDependencies
   /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
   readonly explain: (id: VmId) => Promise<string | undefined>
 }
@@ -84,8 +92,9 @@ export type Composition = {
 /** Builds the daemon from its parts. Has no effect on the host: {@link Composition} says what to start afterwards. */
 export function compose(parts: Parts): Composition {
   const { store, host, log, readiness } = parts
+  const activity = new Activity()
   const reconciler: Reconciler = new Reconciler(
-    { store, host, log },
+    { store, host, log, observer: activity },
     () => parts.instead?.capacity ?? inspector,
   )
   const inspector = buildInspector(parts, reconciler)
@@ -105,15 +114,11 @@ export function compose(parts: Parts): Composition {
     betweenPasses: (id, task) => reconciler.betweenPasses(id, task),
     log,
   })
-  const shells = new SshSessions({
-    shells: parts.shells,
-    store,
-    clock: host.clock,
-    wake: (id) => wakeVm(commands, id, 'console'),
-    log,
-  })
+  const shells = buildShells(parts, commands)
   const looker = { store, host, silences: reconciler.silences, memory: reconciler.memory }
   const report = buildReport(parts, inspector)
+  const certificates = new CertificateEnds(log)
+  const metrics = buildMetrics(parts, { activity, inspector, certificates })
   const api: ApiDependencies = {
     waits: new Waits((listener) => store.onVmChange(listener)),
     snapshotWaits: new Waits((listener) => store.onSnapshotChange(listener)),
@@ -126,6 +131,9 @@ export function compose(parts: Parts): Composition {
     consoles: new ConsoleHub({ consoles: host.consoles, store }),
     shells,
     time: host.clock,
+    certificates,
+    metrics,
+    onAnswered: (answer) => activity.answered({ listener: 'controller', ...answer }),
     waitingFor: readiness.waitingFor,
     readAsset,
     version: parts.version,
@@ -143,7 +151,9 @@ export function compose(parts: Parts): Composition {
     shells,
     api,
     source,
-    coordination: buildCoordination(parts, source),
+    coordination: buildCoordination(parts, source, activity),
+    metrics,
+    monitoring: buildMonitoring(parts, metrics),
     explain: (id) => explain(looker, id),
   }
 }
@@ -169,10 +179,12 @@ function buildSource(
 const buildCoordination = (
   { readiness, version, log }: Parts,
   departures: SourceSide,
+  activity: Activity,
 ): CoordinationDependencies => ({
   departures: () => (readiness.takesCommands() ? departures : undefined),
   waitingFor: readiness.waitingFor,
   errorsMarkdown: () => readAsset('errors.md'),
+  onAnswered: (answer) => activity.answered({ listener: 'coordination', ...answer }),
   version,
   log,
 })
@@ -194,6 +206,16 @@ function buildCommands(
     newOperationId,
     ...actors,
   }
+}
+
+function buildShells({ shells, store, host, log }: Parts, commands: CommandContext): SshSessions {
+  return new SshSessions({
+    shells,
+    store,
+    clock: host.clock,
+    wake: (id) => wakeVm(commands, id, 'console'),
+    log,
+  })
 }
 
 function buildInspector({ figures, host, settings, log }: Parts, reconciler: Reconciler): HostInspector {

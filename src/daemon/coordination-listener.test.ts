@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { parseConfig } from '../config/config.ts'
 import { until } from '../../test/contract/until.ts'
 import { recordingLog } from '../../test/recording-log.ts'
-import { CoordinationListener } from './coordination-listener.ts'
+import { openCoordinationListener } from './coordination-listener.ts'
 import { createAuthority, issueCertificate } from './setup/certificates.ts'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
@@ -24,7 +24,7 @@ async function openWithoutFiles(t: TestContext, port: number) {
     `[coordination]\nlisten_address = "127.0.0.1"\nport = ${port}`,
   ]
   const { log, lines } = recordingLog()
-  const listener = await CoordinationListener.open({
+  const listener = await openCoordinationListener({
     dependencies: {
       departures: () => undefined,
       waitingFor: () => [],

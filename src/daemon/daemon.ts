@@ -17,13 +17,15 @@ import { build } from './build.ts'
 import { endWork, checkThreads } from './daemon-process.ts'
 import { buildHost } from './build-host.ts'
 import { compose } from './compose.ts'
-import { CoordinationListener } from './coordination-listener.ts'
+import { openCoordinationListener } from './coordination-listener.ts'
+import { openMetricsListener } from './metrics-listener.ts'
 import type { Server } from 'node:http'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { HostPolicy } from '../reconcile/reconciler.ts'
 import type { BuiltHost } from './build-host.ts'
+import type { RetriedListener } from './retried-listener.ts'
 import type { Composition } from './compose.ts'
 
 /** The task that readiness waits for, as the operator sees it. */
@@ -40,7 +42,8 @@ export class Daemon {
   readonly #ending = new AbortController()
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
   #api: Listener | undefined
-  #coordination: CoordinationListener | undefined
+  #coordination: RetriedListener | undefined
+  #monitoring: RetriedListener | undefined
   #admin: Server | undefined
 
   private constructor(config: Config, log: Log, made: { store: Store; built: BuiltHost }) {
@@ -108,8 +111,13 @@ export class Daemon {
       'listening',
     )
     if (coordination.enabled)
-      this.#coordination = await CoordinationListener.open({
+      this.#coordination = await openCoordinationListener({
         dependencies: this.#parts.coordination,
+        config: this.#config,
+      })
+    if (this.#config.metrics.enabled)
+      this.#monitoring = await openMetricsListener({
+        dependencies: this.#parts.monitoring,
         config: this.#config,
       })
     this.#admin = await openAdminSocket(
@@ -138,6 +146,7 @@ export class Daemon {
     this.#parts.snapshots.start()
     this.#parts.offers.start()
     this.#parts.guests.start()
+    this.#parts.metrics.start()
     this.#parts.source.start()
     void this.#parts.arrivals.start()
     void this.#parts.images.start()
@@ -172,8 +181,10 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs, ...becomes }, 'vmhostd stopping')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
-    const { inspector, shells, images, offers, guests, source, arrivals, snapshots, reconciler } = this.#parts
+    const { inspector, shells, images, offers, guests, source, arrivals, snapshots, reconciler, metrics } =
+      this.#parts
     inspector.stop()
+    metrics.stop()
     offers.stop()
     guests.stop()
     shells.end()
@@ -181,6 +192,7 @@ export class Daemon {
     const work = {
       listener: this.#api?.close(boundMs),
       coordination: this.#coordination?.close(boundMs),
+      monitoring: this.#monitoring?.close(boundMs),
       images: images.stop(),
       snapshots: snapshots.stop(),
       migrations: source.stop(),

@@ -23,6 +23,12 @@ export interface Units {
    * is left out. Throws `capacity_unknown`.
    */
   resident(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, Resident>>
+  /**
+   * Reads the CPU time that the processes of these units have used since each unit was started, in microseconds, with one
+   * cheap read for each. A unit without a control group is left out, and so are all if the kernel does not count for each
+   * (cgroup v1). Throws `capacity_unknown`.
+   */
+  cpuTime(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, number>>
   /** Calls back when a unit changed; with undefined when any unit may have changed (the bus came back). */
   watch(onChange: (id: VmId | undefined) => void): void
 }

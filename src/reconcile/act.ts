@@ -96,9 +96,12 @@ async function attempt(
     }
     if (signal.aborted) return 'aborted'
     if (!(error instanceof HostFault)) throw error
+    pass.observer?.stepEnded(step.kind, host.clock.monotonicMs() - startedAtMs, error.code)
     return { step: step.kind, code: error.code, retry: error.retry, message: errorChain(error) }
   }
-  const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
+  const elapsedMs = host.clock.monotonicMs() - startedAtMs
+  pass.observer?.stepEnded(step.kind, elapsedMs)
+  const elapsed_ms = rounded(elapsedMs)
   const since = isFirst ? firstAction(cause, startedAtMs) : {}
   const givenUp = notes.givenUp === undefined ? {} : { given_up: true }
   log.info({ because: step.because, elapsed_ms, ...since, ...notes.delivery, ...givenUp }, 'step done')

@@ -143,14 +143,17 @@ function withLastStop({ observed: shown, stops: { accepted } }: VmRecord, nowMs:
 }
 
 /** Returns the record with a wake that begins or ends by this look. The wake is on record before any step runs. */
-function noteWake({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
+function noteWake({ store, host, log, observer }: PassContext, record: VmRecord, world: World): VmRecord {
   const nowMs = host.clock.now()
   const end = wakeThatEnds(record, world, nowMs)
   if (end !== undefined) {
     const { wake: _over, ...rest } = record
     const shown = { ...record.observed, ...end }
     store.vms.recordProgress(record.id, { observed: shown, wake: null, nowMs })
-    if (end.lastWake !== undefined) log.info({ ...wakeWords(end.lastWake) }, 'woken')
+    if (end.lastWake !== undefined) {
+      log.info({ ...wakeWords(end.lastWake) }, 'woken')
+      observer?.woken(record.id, end.lastWake)
+    }
     return { ...rest, observed: shown }
   }
   const { capabilities } = host.monitors[record.monitor]
@@ -210,6 +213,7 @@ const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory }: Pa
 async function pursue(pass: Pass): Promise<Next> {
   const { record, world, host, memory } = pass
   const decided = decide(host, record, { ...pass, own: processFacts(pass) })
+  pass.observer?.planned(decided.outcome)
   const state = observedState(record, world, decided)
   switch (decided.outcome) {
     case 'settled':
@@ -287,7 +291,7 @@ function nextLookMs(pass: Pass, shown: Observed): number {
  * Handles an error that ended a pass early: a record that cannot be written, or a bug. The error is logged and shown,
  * that VM waits for a back-off, and the other VMs continue. This needs no write to the disk.
  */
-export function endedPass({ store, host, log }: PassContext, id: VmId, error: unknown): Next {
+export function endedPass({ store, host, log, observer }: PassContext, id: VmId, error: unknown): Next {
   const record = store.vms.get(id)
   const words = record === undefined ? {} : { operation_id: record.operationId }
   const message = errorChain(error)
@@ -301,6 +305,7 @@ export function endedPass({ store, host, log }: PassContext, id: VmId, error: un
     ...(isFault ? { code: error.code, retry: error.retry } : { code: 'bug', retry: 'on-change' }),
     message,
   }
+  observer?.passFailed(failure.step, failure.code)
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = isFault ? record.observed : { ...record.observed, state: 'failed' as const, sinceMs: nowMs }
   store.vms.recordProgress(id, { observed: { ...shown, fault }, nowMs })

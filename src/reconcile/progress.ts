@@ -5,7 +5,17 @@ import { nextFault } from '../core/retry/retry.ts'
 import { failedState } from '../core/status/observed-state.ts'
 import type { World } from '../core/world/world.ts'
 import type { Compute } from '../core/desired.ts'
-import type { Observed, ObservedState, PartialFault, VmRecord, Progress } from '../core/vm/record.ts'
+import type { FaultCode } from '../core/errors.ts'
+import type { VmId } from '../core/ids.ts'
+import type { Plan, StepKind } from '../core/plan/step.ts'
+import type {
+  LastWake,
+  Observed,
+  ObservedState,
+  PartialFault,
+  VmRecord,
+  Progress,
+} from '../core/vm/record.ts'
 import type { Failure } from '../core/retry/retry.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -15,7 +25,24 @@ import type { HostEnd, Places, Silences } from './process-facts.ts'
 import type { MemoryRoom } from './memory-room.ts'
 import type { Intent } from './decide.ts'
 
-export type PassContext = { readonly store: Store; readonly host: Host; readonly log: Log }
+export type PassContext = {
+  readonly store: Store
+  readonly host: Host
+  readonly log: Log
+  /** Counts what passes do. */
+  readonly observer?: PassObserver
+}
+
+/** Hears what passes do, to count it. It never fails, and nothing depends on it. */
+export type PassObserver = {
+  readonly passEnded: (ms: number) => void
+  readonly planned: (outcome: Plan['outcome']) => void
+  /** `step` is the step that failed, or the inspection. */
+  readonly passFailed: (step: string, code: FaultCode) => void
+  /** `code` is that of the fault with which the step failed. */
+  readonly stepEnded: (step: StepKind, ms: number, code?: FaultCode) => void
+  readonly woken: (id: VmId, wake: LastWake) => void
+}
 
 /** The context that the workers of one reconciler share. */
 export type WorkerContext = PassContext & {
@@ -69,6 +96,7 @@ export function fail(
   write(pass, { ...also, observed: { ...observed(pass, shown), fault } })
   const { code, step, attempt, nextAttemptAtMs } = fault
   log.warn({ step, code, attempt, reasons: cause.reasons, error: failure.message }, 'pass failed')
+  pass.observer?.passFailed(step, code)
   return { kind: 'after', ms: nextAttemptAtMs - nowMs }
 }
 

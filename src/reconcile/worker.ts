@@ -121,11 +121,15 @@ export class Worker {
   }
 
   async #pass(cause: Cause, running: Running): Promise<Next> {
+    const { store, host, observer } = this.#context
+    const beganMs = host.clock.monotonicMs()
     try {
-      running.record = this.#context.store.vms.get(this.#id)
+      running.record = store.vms.get(this.#id)
       return await runPass(this.#context, this.#id, cause, running.abort.signal)
     } catch (error) {
       return this.#endedPass(error)
+    } finally {
+      observer?.passEnded(host.clock.monotonicMs() - beganMs)
     }
   }
 

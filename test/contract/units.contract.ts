@@ -83,6 +83,17 @@ export function unitsContract(
     assert.deepEqual([...(await units.resident([web]))], [])
   })
 
+  promise('the CPU time of a unit is known while it runs', async (stage) => {
+    const { units } = stage
+    assert.deepEqual([...(await units.cpuTime([web]))], [])
+    await start(stage, web)
+    const read = await units.cpuTime([web, other])
+    assert.deepEqual([...read.keys()], [web])
+    assert.ok((read.get(web) ?? 0) > 0)
+    await units.ensureStopped(web, never)
+    assert.deepEqual([...(await units.cpuTime([web]))], [])
+  })
+
   promise('a start can be repeated and then does nothing', async (stage) => {
     const first = await start(stage, web)
     assert.deepEqual(await start(stage, web), first)

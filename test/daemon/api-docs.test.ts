@@ -79,6 +79,7 @@ test('the document has exactly the routes of the daemon', () => {
       'get /docs/errors',
       'get /docs/swagger.json',
       'get /healthz',
+      'get /metrics',
       'get /readyz',
       'get /ui/console/{id}',
       'get /v1/images',

@@ -67,6 +67,8 @@ test('with an authority of nodes, neither listener lets the client of the other 
   const disguised = clientWith(nodes, await nodes.issue({ ...nodeLeaf, commonName: COMMON_NAME }), { ca })
   await assert.rejects(send(controllerHost.port, { path: '/healthz', client: disguised }), REFUSED)
   assertProblem(await host.call({ path: '/healthz', client: disguised }), 403, 'forbidden')
+  const reader = clientWith(nodes, await nodes.issue({ ...nodeLeaf, commonName: 'vmhost-metrics' }), { ca })
+  assertProblem(await host.call({ path: '/healthz', client: reader }), 403, 'forbidden')
 })
 
 test('no certificate, one of another authority, of a server alone, or past its end gets no answer at all', async (t) => {

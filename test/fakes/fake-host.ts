@@ -112,6 +112,7 @@ export class FakeHost implements Host {
       list: () => fakeUnits.list(),
       active: () => fakeUnits.active(),
       resident: (ids) => fakeUnits.resident(ids),
+      cpuTime: (ids) => fakeUnits.cpuTime(ids),
       watch: (onChange) => fakeUnits.watch(onChange),
       expectStart: () => fakeUnits.expectStart(),
       async ensureStarted(id, spec, signal) {

@@ -8,7 +8,14 @@ import type { Units } from '../../src/ports/units.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type UnitsMethod = 'inspect' | 'ensureStarted' | 'ensureStopped' | 'list' | 'active' | 'resident'
+export type UnitsMethod =
+  | 'inspect'
+  | 'ensureStarted'
+  | 'ensureStopped'
+  | 'list'
+  | 'active'
+  | 'resident'
+  | 'cpuTime'
 
 /** A unit of which no test sets the memory. */
 const SMALL: Resident = { anonymousBytes: 1024 * 1024, fileBytes: 4096 }
@@ -141,6 +148,14 @@ export class FakeUnits implements Units {
       'resident',
       () => new Map(running.map((id) => [id, this.memory.get(id) ?? SMALL])),
     )
+  }
+
+  /** CPU time of each unit that runs, in microseconds. */
+  readonly cpu = new Map<VmId, number>()
+
+  cpuTime(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, number>> {
+    const running = ids.filter((id) => this.#units.get(id)?.state.kind === 'active')
+    return this.#faults.run('cpuTime', () => new Map(running.map((id) => [id, this.cpu.get(id) ?? 1000])))
   }
 
   watch(onChange: (id: VmId | undefined) => void): void {

@@ -21,6 +21,7 @@ const routes: Readonly<Record<string, Others>> = {
   'GET /docs/start.js': ALL,
   'GET /docs/swagger.json': ALL,
 
+  'GET /metrics': READERS,
   'GET /v1/sync': READERS,
   'GET /v1/vms': READERS,
   'GET /v1/vms/:id': ALL,

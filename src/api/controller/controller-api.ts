@@ -1,6 +1,6 @@
 import { startListener } from '../listener/listener.ts'
 import { createControllerApp } from './create-app.ts'
-import { CertificateEnds, noteInUse } from './certificate-ends.ts'
+import { noteInUse } from './certificate-ends.ts'
 import { admitClients } from './clients.ts'
 import { beginsUpgrade } from './upgrade.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
@@ -18,12 +18,10 @@ export type ControllerApiOptions = ListenerPlace & {
 /** Serves the controller API. Throws TlsFilesUnusable, or the error of listen(2). */
 export async function createControllerApi(options: ControllerApiOptions): Promise<Listener> {
   const { dependencies, clients, nodeFiles, ...place } = options
-  const { log } = dependencies
-  const ends = new CertificateEnds(log)
+  const { log, certificates: ends } = dependencies
   return startListener({
     ...place,
-    createApp: (transport) =>
-      createControllerApp({ ...dependencies, clients, certificates: () => ends.list() }, transport),
+    createApp: (transport) => createControllerApp({ ...dependencies, clients }, transport),
     admit: admitClients(clients),
     beginsUpgrade,
     onCertificates: noteInUse(ends, nodeFiles),

@@ -14,6 +14,8 @@ import { vmMigrationRoutes } from './routes/vm-migration.ts'
 import { vmShapeRoutes } from './routes/vm-shape.ts'
 import { vmReadRoutes } from './routes/vm-reads.ts'
 import { guardRoles } from './guard-roles.ts'
+import { given } from '../../lib/given.ts'
+import { metricsRoute } from '../metrics/metrics-route.ts'
 import { acceptUpgrades } from './upgrade.ts'
 import { findVersions } from './versions.ts'
 import type { App, Transport } from '../listener/app.ts'
@@ -41,7 +43,9 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
       imageRoutes(routes, dependencies)
       consoleRoute(routes, dependencies)
       consolePageRoutes(routes, dependencies)
+      metricsRoute(routes, 'Host', dependencies.metrics)
       docsRoutes(routes, dependencies)
     },
+    ...given({ onAnswered: dependencies.onAnswered }),
     log: dependencies.log,
   })

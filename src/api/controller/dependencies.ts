@@ -12,8 +12,10 @@ import type { HostView } from '../../owners/capacity/host-report.ts'
 import type { SshSessions } from '../../owners/console/ssh-sessions.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type { SocketTime } from '../console/console-socket.ts'
-import type { CertificateEnd } from './certificate-ends.ts'
+import type { CertificateEnds } from './certificate-ends.ts'
 import type { Clients } from './clients.ts'
+import type { AnswerObserver } from '../listener/observe-answers.ts'
+import type { ReadableMetrics } from '../metrics/metrics-route.ts'
 import type { Health } from '../listener/health.ts'
 import type { Waits } from './waits.ts'
 
@@ -33,8 +35,10 @@ export type ApiDependencies = Health & {
   readonly counters: (record: VmRecord) => Promise<VmCounters>
   /** Returns the view of this whole host, from a fresh look. Throws HostFault. */
   readonly hostView: () => Promise<HostView>
-  /** When the certificates of this API expire; absent without TLS. */
-  readonly certificates?: () => readonly CertificateEnd[]
+  /** When the certificates that this host depends on expire. */
+  readonly certificates: CertificateEnds
+  readonly metrics: ReadableMetrics
+  readonly onAnswered?: AnswerObserver
   /** Clients with their roles; absent without TLS, and then everyone is the controller. */
   readonly clients?: Clients
   /** Images in the pool. */

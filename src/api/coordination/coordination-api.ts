@@ -8,7 +8,7 @@ import type { CoordinationDependencies } from './dependencies.ts'
 
 export type CoordinationApiOptions = ListenerPlace & {
   readonly dependencies: CoordinationDependencies
-  /** Common names of clients of the controller API, which are not nodes: one authority may sign both. */
+  /** Common names of clients of the controller API and of readers of metrics, which are not nodes: one authority may sign all. */
   readonly clientNames: ReadonlySet<string>
 }
 

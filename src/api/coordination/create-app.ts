@@ -1,6 +1,7 @@
 import { createApp } from '../listener/create-app.ts'
 import { healthRoutes } from '../listener/health.ts'
 import { referenceRoutes } from '../listener/reference.ts'
+import { given } from '../../lib/given.ts'
 import { coordinationSchemas } from '../wire/named.ts'
 import { migrationRoutes } from './migrations.ts'
 import { describeCoordination } from './openapi.ts'
@@ -28,5 +29,6 @@ export const createCoordinationApp = (
         errorsMarkdown: dependencies.errorsMarkdown,
       })
     },
+    ...given({ onAnswered: dependencies.onAnswered }),
     log: dependencies.log,
   })

@@ -1,6 +1,7 @@
 import type { Log } from '../../log/log.ts'
 import type { SourceReads } from '../../owners/migration/source-reads.ts'
 import type { SourceSide } from '../../owners/migration/source-side.ts'
+import type { AnswerObserver } from '../listener/observe-answers.ts'
 import type { Health } from '../listener/health.ts'
 
 type Public<T> = { readonly [K in keyof T]: T[K] }
@@ -16,5 +17,6 @@ export type CoordinationDependencies = Health & {
   readonly departures: () => Departures | undefined
   /** The text of `docs/errors.md`. */
   readonly errorsMarkdown: () => Uint8Array
+  readonly onAnswered?: AnswerObserver
   readonly log: Log
 }

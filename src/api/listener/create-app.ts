@@ -4,6 +4,7 @@ import { given } from '../../lib/given.ts'
 import { logAccess } from './access-log.ts'
 import { answerErrors, unroutedAnswers } from './answer-errors.ts'
 import { auditMutations } from './audit.ts'
+import { observeAnswers } from './observe-answers.ts'
 import { describeApi } from './openapi.ts'
 import { requestIdOf } from './request-id.ts'
 import { parseJsonBodies, validateBySchema } from './validation.ts'
@@ -13,6 +14,7 @@ import type { TSchema } from 'typebox'
 import type { Log } from '../../log/log.ts'
 import type { App, Peer, Transport } from './app.ts'
 import type { FindVersions } from './audit.ts'
+import type { AnswerObserver } from './observe-answers.ts'
 import type { ApiDescription } from './openapi.ts'
 
 type AppOptions = {
@@ -29,6 +31,7 @@ type AppOptions = {
   /** Adds a plugin whose hooks must come before all others. */
   readonly prepare?: (app: App) => Promise<void>
   readonly addRoutes: (app: App) => void
+  readonly onAnswered?: AnswerObserver
   readonly log: Log
 }
 
@@ -51,6 +54,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
   await options.prepare?.(app)
   logAccess(app, log, options.peerField)
   auditMutations(app, { log, ...given({ find: options.findVersions }) })
+  if (options.onAnswered !== undefined) observeAnswers(app, options.onAnswered)
   guardRequests(app, transport, options.reference)
   answerErrors(app, log)
   parseJsonBodies(app)

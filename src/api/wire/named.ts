@@ -90,6 +90,9 @@ export const coordinationSchemas = {
   Problem: problem,
 } as const
 
+/** The same for readers of metrics. */
+export const metricsSchemas = { Problem: problem } as const
+
 type Schemas = typeof namedSchemas & typeof coordinationSchemas
 
 /** Refers to a named schema, so that the document has it once. */

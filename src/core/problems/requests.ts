@@ -16,9 +16,9 @@ export const requests = {
       status: 403,
       title: 'The client certificate is not admitted by this API',
       meaning:
-        'The client certificate is signed by the right authority but has a common name that is neither `controller.common_name` nor in `controller.clients`. On port 9001: its common name is not one of a node. Or a web page of another origin asked for a console.',
+        'The client certificate is signed by the right authority but has a common name that is neither `controller.common_name` nor in `controller.clients`. On port 9001: its common name is not one of a node. On port 9002: it is not in `metrics.common_names`. Or a web page of another origin asked for a console.',
       remedy:
-        "Use the controller's certificate, or add its name to `controller.clients` and restart the daemon. On port 9001 use the certificate of a node. Open consoles from pages of this listener only.",
+        "Use the controller's certificate, or add its name to `controller.clients` and restart the daemon. On port 9001 use the certificate of a node, on port 9002 one with a name of `metrics.common_names`. Open consoles from pages of this listener only.",
       example: 'the common name of the client certificate is not in the configuration of this host',
       writtenBy: ['src/api/controller/clients.ts'],
       advice: [

@@ -24,6 +24,8 @@ export type CertificatePaths = {
   readonly authority: PairPaths
   readonly server: PairPaths
   readonly controller: PairPaths
+  /** For a reader of metrics. */
+  readonly metrics: PairPaths
   readonly node: PairPaths
   /** The pair of the authority by default. */
   readonly nodeAuthority: PairPaths
@@ -41,6 +43,7 @@ export function certificatePaths({ controller, coordination }: Config): Certific
     authority,
     server: { certificate: controller.certificateFile, key: controller.keyFile },
     controller: beside('controller'),
+    metrics: beside('metrics'),
     node: { certificate: coordination.certificateFile, key: coordination.keyFile },
     nodeAuthority:
       coordination.caFile === controller.caFile
@@ -70,6 +73,13 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
     alternativeNames: [],
     usages: ['client'],
   })
+  const [reader] = config.metrics.commonNames
+  if (config.metrics.enabled && reader !== undefined)
+    await ensureLeaf(paths.metrics, authority, options, {
+      commonName: reader,
+      alternativeNames: [],
+      usages: ['client'],
+    })
   if (!config.coordination.enabled) return paths
   const nodeAuthority =
     paths.nodeAuthority === paths.authority

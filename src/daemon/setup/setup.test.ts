@@ -207,6 +207,20 @@ test('an SSH key that cannot be used is named, and nothing is put in its place',
   assert.equal(readFileSync(at('state/ssh/id_ed25519'), 'utf8'), 'no key')
 })
 
+test('a reader of metrics gets a certificate when the listener for it is enabled', async (t) => {
+  const { at, options, run, certificate } = machine(t)
+  await run(options)
+  assert.ok(!existsSync(at('tls/metrics.crt')))
+  const config = readFileSync(at('config.toml'), 'utf8')
+  const names = 'enabled = true\ncommon_names = ["prometheus", "other"]'
+  writeFileSync(at('config.toml'), config.replace('[metrics]', `[metrics]\n${names}`))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 0, text)
+  assert.equal(certificate('metrics').subject, 'CN=prometheus')
+  assert.ok(certificate('metrics').verify(certificate('ca').publicKey))
+  assert.equal(modeOf(at('tls/metrics.key')), '600')
+})
+
 test('if the authority key is elsewhere, the certificates that it must sign are reported as missing', async (t) => {
   const { at, options, run } = machine(t)
   await run(options)

@@ -17,6 +17,7 @@ import { describeExit, EXIT_EXEC } from './exit-status.ts'
 import { runJob } from './run-job.ts'
 import { makeRuntimeFiles } from './runtime-files.ts'
 import type { SystemdBus } from './systemd-bus.ts'
+import { cpuTimeIn } from './unit-cpu.ts'
 import { residentIn } from './unit-memory.ts'
 import { markIn, unitProperties } from './unit-properties.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
@@ -136,6 +137,15 @@ export class SystemdUnits implements Units {
       return await residentIn(groups)
     } catch (error) {
       throw fault('capacity_unknown', 'measuring the memory of the units of VMs', error)
+    }
+  }
+
+  async cpuTime(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, number>> {
+    try {
+      const groups = await Promise.all(ids.map(async (id) => [id, await this.#groups.pathOf(id)] as const))
+      return await cpuTimeIn(groups)
+    } catch (error) {
+      throw fault('capacity_unknown', 'reading the CPU time of the units of VMs', error)
     }
   }
 

@@ -35,7 +35,7 @@ const sum = (one: Resident, other: Resident): Resident => ({
 })
 
 /** Returns undefined if the group or the process has ended. */
-function readUnlessGone(path: string): string | undefined {
+export function readUnlessGone(path: string): string | undefined {
   try {
     return readFileSync(path, 'latin1')
   } catch (error) {

@@ -112,7 +112,7 @@ export async function startCoordinationHost(
     },
     address: '127.0.0.1',
     port: 0,
-    clientNames: new Set([COMMON_NAME, 'reader-1']),
+    clientNames: new Set([COMMON_NAME, 'reader-1', 'vmhost-metrics']),
     tlsFiles: files,
     certificateRecheckMs: 20,
   })

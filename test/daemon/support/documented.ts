@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { Compile } from 'typebox/schema'
-import { coordinationDocument, openapiDocument } from '../../../tools/openapi-document.ts'
+import { coordinationDocument, metricsDocument, openapiDocument } from '../../../tools/openapi-document.ts'
 import type { Validator } from 'typebox/schema'
 
 /** The parts of the OpenAPI document that are read here. */
@@ -13,13 +13,19 @@ type Response = { readonly content?: Readonly<Record<string, Media>> }
 type Media = { readonly schema?: object; readonly examples?: Readonly<Record<string, unknown>> }
 
 /** The API that an answer came from. */
-export type ApiName = 'controller' | 'coordination'
+export type ApiName = keyof typeof documents
+
+const documents = {
+  controller: openapiDocument,
+  coordination: coordinationDocument,
+  metrics: metricsDocument,
+}
 
 const loading = new Map<ApiName, Promise<OpenApi>>()
 
 /** Reads a document as a client does. */
 async function load(api: ApiName): Promise<OpenApi> {
-  const document = await (api === 'controller' ? openapiDocument() : coordinationDocument())
+  const document = await documents[api]()
   return JSON.parse(JSON.stringify(document)) as OpenApi
 }
 

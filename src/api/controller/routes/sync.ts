@@ -27,6 +27,6 @@ export function syncRoutes(app: App, dependencies: ApiDependencies): void {
     const view = await dependencies.hostView()
     // Answer only what is on the disk.
     await store.flushed()
-    return syncToWire(view, dependencies.certificates?.() ?? [])
+    return syncToWire(view, dependencies.certificates.list())
   })
 }

@@ -1,0 +1,63 @@
+import { Metrics } from '../owners/metrics/metrics.ts'
+import { readAsset } from './assets.ts'
+import type { CertificateEnds } from '../api/controller/certificate-ends.ts'
+import type { MetricsDependencies } from '../api/metrics/dependencies.ts'
+import type { HostInspector } from '../owners/capacity/host-inspector.ts'
+import type { Activity } from '../owners/metrics/activity.ts'
+import type { Log } from '../log/log.ts'
+import type { Host } from '../ports/host.ts'
+import type { Store } from '../store/store.ts'
+
+type MetricsParts = {
+  readonly store: Store
+  readonly host: Host
+  readonly readiness: { readonly waitingFor: () => readonly string[] }
+  readonly isDescriptorStoreAvailable: () => Promise<boolean>
+  readonly version: string
+  readonly log: Log
+}
+
+/** Builds what the listener for metrics serves. */
+export const buildMonitoring = (
+  { readiness, version, log }: Pick<MetricsParts, 'readiness' | 'version' | 'log'>,
+  metrics: Metrics,
+): MetricsDependencies => ({
+  metrics,
+  waitingFor: readiness.waitingFor,
+  errorsMarkdown: () => readAsset('errors.md'),
+  onAnswered: (answer) => metrics.activity.answered({ listener: 'metrics', ...answer }),
+  version,
+  log,
+})
+
+/** Builds the metrics of this host. */
+export function buildMetrics(
+  { store, host, readiness, version, isDescriptorStoreAvailable, log }: MetricsParts,
+  {
+    activity,
+    inspector,
+    certificates,
+  }: {
+    readonly activity: Activity
+    readonly inspector: HostInspector
+    readonly certificates: CertificateEnds
+  },
+): Metrics {
+  const { units, consoles, staging, taps, firewall, monitors, clock } = host
+  return new Metrics({
+    activity,
+    inspector,
+    certificates: () => certificates.list(),
+    isReady: () => readiness.waitingFor().length === 0,
+    ownProcess: {
+      startedAtMs: Date.now() - process.uptime() * 1000,
+      cpuMicroseconds: () => Object.values(process.cpuUsage()).reduce((sum, part) => sum + part, 0),
+      residentBytes: () => process.memoryUsage.rss(),
+    },
+    isDescriptorStoreAvailable,
+    ...{ store, units, consoles, staging, taps, firewall, monitors },
+    clock,
+    version,
+    log,
+  })
+}

@@ -1,0 +1,108 @@
+import { ledgerOf } from '../../core/capacity/ledger.ts'
+import { metrics } from '../../core/metrics/catalogue.ts'
+import { takeConsoleCensus } from '../console/console-census.ts'
+import { limits } from '../../config/limits.ts'
+import { SNAPSHOT_STAGES } from '../../core/snapshots/record.ts'
+import type { HostFault } from '../../core/errors.ts'
+import type { Probe } from '../../core/world/world.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Consoles } from '../../ports/consoles.ts'
+import type { Staging } from '../../ports/staging.ts'
+import type { Units } from '../../ports/units.ts'
+import type { Store } from '../../store/store.ts'
+import type { HostInspector } from '../capacity/host-inspector.ts'
+import type { Samples } from './samples.ts'
+
+const MIB = 1024 * 1024
+
+const bytes = (mib: number | undefined): number | undefined => (mib === undefined ? undefined : mib * MIB)
+
+export type HostSources = {
+  readonly store: Store
+  readonly inspector: Pick<
+    HostInspector,
+    'look' | 'allocatable' | 'poolShares' | 'memoryTerms' | 'stagingQuotaMib'
+  >
+  readonly units: Pick<Units, 'active' | 'resident' | 'cpuTime'>
+  readonly consoles: Pick<Consoles, 'stored' | 'places'>
+  readonly staging: Pick<Staging, 'list'>
+  /** Returns whether stored descriptors survive a stop of the daemon. Throws HostFault. */
+  readonly isDescriptorStoreAvailable: () => Promise<boolean>
+}
+
+/** Collects the figures of the host. Throws the first HostFault, after everything that is known. */
+export async function collectHost({ inspector }: HostSources, samples: Samples): Promise<void> {
+  const { cpus, memory, pool } = await inspector.look()
+  if (cpus.ok) samples.add(metrics.hostCpus, cpus.value)
+  if (memory.ok) {
+    samples.add(metrics.hostMemory, memory.value.totalMib * MIB)
+    samples.add(metrics.hostMemoryAvailable, memory.value.availableMib * MIB)
+  }
+  if (pool.ok) {
+    samples.add(metrics.poolSize, pool.value.totalMib * MIB)
+    samples.add(metrics.poolAvailable, pool.value.availableMib * MIB)
+  }
+  throwFault(cpus, memory, pool)
+}
+
+function throwFault(...seen: readonly Result<unknown, HostFault>[]): void {
+  for (const one of seen) if (!one.ok) throw one.error
+}
+
+/** Collects what is promised. Returns false if a part is not known. */
+export async function collectLedger({ store, inspector }: HostSources, samples: Samples): Promise<boolean> {
+  const recorded = store.vms.recorded()
+  const shares = inspector.poolShares()
+  const ledger = ledgerOf(
+    recorded,
+    shares.known ? shares.value : { imagesMib: 0, stagingMib: 0 },
+    inspector.memoryTerms(),
+  )
+  samples.add(metrics.memoryCommitted, ledger.guestsMib * MIB, { part: 'guests' })
+  samples.add(metrics.memoryCommitted, ledger.monitorsMib * MIB, { part: 'monitors' })
+  samples.add(metrics.diskCommitted, ledger.disksMib * MIB, { part: 'disks' })
+  samples.add(metrics.diskCommitted, ledger.savedMib * MIB, { part: 'saved' })
+  if (shares.known) {
+    samples.add(metrics.diskCommitted, ledger.imagesMib * MIB, { part: 'images' })
+    samples.add(metrics.diskCommitted, ledger.stagingMib * MIB, { part: 'staging' })
+  }
+  samples.add(metrics.cpusCommitted, recorded.cpuMillicores / 1000)
+  samples.add(metrics.memoryQueue, store.memoryLoans.queue().length)
+  const { memoryMib, diskMib } = inspector.allocatable()
+  samples.add(metrics.memoryAllocatable, bytes(valueOf(memoryMib)))
+  samples.add(metrics.diskAllocatable, bytes(valueOf(diskMib)))
+  return shares.known && memoryMib.known && diskMib.known
+}
+
+const valueOf = (seen: Probe<number>): number | undefined => (seen.known ? seen.value : undefined)
+
+/** Collects how systemd keeps the consoles. Throws HostFault. */
+export async function collectConsoles(sources: HostSources, samples: Samples): Promise<void> {
+  samples.add(metrics.descriptorStore, (await sources.isDescriptorStoreAvailable()) ? 1 : 0)
+  const { total, free } = await sources.consoles.places()
+  samples.add(metrics.consolePlaces, total)
+  samples.add(metrics.consolePlacesFree, free)
+  const { unprotected } = await takeConsoleCensus(sources)
+  samples.add(metrics.consolesUnprotected, unprotected.length)
+}
+
+/** Collects snapshots and their staging. Throws HostFault. */
+export async function collectStaging(
+  { store, staging, inspector }: HostSources,
+  samples: Samples,
+): Promise<void> {
+  const byStage = new Map<string, number>()
+  for (const { stage } of store.snapshots.list({ limit: limits.snapshotsMax }))
+    byStage.set(stage, (byStage.get(stage) ?? 0) + 1)
+  for (const stage of SNAPSHOT_STAGES) samples.add(metrics.snapshots, byStage.get(stage) ?? 0, { stage })
+  samples.add(metrics.stagingQuota, inspector.stagingQuotaMib() * MIB)
+  const all = await staging.list()
+  const packed = all.reduce((sum, { packedBytes }) => sum + packedBytes, 0)
+  samples.add(metrics.stagingPacked, packed)
+  // The records may be newer than the listing.
+  samples.add(metrics.stagingSent, Math.min(store.snapshots.sentStagedBytes(), packed))
+  samples.add(
+    metrics.stagingClones,
+    all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
+  )
+}

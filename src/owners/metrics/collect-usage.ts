@@ -1,0 +1,118 @@
+import { limits } from '../../config/limits.ts'
+import { metrics } from '../../core/metrics/catalogue.ts'
+import { HostFault } from '../../core/errors.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { recordsOf } from './collect-vms.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Monitors } from '../../ports/monitor.ts'
+import type { Firewall, Taps } from '../../ports/network.ts'
+import type { Units } from '../../ports/units.ts'
+import type { Store } from '../../store/store.ts'
+import type { Samples } from './samples.ts'
+
+export type UsageSources = {
+  readonly store: Store
+  readonly units: Pick<Units, 'active' | 'resident' | 'cpuTime'>
+  readonly taps: Pick<Taps, 'counters'>
+  readonly firewall: Pick<Firewall, 'counters'>
+  readonly monitors: Monitors
+}
+
+/** Returns the units that run and have a record: others may be of another daemon. */
+async function running({ store, units }: UsageSources): Promise<readonly VmId[]> {
+  const known = new Set(store.vms.ids())
+  return (await units.active()).filter((id) => known.has(id))
+}
+
+/** Throws HostFault. */
+export async function collectCpu(sources: UsageSources, samples: Samples): Promise<void> {
+  const used = await sources.units.cpuTime(await running(sources))
+  for (const [vm, microseconds] of used) samples.add(metrics.vmCpuTime, microseconds / 1e6, { vm })
+}
+
+/** Throws HostFault. */
+export async function collectMemory(sources: UsageSources, samples: Samples): Promise<void> {
+  const measured = await sources.units.resident(await running(sources))
+  for (const [vm, { anonymousBytes, fileBytes }] of measured) {
+    samples.add(metrics.vmResident, anonymousBytes, { vm, kind: 'anonymous' })
+    samples.add(metrics.vmResident, fileBytes, { vm, kind: 'file' })
+  }
+}
+
+/** Collects the traffic of VMs that have a device. Returns false if that of a VM whose unit runs is not known. */
+export async function collectNetwork(sources: UsageSources, samples: Samples): Promise<boolean> {
+  const active = new Set(await running(sources))
+  let isWhole = true
+  for await (const record of recordsOf(sources.store)) {
+    if (record.desired.network === undefined) continue
+    const isKnown = await isMeasured(() => addTraffic(sources, record, samples))
+    // A stopped VM has no device.
+    if (!isKnown && active.has(record.id)) isWhole = false
+  }
+  return isWhole
+}
+
+async function addTraffic(
+  { taps, firewall }: UsageSources,
+  { id: vm, host: { device } }: VmRecord,
+  samples: Samples,
+): Promise<void> {
+  const link = await taps.counters(device)
+  samples.add(metrics.vmReceivedBytes, link.receivedBytes, { vm })
+  samples.add(metrics.vmReceivedPackets, link.receivedPackets, { vm })
+  samples.add(metrics.vmTransmittedBytes, link.transmittedBytes, { vm })
+  samples.add(metrics.vmTransmittedPackets, link.transmittedPackets, { vm })
+  samples.add(metrics.vmReceiveDrops, link.receiveDroppedPackets, { vm })
+  samples.add(metrics.vmTransmitDrops, link.transmitDroppedPackets, { vm })
+  const drops = await firewall.counters(device)
+  samples.add(metrics.vmFirewallDrops, drops.spoofedPackets, { vm, reason: 'spoofed' })
+  samples.add(metrics.vmFirewallDrops, drops.inboundPackets, { vm, reason: 'inbound' })
+}
+
+/**
+ * Reads the disk counters of monitors, some at a time. A monitor may answer late or never; it is not asked again until
+ * then, and the others do not wait for it.
+ */
+export class DiskLooks {
+  readonly #underWay = new Set<VmId>()
+
+  /** Returns false if a monitor did not answer, or an earlier question to it is still open. */
+  async collect(sources: UsageSources, samples: Samples): Promise<boolean> {
+    const places = new Semaphore(limits.metricsDiskLooksMax)
+    const ids = await running(sources)
+    const known = await Promise.all(
+      ids
+        .filter((id) => !this.#underWay.has(id))
+        .map((id) => places.run(() => this.#look(sources, id, samples))),
+    )
+    return known.length === ids.length && known.every(Boolean)
+  }
+
+  async #look({ store, monitors }: UsageSources, vm: VmId, samples: Samples): Promise<boolean> {
+    const record = store.vms.get(vm)
+    if (record === undefined) return true
+    this.#underWay.add(vm)
+    try {
+      return await isMeasured(async () => {
+        const disk = await monitors[record.monitor].diskCounters(vm)
+        samples.add(metrics.vmReadBytes, disk?.readBytes, { vm })
+        samples.add(metrics.vmReads, disk?.readOperations, { vm })
+        samples.add(metrics.vmWrittenBytes, disk?.writtenBytes, { vm })
+        samples.add(metrics.vmWrites, disk?.writeOperations, { vm })
+      })
+    } finally {
+      this.#underWay.delete(vm)
+    }
+  }
+}
+
+async function isMeasured(look: () => Promise<void>): Promise<boolean> {
+  try {
+    await look()
+    return true
+  } catch (error) {
+    if (error instanceof HostFault) return false
+    throw error
+  }
+}

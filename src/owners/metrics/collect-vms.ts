@@ -1,0 +1,61 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { limits } from '../../config/limits.ts'
+import { metrics } from '../../core/metrics/catalogue.ts'
+import { MIGRATION_STAGES, VM_STATES } from '../../core/metrics/label-values.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Store } from '../../store/store.ts'
+import type { Activity } from './activity.ts'
+import type { Samples } from './samples.ts'
+
+const MIB = 1024 * 1024
+
+/** Yields all VMs on record, a few in each turn of the event loop. */
+export async function* recordsOf({ vms }: Pick<Store, 'vms'>): AsyncGenerator<VmRecord> {
+  let after: VmId | undefined
+  for (;;) {
+    const page = vms.list({ limit: limits.metricsVmsATurn, ...(after === undefined ? {} : { after }) })
+    yield* page
+    if (page.length < limits.metricsVmsATurn) return
+    after = page.at(-1)?.id
+    await nextTurn()
+  }
+}
+
+/** Collects what the records of VMs show. */
+export async function collectVms(
+  { store, activity }: { readonly store: Store; readonly activity: Activity },
+  samples: Samples,
+): Promise<void> {
+  const byState = new Map<string, number>()
+  const moves = new Map<string, number>()
+  const count = (counts: Map<string, number>, key: string): void =>
+    void counts.set(key, (counts.get(key) ?? 0) + 1)
+  const ids = new Set<VmId>()
+  for await (const record of recordsOf({ vms: store.vms })) {
+    ids.add(record.id)
+    count(byState, record.observed.state)
+    if (record.departure !== undefined) count(moves, `departure ${record.departure.stage}`)
+    if (record.arrival !== undefined) count(moves, `arrival ${record.arrival.stage}`)
+    addVm(record, activity, samples)
+  }
+  activity.keepOnly(ids)
+  for (const state of VM_STATES) samples.add(metrics.vms, byState.get(state) ?? 0, { state })
+  for (const direction of ['departure', 'arrival'] as const) {
+    for (const stage of MIGRATION_STAGES[direction])
+      samples.add(metrics.migrations, moves.get(`${direction} ${stage}`) ?? 0, { direction, stage })
+  }
+}
+
+function addVm({ id: vm, desired, observed, monitor }: VmRecord, activity: Activity, samples: Samples): void {
+  samples.add(metrics.vmState, 1, { vm, state: observed.state })
+  samples.add(metrics.vmMonitor, 1, { vm, monitor })
+  samples.add(metrics.vmCpus, desired.compute.cpuMillicores / 1000, { vm })
+  samples.add(metrics.vmMemory, desired.compute.memoryMib * MIB, { vm })
+  const { disk, startedAtMs, fault } = observed
+  if (disk?.unseen !== true) samples.add(metrics.vmDisk, disk && disk.sizeMib * MIB, { vm })
+  samples.add(metrics.vmStarted, startedAtMs && startedAtMs / 1000, { vm })
+  if (fault !== undefined) samples.add(metrics.vmFaultSince, fault.sinceMs / 1000, { vm, code: fault.code })
+  samples.add(metrics.vmRestarts, observed.restarts ?? 0, { vm })
+  samples.add(metrics.vmWakes, activity.wakesOf(vm), { vm })
+}

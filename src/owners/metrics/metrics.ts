@@ -1,0 +1,142 @@
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { allMetrics, metrics } from '../../core/metrics/catalogue.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { Activity } from './activity.ts'
+import { collectConsoles, collectHost, collectLedger, collectStaging } from './collect-host.ts'
+import { collectCpu, collectMemory, collectNetwork, DiskLooks } from './collect-usage.ts'
+import { collectVms } from './collect-vms.ts'
+import { exposition } from './exposition.ts'
+import { LoopDelay } from './loop-delay.ts'
+import { Samples } from './samples.ts'
+import type { CollectorName } from '../../core/metrics/label-values.ts'
+import type { Log } from '../../log/log.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { HostSources } from './collect-host.ts'
+import type { UsageSources } from './collect-usage.ts'
+
+/** A certificate, by the name that a reader knows it by. */
+export type CertificateTime = { readonly name: string; readonly notAfterMs: number }
+
+/** Figures of the daemon's own process. */
+export type OwnProcess = {
+  readonly startedAtMs: number
+  readonly cpuMicroseconds: () => number
+  readonly residentBytes: () => number
+}
+
+export type MetricsOptions = HostSources &
+  UsageSources & {
+    readonly activity: Activity
+    readonly certificates: () => readonly CertificateTime[]
+    readonly isReady: () => boolean
+    readonly ownProcess: OwnProcess
+    readonly version: string
+    readonly clock: Clock
+    readonly log: Log
+  }
+
+/** Returns whether everything is known; nothing means that it is. */
+type Collect = (samples: Samples) => Promise<boolean | void>
+
+/** Serves the metrics of this host: takes a look for each scrape, and adds what was counted since the daemon started. */
+export class Metrics {
+  readonly activity: Activity
+  readonly #options: MetricsOptions
+  readonly #collectors: readonly (readonly [CollectorName, Collect])[]
+  readonly #loop: LoopDelay
+  readonly #underWay = new Set<CollectorName>()
+  /** Collectors that failed in the last scrape, so that the log has the change alone. */
+  readonly #failing = new Set<CollectorName>()
+  #last: { readonly beganMs: number; readonly text: Promise<string> } | undefined
+
+  constructor(options: MetricsOptions) {
+    this.#options = options
+    this.activity = options.activity
+    this.#loop = new LoopDelay(options.clock, (ms) => this.activity.loopDelayed(ms))
+    const disks = new DiskLooks()
+    const { store } = options
+    this.#collectors = [
+      ['host', (samples) => collectHost(options, samples)],
+      ['ledger', (samples) => collectLedger(options, samples)],
+      ['consoles', (samples) => collectConsoles(options, samples)],
+      ['staging', (samples) => collectStaging(options, samples)],
+      ['vms', (samples) => collectVms({ store, activity: this.activity }, samples)],
+      ['vm_cpu', (samples) => collectCpu(options, samples)],
+      ['vm_memory', (samples) => collectMemory(options, samples)],
+      ['vm_network', (samples) => collectNetwork(options, samples)],
+      ['vm_disk', (samples) => disks.collect(options, samples)],
+    ]
+  }
+
+  /** Begins to measure the delay of the event loop. */
+  start(): void {
+    this.#loop.start()
+  }
+
+  stop(): void {
+    this.#loop.stop()
+  }
+
+  /** Returns the metrics as text, at most `limits.metricsAgeMsMax` old. Never fails because of the host. */
+  scrape(): Promise<string> {
+    const nowMs = this.#options.clock.monotonicMs()
+    if (this.#last === undefined || nowMs - this.#last.beganMs >= limits.metricsAgeMsMax)
+      this.#last = { beganMs: nowMs, text: this.#take() }
+    return this.#last.text
+  }
+
+  async #take(): Promise<string> {
+    const samples = new Samples()
+    const known = new Map<CollectorName, boolean>()
+    const collecting = Promise.all(
+      this.#collectors.map(async ([name, collect]) =>
+        known.set(name, await this.#run(name, collect, samples)),
+      ),
+    )
+    await this.#within(limits.metricsLookMs, collecting)
+    for (const [name] of this.#collectors)
+      samples.add(metrics.collectorSuccess, known.get(name) === true ? 1 : 0, { collector: name })
+    this.#addOwn(samples)
+    samples.close()
+    return exposition(allMetrics, samples, this.activity.counts)
+  }
+
+  /** Runs a collector, unless its last run still waits for the host. Returns whether everything is known. */
+  async #run(name: CollectorName, collect: Collect, samples: Samples): Promise<boolean> {
+    // Each monitor has its own mark of an open question.
+    if (name !== 'vm_disk' && this.#underWay.has(name)) return false
+    this.#underWay.add(name)
+    try {
+      const isKnown = (await collect(samples)) !== false
+      this.#failing.delete(name)
+      return isKnown
+    } catch (error) {
+      if (!(error instanceof HostFault)) this.#options.log.error({ error, collector: name }, 'metrics failed')
+      else if (!this.#failing.has(name))
+        this.#options.log.warn({ error: errorChain(error), collector: name }, 'metrics not measured')
+      this.#failing.add(name)
+      return false
+    } finally {
+      this.#underWay.delete(name)
+    }
+  }
+
+  async #within(ms: number, work: Promise<unknown>): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancel = this.#options.clock.after(ms, resolve)
+    await Promise.race([work, promise])
+    cancel()
+  }
+
+  #addOwn(samples: Samples): void {
+    const { version, isReady, certificates, ownProcess } = this.#options
+    samples.add(metrics.build, 1, { version })
+    samples.add(metrics.ready, isReady() ? 1 : 0)
+    samples.add(metrics.processStart, ownProcess.startedAtMs / 1000)
+    samples.add(metrics.processCpu, ownProcess.cpuMicroseconds() / 1e6)
+    samples.add(metrics.processMemory, ownProcess.residentBytes())
+    for (const { name, notAfterMs } of certificates())
+      samples.add(metrics.certificateEnd, notAfterMs / 1000, { certificate: name })
+  }
+}

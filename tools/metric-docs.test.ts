@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { allMetrics, seriesPerVm } from '../src/core/metrics/catalogue.ts'
+import { METRICS_PAGE, withMetricTables } from './metric-docs.ts'
+
+const page = readFileSync(METRICS_PAGE, 'utf8')
+
+test('the page of metrics has exactly the metrics of the catalogue', () => {
+  const made = withMetricTables(page)
+  if (process.env['UPDATE_METRIC_DOCS'] === '1') writeFileSync(METRICS_PAGE, made)
+  else assert.equal(page, made, 'run UPDATE_METRIC_DOCS=1 node --test tools/metric-docs.test.ts')
+})
+
+test('the page says how many series a VM adds', () => {
+  assert.ok(page.includes(`at most ${seriesPerVm()} series for each VM`), String(seriesPerVm()))
+})
+
+test('no two metrics have one name, and names follow the conventions of Prometheus', () => {
+  const names = allMetrics.map(({ name }) => name)
+  assert.equal(new Set(names).size, names.length)
+  for (const { name, kind, help, bound, labels } of allMetrics) {
+    assert.match(name, /^(vmhostd|process)_[a-z]+(_[a-z]+)*$/)
+    assert.equal(name.endsWith('_total'), kind === 'counter', name)
+    assert.match(help, /^[A-Z].*\.$/, name)
+    assert.equal('perVm' in bound, labels.includes('vm'), name)
+  }
+})
