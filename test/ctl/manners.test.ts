@@ -73,6 +73,21 @@ test('a change that does not involve the host is done when it is answered', asyn
   assert.equal((await stage.run('vm set web-1 --label env=prod')).out, 'web-1: changed\n')
 })
 
+test('a second stop with grace says when the first one ends', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  settle(stage, 'web-1')
+  assert.match((await stage.run('vm stop web-1 --grace 10m')).out, /^web-1: taken/)
+  const hardAtMs = stage.host.store.vms.get('web-1' as never)?.stops.grace?.untilMs ?? assert.fail('no grace')
+  const shell = { nowMs: () => hardAtMs - 30_000 }
+  const { out } = await stage.run('vm stop web-1 --grace 20m', { shell })
+  assert.equal(
+    out,
+    'web-1: nothing to change; it stops hard in 30 s, unless its guest ends before. ' +
+      'To see it through: vmhostctl vm wait web-1\n',
+  )
+})
+
 test('a dry run of a creation says whether it has keys and user data, and shows none of them', async (t) => {
   const stage = await startCtlStage(t, pki)
   const folder = mkdtempSync(join(tmpdir(), 'access-'))

@@ -170,6 +170,25 @@ test('keep-awake asks for the time from now, wakes a VM that sleeps, and vm get 
   assert.doesNotMatch((await run(`vm get ${id}`)).out, /kept awake/)
 })
 
+test('keep-awake says if it has no effect yet', async (t) => {
+  const stage = await stageWithSleeper(t)
+  const nowMs = Date.parse('2030-01-01T00:00:00Z')
+  const run = (line: string) => stage.run(line, { shell: { nowMs: () => nowMs } })
+  await stage.run(`vm stop ${id}`)
+  see(stage, { state: 'stopped' })
+  assert.equal(
+    (await run(`vm keep-awake ${id} 20m`)).out,
+    'web-1: changed; it is stopped, and does not sleep before 2030-01-01T00:20:00.000Z once it runs\n',
+  )
+  assert.equal((await run(`vm keep-awake ${id} 0`)).out, 'web-1: changed\n')
+  await run(`vm resize ${id} --sleep-after 0`)
+  see(stage, { state: 'stopped' })
+  assert.equal(
+    (await run(`vm keep-awake ${id} 20m`)).out,
+    'web-1: changed; its idle timeout is 0, so it never sleeps\n',
+  )
+})
+
 test('keep-awake needs a time that it can read', async (t) => {
   const stage = await stageWithSleeper(t)
   for (const words of ['', ' soon', ' 20m 30m'])

@@ -4,7 +4,7 @@ import { causeFirst } from '../cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
 import { printable } from '../../lib/text.ts'
 import { seeThrough } from './wait.ts'
-import { generationWords, isSavedOrWaking, isSettled } from './vm-words.ts'
+import { generationWords, hardStopWords, isSavedOrWaking, isSettled } from './vm-words.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
 import type { Answered, Vm } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
@@ -30,6 +30,8 @@ type Terms = {
   readonly triesAgain?: boolean
   /** Parts of the request that the daemon's answer does not show. */
   readonly unshown?: string
+  /** Says why a change has no effect yet; undefined if it has. */
+  readonly withoutEffect?: (vm: Vm) => string | undefined
 }
 
 /** Sends a change of one VM, waits for it if asked to, and shows the result. */
@@ -40,20 +42,28 @@ export async function changeVm(context: Context, call: VmCall, terms: Terms = {}
   if (vm.dry_run === undefined && context.given.isSet('wait'))
     await seeThrough(context, vm.id, { goal, wasThere: true })
   else
-    context.print(vm, () => (vm.dry_run === undefined ? takenWords(answer, terms) : dryRunWords(vm, terms)))
+    context.print(vm, () =>
+      vm.dry_run === undefined ? takenWords(answer, terms, context.shell.nowMs()) : dryRunWords(vm, terms),
+    )
   return exitStatus.done
 }
 
-function takenWords({ data: vm, status }: Answered<Vm>, terms: Terms): string {
-  const { goal } = terms
+function takenWords({ data: vm, status }: Answered<Vm>, terms: Terms, nowMs: number): string {
+  const { goal, withoutEffect } = terms
   const wait = `To see it through: vmhostctl vm wait ${vm.id}`
   // The wake was requested, and the guest is not back yet.
   const isOld = status === 200 || isSettled(vm)
   if (isOld && typeof goal === 'object' && isSavedOrWaking(vm))
     return `${vm.id}: ${vm.observed.state}, and asked to wake. ${wait} --for running`
+  const hardStop = hardStopWords(vm, nowMs)
+  if (status === 200 && hardStop !== undefined)
+    return `${vm.id}: nothing to change; it stops hard ${hardStop}. ${wait}`
   if (status === 200) return `${vm.id}: nothing to change${troubleWords(vm, terms)}`
-  // This changed labels or protection, and the host has no work to do.
-  if (isSettled(vm) && goal !== 'gone') return `${vm.id}: changed`
+  // This changed nothing that the host has to work on, such as labels.
+  if (isSettled(vm) && goal !== 'gone') {
+    const because = withoutEffect?.(vm)
+    return `${vm.id}: changed${because === undefined ? '' : `; ${because}`}`
+  }
   return `${vm.id}: taken; generation ${generationWords(vm)}. ${wait}${goal === 'gone' ? ' --for gone' : ''}`
 }
 

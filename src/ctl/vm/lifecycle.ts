@@ -120,6 +120,13 @@ export const resumeCommand = powerCommand({
   description: 'The same as start, in the word that fits a paused VM or one that sleeps.',
 })
 
+/** Says why keeping a VM awake changes nothing now; undefined if it does. */
+function whyNotAwake({ desired, observed }: Vm, until: string): string | undefined {
+  if (desired.compute.sleep_after_idle_seconds === 0) return 'its idle timeout is 0, so it never sleeps'
+  if (observed.state !== 'stopped') return undefined
+  return `it is stopped, and does not sleep before ${until} once it runs`
+}
+
 export const keepAwakeCommand: Command = {
   words: ['vm', 'keep-awake'],
   summary: 'keep a VM awake for a while',
@@ -139,7 +146,9 @@ export const keepAwakeCommand: Command = {
     const seconds = parseSeconds(given.secondOperand, 'TIME')
     const until = seconds === 0 ? null : new Date(shell.nowMs() + seconds * 1000).toISOString()
     return changeVm(context, client().PUT('/v1/vms/{id}/keep-awake', { params, body: { until } }), {
-      ...(until === null ? {} : { goal: { state: 'running' } }),
+      ...(until === null
+        ? {}
+        : { goal: { state: 'running' }, withoutEffect: (vm) => whyNotAwake(vm, until) }),
     })
   },
 }

@@ -100,13 +100,18 @@ const STOPS = {
   deadline: 'hard, because it did not end in time',
 } as const satisfies Record<NonNullable<Vm['observed']['last_stop']>['how'], string>
 
+/** Says when a VM stops hard; undefined if its guest has no time to end. */
+export function hardStopWords({ observed: { stops_hard_at: at } }: Vm, nowMs: number): string | undefined {
+  if (at === undefined) return undefined
+  return `in ${showSpan(Math.max(0, Date.parse(at) - nowMs))}, unless its guest ends before`
+}
+
 /** Returns facts about a VM's stops. */
-export function stopFacts({ observed }: Vm, nowMs: number): readonly Fact[] {
-  const { stops_hard_at: hardAt, last_stop: last } = observed
+export function stopFacts(vm: Vm, nowMs: number): readonly Fact[] {
+  const { last_stop: last } = vm.observed
   const byHost = last?.reason === 'host_shutdown' ? ', when the host shut down' : ''
-  const leftMs = hardAt === undefined ? 0 : Math.max(0, Date.parse(hardAt) - nowMs)
   return [
-    ['stops hard', hardAt && `in ${showSpan(leftMs)}, unless its guest ends before`],
+    ['stops hard', hardStopWords(vm, nowMs)],
     ['last stop', last && `${showSpan(nowMs - Date.parse(last.at))} ago, ${STOPS[last.how]}${byHost}`],
   ]
 }
