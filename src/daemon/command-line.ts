@@ -11,6 +11,7 @@ const commands = new Map<string, () => Promise<Command>>([
   ['console', async () => (await import('./admin-socket.ts')).consoleCommand],
   ['backup', async () => (await import('./recovery/backup-command.ts')).backupCommand],
   ['restore', async () => (await import('./recovery/restore-command.ts')).restoreCommand],
+  ['recover', async () => (await import('./recovery/recover-command.ts')).recoverCommand],
   ['version', async () => versionCommand],
   ['--version', async () => versionCommand],
 ])
@@ -26,6 +27,7 @@ Commands:
   console VM     print the newest output of a VM's serial console
   backup FILE    write the records of all VMs into a file, with the configuration and keys of this host
   restore FILE   put them back, and say before what becomes of each VM
+  recover [VM]   list the disks whose records are gone, and give a VM its record again
   version        print version, commit, Node, and whether this build can use systemd's descriptor store
 
 A new host:  vmhostd setup && systemctl enable --now vmhostd

@@ -44,8 +44,8 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
     const active = new Set(units.map(({ id }) => id))
     for (const id of unknown) {
       const what = active.has(id)
-        ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Put a newer copy of the state directory back, or stop its unit by hand'
-        : 'the pool has a disk whose VM is not on record; remove it by hand if it is not needed'
+        ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Give it its record again (vmhostd recover), or stop its unit by hand'
+        : 'the pool has a disk whose VM is not on record: give it its record again (vmhostd recover), or remove it by hand'
       log.error({ vm_id: id }, what)
     }
   } catch (error) {

@@ -13,6 +13,7 @@ import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { lockStateDirectory, openDatabase } from './database/open-database.ts'
+import { assert } from '../lib/assert.ts'
 import type { Datasync } from './database/write-ahead-log.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
 import type { Sha256, VmId } from '../core/ids.ts'
@@ -37,8 +38,7 @@ export class Store {
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
   readonly imageRemovals: ImageRemovals
-  /** Identifies this store. Host objects carry it, so that no sweep removes what belongs to another store. */
-  readonly storeId: string
+  #storeId: string
   readonly #db: DatabaseSync
   readonly #lock: { release(): void }
   readonly #flush: WalFlush
@@ -77,7 +77,7 @@ export class Store {
         log.emptyWhereDue()
       },
     })
-    this.storeId = this.#ensureStoreId()
+    this.#storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
     this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
     this.imageRemovals = new ImageRemovals(this.#db, this.#transactions)
@@ -138,6 +138,11 @@ export class Store {
     return this.#transactions.rehearse(write)
   }
 
+  /** Identifies this store. Host objects carry it, so that no sweep removes what belongs to another store. */
+  get storeId(): string {
+    return this.#storeId
+  }
+
   /** Returns the pool of this store's disks; undefined until {@link rememberPool}. */
   get poolId(): string | undefined {
     return this.#meta('pool_id')
@@ -146,6 +151,21 @@ export class Store {
   /** Accepts only this pool from now on. A missing disk must never count as a disk that was not made yet. */
   rememberPool(poolId: string): void {
     this.#setMeta('pool_id', poolId)
+  }
+
+  /** Takes the id of a store that is lost, so that units and disks of that store are this one's. It must have no records. */
+  adoptId(storeId: string): void {
+    assert(this.isEmpty, 'only a store without records takes another id')
+    this.#setMeta('store_id', storeId)
+    this.#storeId = storeId
+  }
+
+  /** Returns whether there is neither a VM nor a snapshot on record. */
+  get isEmpty(): boolean {
+    const row = this.#db
+      .prepare('SELECT EXISTS (SELECT 1 FROM vms) OR EXISTS (SELECT 1 FROM snapshots) AS any')
+      .get()
+    return row?.['any'] === 0
   }
 
   /** Returns a summary of every VM, in the order of ids. */

@@ -96,7 +96,12 @@ const IMAGES = '/image'
 const digestOf = ({ image }: CreateVm, role: ImageRole): Sha256 | undefined =>
   image.images.find((one) => one.role === role)?.sha256
 
-function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: UserId): Desired {
+/** Returns the desired state of a new VM. The MAC address follows from the user, unless the request chooses it. */
+export function desiredOf(
+  { nameServers }: Pick<CommandContext, 'nameServers'>,
+  request: CreateVm,
+  userId: UserId,
+): Desired {
   const initrdSha256 = digestOf(request, 'initrd')
   const image: Image = {
     rootfsSha256: digestOf(request, 'rootfs') as Sha256,
@@ -123,7 +128,8 @@ function desiredOf({ nameServers }: CommandContext, request: CreateVm, userId: U
   }
 }
 
-function inputsOf(request: CreateVm): VmInputs {
+/** Returns what no answer repeats. */
+export function inputsOf(request: CreateVm): VmInputs {
   const { image, userData, ...rest } = request
   const images = image.images.map(({ role, sha256 }) => ({ role, sha256 }))
   return {

@@ -1,6 +1,9 @@
 import type { Restored } from '../../core/recovery/judge-restored.ts'
 import type { BackupContent } from '../../store/backup/restoring.ts'
+import type { RecoverySource } from '../../commands/vm/recover-vm.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 import type { FileOutcome } from './kept-files.ts'
+import type { Found } from './recover.ts'
 import type { Outlook } from './restore.ts'
 
 const KINDS: Readonly<Record<Restored['kind'], string>> = {
@@ -43,3 +46,55 @@ export const filesInWords = (files: readonly FileOutcome[], isDry: boolean): rea
     }[what]
     return `  ${path}  ${words}`
   })
+
+/** Returns what is known of a VM without a record, in one line. */
+export function orphanInWords({ id, orphan, joining }: Found): string {
+  const { diskMib, createdAtMs, rootfsSha256, guest, saved } = orphan
+  const parts = [
+    `disk of ${diskMib} MiB`,
+    createdAtMs === undefined
+      ? 'created at an unknown time'
+      : `created ${new Date(createdAtMs).toISOString()}`,
+    rootfsSha256 === undefined ? 'of an unknown image' : `of image ${rootfsSha256.slice(0, 12)}…`,
+    guest === undefined ? 'no guest' : `its guest ${guest}`,
+    ...(saved === undefined ? [] : [`with ${saved.compute.memoryMib} MiB`]),
+    ...(joining.kind === 'own' ? [] : [`of the state directory ${orphan.storeId ?? 'unknown'}`]),
+  ]
+  return `${id}: ${parts.join(', ')}`
+}
+
+/** Returns what is stored for a VM that gets its record again, and what differs from the file or is not known. */
+export function recoveredInWords(
+  record: VmRecord,
+  { orphan, joining }: Found,
+  source: RecoverySource,
+): readonly string[] {
+  const { id, desired, monitor, host } = record
+  const { image, compute, disk, network, power } = desired
+  const addresses = [network?.ipv4Address, network?.ipv6Address, network?.ipv6Prefix].filter(
+    (one) => one !== undefined,
+  )
+  const fileSha256 = source.desired.image.rootfsSha256
+  return [
+    `${id}: ${power}, ${monitor}, ${compute.cpuMillicores / 1000} CPU, ${compute.memoryMib} MiB, disk ${disk.sizeMib} MiB, user ${host.userId}`,
+    `  network      ${network === undefined ? 'none' : `${network.macAddress} ${addresses.join(' ')}`}`,
+    `  power        ${power}, because ${orphan.guest === undefined ? 'it has no guest' : `its guest ${orphan.guest}`}`,
+    ...(image.rootfsSha256 === fileSha256
+      ? []
+      : [
+          `  image        ${image.rootfsSha256}, as the note beside the disk says; the file has ${fileSha256}`,
+        ]),
+    ...(orphan.rootfsSha256 === undefined
+      ? ['  image        as in the file: the note beside the disk does not say it']
+      : []),
+    ...(disk.sizeMib === source.desired.disk.sizeMib
+      ? []
+      : [`  disk         ${disk.sizeMib} MiB, as it is in the pool`]),
+    ...(joining.kind === 'adopt'
+      ? [
+          `  state        this state directory has no records, and takes the id ${joining.storeId} of the lost one`,
+        ]
+      : []),
+    '  not known    changes since the file was written, exits and wakes so far, the pinned SSH host key',
+  ]
+}

@@ -71,7 +71,7 @@ export class Restoring {
   #isClosed = false
 
   /**
-   * Copies the records and lifts them to this build's schema.
+   * Copies the records and lifts them to this build's schema. `path` may be a database in use.
    *
    * @param directory for the copy; it is emptied, and must be on the file system of the state directory
    */
@@ -85,8 +85,12 @@ export class Restoring {
     rmSync(at.directory, { recursive: true, force: true })
     mkdirSync(at.directory, { recursive: true, mode: 0o700 })
     const copy = join(at.directory, DATABASE)
-    copyFileSync(path, copy)
-    chmodSync(copy, 0o600)
+    const from = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
+    try {
+      copyDatabase(from, copy)
+    } finally {
+      from.close()
+    }
     edit(copy, (db) => {
       db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
     })

@@ -24,6 +24,17 @@ export type NewVm = {
   readonly nowMs: number
   /** Present if the VM comes from another host. */
   readonly move?: Move
+  /** Present if the VM is on the host already, and its record is gone. */
+  readonly recovered?: Recovered
+}
+
+/** The facts about a VM whose record is made again. */
+export type Recovered = {
+  /** Disk and unit carry it. */
+  readonly createdAtMs: number
+  readonly diskMib: number
+  /** Whether its guest is saved in the pool. */
+  readonly isSaved: boolean
 }
 
 /** A VM that comes from another host, and what continues here. */
@@ -41,7 +52,8 @@ export type Move = {
 /** Writes the rows of a new VM, within a transaction. */
 export function insertVm(statements: Statements, vm: NewVm, revision: number): void {
   const { network } = vm.desired
-  const { move } = vm
+  const { move, recovered } = vm
+  const isNew = move === undefined && recovered === undefined
   statements
     .of(
       `INSERT INTO vms (id, user_id, device, monitor, ipv4_address, ipv6_address, ipv6_prefix, desired, cpu_millicores, memory_mib,
@@ -66,17 +78,17 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
       holdsPlace(vm.desired) ? 1 : 0,
       JSON.stringify(vm.metadata.labels),
       vm.metadata.protected ? 1 : 0,
-      // The power of a VM that comes was set elsewhere, and its guest is neither made nor ended for it.
-      move === undefined ? 1 : 0,
-      move === undefined && vm.desired.power === 'stopped' ? 1 : 0,
+      // The power of a VM that comes or is recovered was set before, and its guest is neither made nor ended for it.
+      isNew ? 1 : 0,
+      isNew && vm.desired.power === 'stopped' ? 1 : 0,
       vm.operationId,
       JSON.stringify(firstObserved(vm)),
       move === undefined ? null : JSON.stringify(move.arrival),
-      move?.bringsMemory === true ? 1 : 0,
+      move?.bringsMemory === true || recovered?.isSaved === true ? 1 : 0,
       move?.keepAwakeUntilMs ?? null,
       move?.exitStreak ?? 0,
       revision,
-      move?.createdAtMs ?? vm.nowMs,
+      move?.createdAtMs ?? recovered?.createdAtMs ?? vm.nowMs,
       vm.nowMs,
     )
   statements
@@ -92,11 +104,16 @@ export function insertVm(statements: Statements, vm: NewVm, revision: number): v
     )
 }
 
-const firstObserved = ({ nowMs, move, desired }: NewVm): Observed => ({
+const firstObserved = ({ nowMs, move, recovered, desired }: NewVm): Observed => ({
   state: 'pending',
   sinceMs: nowMs,
   // The disk of a VM that comes is that of its last rebuild.
-  ...given({ lastTrafficAtMs: move?.lastTrafficAtMs, rebuild: desired.image.rebuild }),
+  ...given({
+    lastTrafficAtMs: move?.lastTrafficAtMs,
+    rebuild: desired.image.rebuild,
+    // Without it, a disk that goes missing later would be made again from its image.
+    disk: recovered && { sizeMib: recovered.diskMib },
+  }),
 })
 
 /** Writes a change of the inputs, within a transaction and after the change of desired state. */

@@ -1,0 +1,193 @@
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { CONFIG_PATH, loadConfig } from '../../config/config.ts'
+import { parseVmId } from '../../core/ids.ts'
+import { poolIdOf } from '../../host/pool/pool-marker.ts'
+import { writeNote } from '../../host/disks/publish-disk.ts'
+import { poolPaths } from '../../host/pool/pool-paths.ts'
+import { given } from '../../lib/given.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { newOperationId } from '../../log/log.ts'
+import { Restoring, readBackup } from '../../store/backup/restoring.ts'
+import { Store } from '../../store/store.ts'
+import { withRecoveryHost } from './look-at-host.ts'
+import { draftRequest, findOrphan, giveRecord, listOrphans } from './recover.ts'
+import { sourceFromRequest, sourceFromStore } from './recovery-source.ts'
+import { orphanInWords, recoveredInWords } from './words.ts'
+import type { Config } from '../../config/config.ts'
+import type { RecoverySource } from '../../commands/vm/recover-vm.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { Found } from './recover.ts'
+import type { RecoveryHost } from './look-at-host.ts'
+
+const HELP = `Usage: vmhostd recover [VM] [--from FILE | --request FILE] [--dry-run] [--config FILE]
+
+Gives a VM its record back whose disk is in the pool, and whose record is gone. Without a VM: lists the disks without a
+record, and what is known of each. With a VM alone: a draft of the request, in which null is what the host does not show.
+
+  --from FILE      take the record from a backup, or from copies/before-restore.db of the state directory
+  --request FILE   take what the host does not show from a request that creates a VM (JSON, as for PUT /v1/vms/VM)
+  --dry-run        only say what the record would be; the daemon may run
+  --config FILE    the configuration to read (${CONFIG_PATH})
+  -h, --help       this text
+
+The daemon must be stopped to store a record; guests may run, and are taken over at its start. The image and the size of
+the disk, the user of the monitor and whether there is a guest are as the host shows them, whatever the file says.
+Exit status: 0 done, 1 refused or failed, 2 wrong usage.`
+
+type Options = {
+  readonly config: Config
+  readonly id?: VmId
+  readonly from?: string
+  readonly request?: string
+  readonly isDry: boolean
+}
+
+/** Runs `vmhostd recover`; returns the exit status. */
+export async function recoverCommand(args: readonly string[]): Promise<number> {
+  let parsed
+  try {
+    parsed = parse(args)
+  } catch (error) {
+    console.error(`vmhostd recover: ${errorChain(error)}\n\n${HELP}`)
+    return 2
+  }
+  if (parsed === 'help') {
+    console.log(HELP)
+    return 0
+  }
+  try {
+    const { configPath, ...rest } = parsed
+    return await recover({ ...rest, config: loadConfig(configPath) })
+  } catch (error) {
+    console.error(`vmhostd recover: ${errorChain(error)}`)
+    return 1
+  }
+}
+
+function parse(
+  args: readonly string[],
+): (Omit<Options, 'config'> & { readonly configPath: string }) | 'help' {
+  const options = {
+    config: { type: 'string', default: CONFIG_PATH },
+    from: { type: 'string' },
+    request: { type: 'string' },
+    'dry-run': { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h' },
+  } as const
+  const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
+  if (values.help === true) return 'help'
+  const { from, request } = values
+  if (positionals.length > 1) throw new Error('name one VM')
+  if (from !== undefined && request !== undefined) throw new Error('give --from or --request, not both')
+  const [name] = positionals
+  if (name === undefined && (from ?? request) !== undefined) throw new Error('name the VM')
+  const id = name === undefined ? undefined : parseVmId(name)
+  if (name !== undefined && id === undefined) throw new Error(`${name} is not a VM id`)
+  return { configPath: values.config, isDry: values['dry-run'], ...given({ id, from, request }) }
+}
+
+async function recover(options: Options): Promise<number> {
+  const { config, id, from, request, isDry } = options
+  const changes = id !== undefined && (from ?? request) !== undefined && !isDry
+  const { store, end } = changes ? openPresent(config) : openCopy(config)
+  try {
+    const poolId = store.poolId ?? (await poolIdOf(config.storage.poolDirectory))
+    return await withRecoveryHost(config, poolId, async (host) => {
+      if (id === undefined) return list(store, host)
+      const found = await findOrphan(store, host, id)
+      if (!found.ok) throw new Error(`${id}: ${found.error}`)
+      if ((from ?? request) === undefined) return draft(found.value)
+      const source = sourceOf(options, found.value)
+      if (changes && store.poolId === undefined) store.rememberPool(poolId)
+      const nowMs = Date.now()
+      // Before the record: if it is not stored any more, the next try finds a disk of this store.
+      if (changes && found.value.joining.kind === 'remark')
+        await remark(store, config, found.value, found.value.orphan.createdAtMs ?? nowMs)
+      const record = giveRecord(store, found.value, { source, nowMs, operationId: newOperationId() })
+      if (!record.ok) throw new Error(`${id}: ${record.error}`)
+      for (const line of recoveredInWords(record.value, found.value, source)) console.log(line)
+      if (!changes) {
+        console.log('\nDry run: nothing was changed.')
+        return 0
+      }
+      await store.flushed()
+      console.log('\nThe record is stored. Next: systemctl start vmhostd')
+      return 0
+    })
+  } finally {
+    end()
+  }
+}
+
+/** Makes the disk one of this store. */
+async function remark(
+  store: Store,
+  { storage }: Config,
+  { id, orphan }: Found,
+  createdAtMs: number,
+): Promise<void> {
+  const { rootfsSha256, rebuild } = orphan
+  const mark = { storeId: store.storeId, createdAtMs }
+  await writeNote(poolPaths(storage.poolDirectory), id, { mark, ...given({ rootfsSha256, rebuild }) })
+}
+
+async function list(store: Store, host: RecoveryHost): Promise<number> {
+  const orphans = await listOrphans(store, host)
+  if (orphans.length === 0) console.log('every disk in the pool has a record')
+  for (const { id, found } of orphans)
+    console.log(found.ok ? orphanInWords(found.value) : `${id}: ${found.error}`)
+  return 0
+}
+
+function draft(found: Found): number {
+  console.error(orphanInWords(found))
+  console.log(JSON.stringify(draftRequest(found.orphan), undefined, 2))
+  return 0
+}
+
+function sourceOf({ config, from, request }: Options, { id, orphan }: Found): RecoverySource {
+  if (from === undefined) return sourceFromRequest(request ?? '', config, orphan)
+  readBackup(from)
+  const copy = copyOf(from, config, 'recover-from.new')
+  try {
+    return sourceFromStore(copy.store, id, orphan)
+  } finally {
+    copy.remove()
+  }
+}
+
+const rangeOf = ({ vms }: Config) => ({ first: vms.userIdFirst, count: vms.userIdCount })
+
+type Opened = { readonly store: Store; readonly end: () => void }
+
+function openPresent(config: Config): Opened {
+  mkdirSync(config.stateDirectory, { recursive: true, mode: 0o711 })
+  const store = new Store(config.stateDirectory, rangeOf(config))
+  return { store, end: () => store.close() }
+}
+
+/** Opens a copy of the present records, or no records if there are none. */
+function openCopy(config: Config): Opened {
+  const present = join(config.stateDirectory, 'vmhostd.db')
+  if (existsSync(present)) {
+    const copy = copyOf(present, config, 'recover.new')
+    return { store: copy.store, end: () => copy.remove() }
+  }
+  const directory = join(config.stateDirectory, 'recover.new')
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const store = new Store(directory, rangeOf(config))
+  const end = (): void => {
+    store.close()
+    rmSync(directory, { recursive: true, force: true })
+  }
+  return { store, end }
+}
+
+const copyOf = (path: string, config: Config, name: string): Restoring =>
+  new Restoring(
+    path,
+    { stateDirectory: config.stateDirectory, directory: join(config.stateDirectory, name) },
+    rangeOf(config),
+  )
