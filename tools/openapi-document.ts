@@ -61,6 +61,8 @@ export const describedApp = (): Promise<App> =>
       context: () => undefined,
       waits: new Waits(() => () => {}),
       snapshotWaits: new Waits(() => () => {}),
+      listWaits: new Waits(() => () => {}),
+      eventWaits: new Waits(() => () => {}),
       plan: nothingBehind,
       counters: nothingBehind,
       hostView: nothingBehind,

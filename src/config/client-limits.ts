@@ -17,6 +17,10 @@ export const clientLimits = {
   clientConsoleInputBytesMax: 1024 * 1024,
   /** The client: between two messages of one console, so that none of its users exceeds `consoleMessagesPerSecond`. */
   clientConsoleSendEveryMs: 2,
+  /** The client: a stream of events that sends nothing for this long, not even a comment, has lost its connection. */
+  clientEventsSilentMs: 45_000,
+  /** The client: characters of one line of a stream of events; far more than an event has. */
+  clientEventCharactersMax: 1024 * 1024,
   /** The client: how much of the answer to a refused upgrade is read. */
   clientRefusalBytesMax: 64 * 1024,
 

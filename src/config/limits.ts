@@ -1,5 +1,6 @@
 import { clientLimits } from './client-limits.ts'
 import { consoleLimits } from './console-limits.ts'
+import { eventLimits } from './event-limits.ts'
 import { poolLimits } from './pool-limits.ts'
 import { migrationLimits } from './migration-limits.ts'
 import { snapshotLimits } from './snapshot-limits.ts'
@@ -368,6 +369,7 @@ export const limits = {
 
   ...clientLimits,
   ...consoleLimits,
+  ...eventLimits,
   ...migrationLimits,
   ...poolLimits,
   ...snapshotLimits,

@@ -122,6 +122,8 @@ export function compose(parts: Parts): Composition {
   const api: ApiDependencies = {
     waits: new Waits((listener) => store.onVmChange(listener)),
     snapshotWaits: new Waits((listener) => store.onSnapshotChange(listener)),
+    listWaits: new Waits((listener) => store.onVmChange(() => listener('vms'))),
+    eventWaits: new Waits((listener) => store.events.onAppend(() => listener('events'))),
     plan: (record, inputs) => planFor(looker, record, inputs),
     hostView: () => report.take(),
     counters: (record) => readCounters(host, record),

@@ -82,7 +82,7 @@ test('a change of desired state and its generation are stored together', () => {
   assert.equal(after.generations.desired, 2)
   assert.equal(after.generations.observed, 0)
   assert.equal(after.operationId, 'op-2')
-  assert.equal(after.revision, before.revision + 1)
+  assert.ok(after.revision > before.revision)
   reopen()
   assert.deepEqual(store.vms.get(before.id), after)
 })

@@ -9,6 +9,7 @@ import { Transactions } from './database/transactions.ts'
 import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
+import { EventTable } from './events/event-table.ts'
 import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
@@ -34,6 +35,7 @@ export class Store {
   readonly memoryLoans: MemoryLoans
   readonly arrivals: Arrivals
   readonly departures: Departures
+  readonly events: EventTable
   readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
@@ -66,16 +68,20 @@ export class Store {
         this.#flush.noteCommit()
       },
     })
-    this.#unwritten = new UnwrittenProgress(this.#db)
+    this.#unwritten = new UnwrittenProgress(this.#db, ({ atMs, bodies }) => this.events.append(atMs, bodies))
     this.#transactions = new Transactions(this.#db, {
       prepare: () => {
-        this.#unwritten.write()
         revisions.prepare()
+        this.#unwritten.write()
       },
       onCommit: () => {
         this.#flush.noteCommit()
         log.emptyWhereDue()
       },
+    })
+    this.events = new EventTable(this.#db, this.#transactions, {
+      revisions,
+      noteWrite: () => this.#flush.noteWrite(),
     })
     this.#storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
@@ -85,6 +91,7 @@ export class Store {
       userIds,
       revisions,
       unwritten: this.#unwritten,
+      events: this.events,
       changed: (id) => this.#changed(id),
     })
     this.addresses = new GuestAddresses(this.#db)
@@ -93,6 +100,7 @@ export class Store {
       db: this.#db,
       transactions: this.#transactions,
       revisions,
+      events: this.events,
       recordOf: (id: VmId) => this.vms.get(id),
       changed: (id: VmId) => this.#changed(id),
     }
@@ -100,6 +108,7 @@ export class Store {
     this.departures = new Departures(ofRecords)
     this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
       revisions,
+      events: this.events,
       log,
       changed: (id) => {
         for (const listener of this.#snapshotListeners) listener(id)
@@ -131,6 +140,11 @@ export class Store {
    */
   flushed(): Promise<void> {
     return this.#flush.flushed()
+  }
+
+  /** Does the same as {@link flushed}, and waits for events of passes too. */
+  flushedAll(): Promise<void> {
+    return this.#flush.flushedAll()
   }
 
   /** Returns what {@link transaction} would return; nothing is stored and no listener is called. */

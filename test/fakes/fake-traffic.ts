@@ -1,9 +1,15 @@
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import type { Delivery, TrafficState, TrafficSubject } from '../../src/core/world/network-state.ts'
+import type {
+  Delivery,
+  PacketFlow,
+  TrafficState,
+  TrafficSubject,
+} from '../../src/core/world/network-state.ts'
 import type { DeviceName, UserId } from '../../src/core/ids.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { HeldPacket, Traffic } from '../../src/ports/traffic.ts'
+import { given } from '../../src/lib/given.ts'
 import { Listeners } from '../../src/lib/listeners.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FakeDevices } from './fake-taps.ts'
@@ -25,6 +31,8 @@ export type Packet = {
   readonly bytes: number
   /** Whether it counts as traffic: not a TCP RST, an ICMP error, or anything that is configured to be ignored. */
   readonly counts: boolean
+  /** Its 5-tuple; absent if its frame is not that of an IP packet. */
+  readonly flow?: PacketFlow
 }
 
 type Waiting = Packet & { readonly atMs: number }
@@ -96,6 +104,9 @@ export class FakeTraffic implements Traffic {
       this.#expire(watched)
       const { packets, lastAtMs, restartedAtMs } = activity
       const wantedMs = wantedMsOf(watched)
+      const wantedBy = [...watched.held, ...watched.injected].find(
+        ({ counts, atMs }) => counts && atMs === wantedMs,
+      )?.flow
       return {
         kind: 'watched',
         frames: watched.frames,
@@ -104,6 +115,7 @@ export class FakeTraffic implements Traffic {
         ...(lastAtMs === undefined ? {} : { lastTrafficAtMs: this.#timeOfDayMs(lastAtMs) }),
         heldFrames: watched.injected.length + watched.held.length,
         ...(wantedMs === undefined ? {} : { wantedSinceMs: this.#timeOfDayMs(wantedMs) }),
+        ...(wantedBy === undefined ? {} : { wantedBy }),
       }
     })
   }
@@ -199,7 +211,7 @@ export class FakeTraffic implements Traffic {
 
   /** Sends a packet from the host out of a device. Returns what happened to it. */
   receive(device: DeviceName, packet: Partial<Packet> = {}): 'given' | 'held' | 'dropped' | 'lost' {
-    const { name = 'packet', bytes = 100, counts = true } = packet
+    const { name = 'packet', bytes = 100, counts = true, flow } = packet
     const watched = this.#watched.get(device)
     if (this.#options.devices?.has(device) === false || watched === undefined) return 'lost'
     const { userId } = watched
@@ -211,7 +223,7 @@ export class FakeTraffic implements Traffic {
     if (watched.frames === 'flowing') return this.#give(userId, name)
     const isFirst = counts && wantedMsOf(watched) === undefined
     if (counts) watched.wantedSinceMs ??= this.#now()
-    const became = this.#hold(watched, { name, bytes, counts, atMs: this.#now() })
+    const became = this.#hold(watched, { name, bytes, counts, atMs: this.#now(), ...given({ flow }) })
     if (isFirst) this.#report(userId)
     if (became === 'held') this.#heldWatchers.notify(userId)
     return became

@@ -18,6 +18,7 @@ import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
 import { HostChecks } from './host-checks.ts'
 import { SleepWatch } from './sleep-watch.ts'
+import { checkEvents } from './event-checks.ts'
 import { actsOf } from './acts.ts'
 import { calm, Chaos, isCalm } from './chaos.ts'
 import { disturb } from './disturb.ts'
@@ -133,6 +134,7 @@ export class Simulation {
     if (this.#violation !== undefined) throw this.#violation
     for (const id of ids) this.#checks.checkAtRest(id)
     for (const id of ids) this.#checks.checkAwake(id)
+    checkEvents(this.#store)
     assert.deepEqual(await this.host.rounds.list(), [], 'rounds are left of migrations that are over')
     this.sleep.check(ids)
     if (isCalm(this.#odds)) this.sleep.checkNoneLost()
@@ -176,6 +178,7 @@ export class Simulation {
     this.#checks.checkAwake(id)
     this.sleep.check([id])
     this.sleep.checkNoneLost()
+    checkEvents(this.#store)
     if (this.#violation !== undefined) throw this.#violation
     return died
   }

@@ -27,6 +27,8 @@ const routes: Readonly<Record<string, Others>> = {
   'GET /v1/vms/:id': ALL,
   'GET /v1/vms/:id/plan': READERS,
   'GET /v1/vms/:id/counters': READERS,
+  'GET /v1/vms/:id/events': READERS,
+  'GET /v1/events': READERS,
   'GET /v1/snapshots': READERS,
   'GET /v1/snapshots/:id': READERS,
   'GET /v1/images': READERS,

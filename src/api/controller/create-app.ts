@@ -4,6 +4,7 @@ import { describeController } from './openapi.ts'
 import { consolePageRoutes } from './routes/console-page.ts'
 import { consoleRoute } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
+import { eventRoutes } from './routes/events.ts'
 import { healthRoutes } from '../listener/health.ts'
 import { imageRoutes } from './routes/images.ts'
 import { snapshotChangeRoutes } from './routes/snapshot-changes.ts'
@@ -41,6 +42,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
       snapshotReadRoutes(routes, dependencies)
       snapshotChangeRoutes(routes, dependencies)
       imageRoutes(routes, dependencies)
+      eventRoutes(routes, dependencies)
       consoleRoute(routes, dependencies)
       consolePageRoutes(routes, dependencies)
       metricsRoute(routes, 'Host', dependencies.metrics)

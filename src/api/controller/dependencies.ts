@@ -29,6 +29,10 @@ export type ApiDependencies = Health & {
   /** Long polls of VMs. */
   readonly waits: Waits<VmId>
   readonly snapshotWaits: Waits<SnapshotId>
+  /** Watches of the list of VMs. */
+  readonly listWaits: Waits<'vms'>
+  /** Streams of events that wait for the next one. */
+  readonly eventWaits: Waits<'events'>
   /** Returns what a pass would do for this record now, on a fresh look at the host. Changes nothing. */
   readonly plan: (record: VmRecord, inputs: VmInputs) => Promise<Plan>
   /** Throws HostFault. */

@@ -1,3 +1,4 @@
+import { EVENTS_DESCRIPTION } from './routes/events.ts'
 import { SNAPSHOTS_DESCRIPTION } from './routes/snapshot-parts.ts'
 import type { ApiDescription } from '../listener/openapi.ts'
 
@@ -30,6 +31,7 @@ export const describeController = (version: string): ApiDescription => ({
       name: 'Images',
       description: 'The images of VMs. The host fetches them into the pool when a VM needs them.',
     },
+    { name: 'Events', description: EVENTS_DESCRIPTION },
     { name: 'Host', description: 'The host as a whole.' },
     { name: 'Health', description: 'The health of the daemon itself.' },
     { name: 'Documentation', description: 'The documentation of this API.' },

@@ -34,6 +34,7 @@ import { countersSchema } from './counters.ts'
 import { completeSnapshotSchema, snapshotUrlsSchema, startSnapshotSchema } from './snapshot-requests.ts'
 import { snapshotListSchema, snapshotSchema } from './snapshot.ts'
 import { imageListSchema, imageRemovalSchema, imageSchema } from './images.ts'
+import { eventListSchema, eventSchema, eventStartSchema } from './events.ts'
 import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
@@ -71,6 +72,9 @@ export const namedSchemas = {
   ImageList: imageListSchema,
   ImageRemoval: imageRemovalSchema,
   Sync: syncSchema,
+  Event: eventSchema,
+  EventList: eventListSchema,
+  EventStart: eventStartSchema,
   ConsoleFromDaemon: consoleFromDaemonSchema,
   ConsoleFromViewer: consoleFromViewerSchema,
   Problem: problem,

@@ -4,6 +4,7 @@ import { idleTimeoutMs, isFlapping } from '../../core/sleep/idle-timeout.ts'
 import { given } from '../../lib/given.ts'
 import { closed } from '../../lib/schema-check.ts'
 import { toWire } from './member-mapper.ts'
+import { packetSchema, packetToWire } from './packet.ts'
 import { time, timeSchema } from './values.ts'
 import type { Static } from 'typebox'
 import type { VmRecord, LastWake, WakeReason } from '../../core/vm/record.ts'
@@ -51,6 +52,7 @@ const lastWakeSchema = Type.Object(
         '`sleep_disabled`: its idle timeout became 0. `change`: a desired change needs the guest. `withdrawn`: it was saved for a migration that was withdrawn. ' +
         '`host_booted`: it was saved when the host shut down.',
     }),
+    packet: Type.Optional(packetSchema),
     duration_ms: Type.Integer({
       minimum: 0,
       description: 'Milliseconds from `at` until the guest ran and had received every held packet.',
@@ -159,6 +161,7 @@ const savedStateToWire = toWire<
 
 const lastWakeToWire = toWire<LastWake, Static<typeof lastWakeSchema>>()({
   atMs: ['at', time],
+  packet: packetToWire,
   durationMs: Math.round,
 })
 

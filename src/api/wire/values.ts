@@ -31,6 +31,8 @@ export const LABEL_VALUE_PATTERN = '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9
 const LABEL = '[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}'
 export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
+/** Number of an event, as the id of a message. */
+export const SEQUENCE_PATTERN = '^[0-9]{1,15}$'
 /** Id of a console session. */
 export const SESSION_PATTERN = '^[0-9a-f]{16}$'
 /** Name of an attempt to take a VM; it becomes a name in the pools of both hosts. */
@@ -63,6 +65,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   ],
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
+  [SEQUENCE_PATTERN, 'must be the id of an earlier message'],
   [NODE_NAME_PATTERN, 'must be 1 to 64 letters, digits, inner dots, hyphens and underscores'],
   [ARRIVAL_PATTERN, 'must be 1 to 64 letters, digits, hyphens and underscores, a letter or digit first'],
   [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],
@@ -79,7 +82,7 @@ export const timeSchema = Type.String({ format: 'date-time', examples: ['2030-01
 export const time = (ms: number): string => new Date(ms).toISOString()
 
 /** Lists that have pages. A cursor names its list, so that a cursor of another list is refused. */
-export type ListName = 'vms' | 'snapshots' | 'images'
+export type ListName = 'vms' | 'snapshots' | 'images' | 'events'
 
 /** Returns the cursor that marks the end of a page. It is opaque to the client, because its form may change. */
 export const cursorAfter = (list: ListName, id: string): string =>
@@ -91,7 +94,7 @@ export function parseCursor(list: ListName, cursor: string): string | undefined 
   const prefix = `${list}:`
   if (!text.startsWith(prefix)) return undefined
   const id = text.slice(prefix.length)
-  // All ids that a controller chooses have the same form.
+  // All ids that a controller chooses have the same form, and numbers of events fit it.
   return list === 'images' ? parseSha256(id) : parseVmId(id)
 }
 

@@ -341,8 +341,22 @@ export const vmSchema = Type.Object(
 )
 
 export const vmListSchema = Type.Object({
-  items: Type.Array(Type.Unsafe<VmWire>({ $ref: 'Vm#' }), { description: 'Ordered by id.' }),
+  items: Type.Array(Type.Unsafe<VmWire>({ $ref: 'Vm#' }), {
+    description: 'Ordered by id; with `changed_after` by revision.',
+  }),
   ...nextPageMembers,
+  revision: Type.Integer({
+    minimum: 0,
+    description:
+      'All changes up to this revision are in the answer: pass it as `changed_after` for those that follow, or as `after` for the events ' +
+      'that follow. Of a list in several pages, take that of the first page.',
+    examples: [1042],
+  }),
+  deleted: Type.Optional(
+    Type.Array(vmIdSchema, {
+      description: 'Only with `changed_after`: VMs that are gone since then.',
+    }),
+  ),
 })
 
 export type VmWire = Static<typeof vmSchema>

@@ -167,7 +167,7 @@ test('a VM is not offered before its snapshot is uploaded, and takes none while 
   const request = { vmId: id, partMib: 64, urls: { firstPart: 1, parts: [url], complete: url } }
   assert.ok(startSnapshot(context, nightly, request).ok)
   assert.equal(refusal(offers()).code, 'snapshot_under_way')
-  store.snapshots.remove(nightly)
+  store.snapshots.remove(nightly, 3000)
   accepted(offers())
   const refused = startSnapshot(context, nightly, request)
   assert.equal(refused.ok ? undefined : refused.error.code, 'vm_migrating')

@@ -59,7 +59,7 @@ export function deleteSnapshot(context: CommandContext, id: SnapshotId): Operati
   const { store } = context
   const removed = store.transaction(() => {
     const record = store.snapshots.get(id)
-    if (record !== undefined) store.snapshots.remove(id)
+    if (record !== undefined) store.snapshots.remove(id, context.now())
     return record
   })
   if (removed === undefined) return undefined

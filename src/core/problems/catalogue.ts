@@ -1,6 +1,7 @@
 /** Joins the catalogue of problems from its subjects. `./dev errors` makes the tables of `docs/errors.md` from it. */
 import { capacity } from './capacity.ts'
 import { consoles } from './consoles.ts'
+import { events } from './events.ts'
 import { images } from './images.ts'
 import { migrations } from './migrations.ts'
 import { network } from './network.ts'
@@ -23,6 +24,7 @@ const everyRejection = {
   ...migrations.rejections,
   ...sleep.rejections,
   ...snapshots.rejections,
+  ...events.rejections,
 }
 
 const everyFault = {

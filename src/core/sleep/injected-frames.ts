@@ -37,6 +37,11 @@ export class InjectedFrames {
     return this.#devices.get(ifindex)?.waiting[0]
   }
 
+  /** Returns the frames that wait for a device, in order. */
+  waiting(ifindex: number): readonly HeldFrame[] {
+    return this.#devices.get(ifindex)?.waiting ?? []
+  }
+
   /** Removes the first frame of a device, because it was delivered or dropped. */
   settleFirst(ifindex: number): void {
     const injected = this.#devices.get(ifindex)

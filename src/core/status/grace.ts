@@ -3,7 +3,7 @@ import { isGone } from '../world/world.ts'
 import { mayBeSaved } from '../plan/plan-wake.ts'
 import { owesStop } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
-import type { LastStop, StopKind, VmRecord } from '../vm/record.ts'
+import type { Grace, LastStop, Progress, StopKind, VmRecord } from '../vm/record.ts'
 
 /** A record during or after the grace of its stop. `ended`: this look ends the grace. */
 export type Graced = { readonly record: VmRecord; readonly ended?: Required<LastStop> }
@@ -44,4 +44,13 @@ function isOver(record: VmRecord, { unit, monitor, saved }: World): boolean {
   return (
     isGone(unit.value) || (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken')
   )
+}
+
+/** Returns the grace after progress, which may be about an earlier stop. */
+export function graceAfter(
+  before: Grace | undefined,
+  { askedToEnd, graceOver }: Progress,
+): Grace | undefined {
+  if (before === undefined || graceOver === before.stop) return undefined
+  return askedToEnd?.stop === before.stop ? { ...before, askedAtMs: askedToEnd.atMs } : before
 }

@@ -4,6 +4,7 @@ import { wakeReason } from '../plan/plan-wake.ts'
 import { isAsleep, isGone } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { mustEnd } from '../vm/record.ts'
+import { given } from '../../lib/given.ts'
 import type { Delivery } from '../world/network-state.ts'
 import type { Facts } from '../plan/facet.ts'
 import type { World } from '../world/world.ts'
@@ -30,9 +31,9 @@ export function wakeThatBegins(
   // The time without a host is not a part of the wake.
   if (record.wake?.reason === 'host_booted' && !hasBegun) return { ...record.wake, ...begun, atMs: nowMs }
   if (record.wake !== undefined) return { ...record.wake, ...begun }
-  const wantedSinceMs =
-    traffic.known && traffic.value.kind === 'watched' ? traffic.value.wantedSinceMs : undefined
-  return { reason, atMs: reason === 'traffic' ? (wantedSinceMs ?? nowMs) : nowMs, ...begun }
+  const watched = traffic.known && traffic.value.kind === 'watched' ? traffic.value : undefined
+  if (reason !== 'traffic' || watched?.wantedSinceMs === undefined) return { reason, atMs: nowMs, ...begun }
+  return { reason, atMs: watched.wantedSinceMs, ...given({ packet: watched.wantedBy }), ...begun }
 }
 
 /** Returns the wake with the frames that were just delivered to the guest. */
@@ -70,9 +71,10 @@ export function wakeThatEnds(
   return { lastWake: lastWakeOf(wake, nowMs), shortSleeps: isShort ? (observed.shortSleeps ?? 0) + 1 : 0 }
 }
 
-const lastWakeOf = ({ reason, atMs, delivery }: PendingWake, nowMs: number): LastWake => ({
+const lastWakeOf = ({ reason, atMs, packet, delivery }: PendingWake, nowMs: number): LastWake => ({
   reason,
   atMs,
+  ...given({ packet }),
   durationMs: Math.max(0, (delivery?.atMs ?? nowMs) - atMs),
   heldPackets: delivery?.delivered ?? 0,
   droppedPackets: delivery?.dropped ?? 0,

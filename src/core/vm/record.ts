@@ -5,7 +5,7 @@ import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.t
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { Departure } from '../migration/departure.ts'
-import type { Delivery } from '../world/network-state.ts'
+import type { Delivery, PacketFlow } from '../world/network-state.ts'
 import type { LastExit } from './last-exit.ts'
 
 export type ObservedState =
@@ -275,6 +275,8 @@ export type WakeReason =
 export type PendingWake = {
   readonly reason: WakeReason
   readonly atMs: number
+  /** The packet that wants the guest, if that is the reason and the packet is known. */
+  readonly packet?: PacketFlow
   /** When the restored guest was saved. Absent: the wake was requested, and has not begun. */
   readonly savedAtMs?: number
   /** Set before a unit is started to restore the guest. Until then, only the unit that saved the guest can have it. */
@@ -284,7 +286,7 @@ export type PendingWake = {
 }
 
 /** The last wake that has ended. */
-export type LastWake = Pick<PendingWake, 'reason' | 'atMs'> & {
+export type LastWake = Pick<PendingWake, 'reason' | 'atMs' | 'packet'> & {
   /** From `atMs` until the guest ran and had its held frames. */
   readonly durationMs: number
   /** Packets that came during the wake and were delivered to the guest. */

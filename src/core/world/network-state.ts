@@ -58,6 +58,18 @@ export type FirewallState =
  */
 export type TrafficSubject = { readonly device: DeviceName; readonly userId: UserId }
 
+/** The 5-tuple of a packet, as far as the packet has one. */
+export type PacketFlow = {
+  /** `tcp`, `udp`, `icmp`, `icmpv6`; another protocol of IP by its number (IANA, "Protocol Numbers"), such as `47`. */
+  readonly protocol: string
+  /** Canonical text, as inet_ntop(3) prints it. */
+  readonly source: string
+  readonly destination: string
+  /** Ports of TCP and UDP. Absent in a later fragment, and in a packet that ends before them. */
+  readonly sourcePort?: number
+  readonly destinationPort?: number
+}
+
 /**
  * Describes the host-to-guest traffic that the program on a VM's tap has seen. Only unicast IPv4 and IPv6 counts,
  * without TCP RST, ICMP errors, and what the host is configured to ignore.
@@ -81,6 +93,8 @@ export type TrafficState =
       readonly heldFrames: number
       /** Time of the first packet that counted since frames are held: from then on the guest is wanted. */
       readonly wantedSinceMs?: number
+      /** That packet; absent if it does not wait any more, or its frame was not kept. */
+      readonly wantedBy?: PacketFlow
     }
 
 export type WatchedTraffic = Extract<TrafficState, { readonly kind: 'watched' }>

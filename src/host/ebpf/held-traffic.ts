@@ -129,6 +129,13 @@ export class HeldTraffic {
     return here < elsewhere ? here : elsewhere
   }
 
+  /** Returns the first packet that counts, if it still waits; see {@link wantedAtNs}. */
+  wantedBy(ifindex: number): HeldFrame | undefined {
+    const wantedAtNs = this.wantedAtNs(ifindex)
+    const isIt = ({ counts, atNs }: HeldFrame): boolean => counts && atNs === wantedAtNs
+    return this.#frames.waiting(ifindex).find(isIt) ?? this.#injected.waiting(ifindex).find(isIt)
+  }
+
   /** Returns how many frames were dropped here since `forget`. The program counts its own drops. */
   dropped(ifindex: number): number {
     return this.#dropped.get(ifindex) ?? 0

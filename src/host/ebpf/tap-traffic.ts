@@ -1,9 +1,15 @@
 import { constants } from 'node:os'
 import { HostFault } from '../../core/errors.ts'
+import { packetFlow } from '../../core/network/packet-flow.ts'
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { library } from '../ffi/koffi.ts'
 import { HeldTraffic } from './held-traffic.ts'
-import type { Delivery, TrafficState, TrafficSubject } from '../../core/world/network-state.ts'
+import type {
+  Delivery,
+  TrafficState,
+  TrafficSubject,
+  WatchedTraffic,
+} from '../../core/world/network-state.ts'
 import type { DeviceName, UserId } from '../../core/ids.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import { Listeners } from '../../lib/listeners.ts'
@@ -66,12 +72,11 @@ export class TapTraffic implements Traffic {
       } as const
       if (guest.frames === 'flowing') return { ...state, frames: 'flowing', heldFrames: 0 }
       held.expire(ifindex)
-      const wantedAtNs = held.wantedAtNs(ifindex)
       return {
         ...state,
         frames: 'held',
         heldFrames: held.count(ifindex),
-        ...(wantedAtNs === undefined ? {} : { wantedSinceMs: this.#timeOfDayMs(wantedAtNs) }),
+        ...this.#wantOf(held, ifindex),
       }
     } catch (error) {
       throw failed(`inspecting the traffic of ${device}`, error)
@@ -202,6 +207,16 @@ export class TapTraffic implements Traffic {
     this.#heldWatchers.clear()
     this.#traffic?.close()
     this.#traffic = undefined
+  }
+
+  /** Returns since when the guest is wanted, and by which packet. */
+  #wantOf(held: HeldTraffic, ifindex: number): Pick<WatchedTraffic, 'wantedSinceMs' | 'wantedBy'> {
+    const wantedAtNs = held.wantedAtNs(ifindex)
+    if (wantedAtNs === undefined) return {}
+    const first = held.wantedBy(ifindex)
+    const wantedBy = first && packetFlow(first.frame)
+    const wantedSinceMs = this.#timeOfDayMs(wantedAtNs)
+    return wantedBy === undefined ? { wantedSinceMs } : { wantedSinceMs, wantedBy }
   }
 
   /**

@@ -160,6 +160,15 @@ const migrations: readonly string[] = [
   ALTER TABLE vms ADD COLUMN ipv6_prefix TEXT;
   CREATE UNIQUE INDEX vms_by_ipv6_prefix ON vms (ipv6_prefix) WHERE ipv6_prefix IS NOT NULL;
   `,
+  `
+  -- A number of the counter of revisions for each event. No reference: events outlive what they are about.
+  CREATE TABLE events (
+    sequence INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    vm_id TEXT,
+    body TEXT NOT NULL
+  ) STRICT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

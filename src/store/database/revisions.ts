@@ -32,6 +32,11 @@ export class Revisions {
     this.#reserved = this.#last
   }
 
+  /** Returns the newest number that was given out, or may have been. */
+  get last(): number {
+    return this.#last
+  }
+
   /** Returns whether there is a number to give out. */
   get isAvailable(): boolean {
     return this.#last < this.#reserved

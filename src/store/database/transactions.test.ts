@@ -159,8 +159,10 @@ test('progress that finds the disk full is kept until there is room; no failure 
   )
   const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number }
   db.exec(`PRAGMA max_page_count = ${pages}`)
-  const unwritten = new UnwrittenProgress(db)
-  unwritten.keep('web-1', columns)
+  const appended: number[] = []
+  const unwritten = new UnwrittenProgress(db, ({ atMs }) => appended.push(atMs))
+  unwritten.keep('web-1', columns, { atMs: 1, bodies: [] })
+  unwritten.keep('web-1', columns, { atMs: 2, bodies: [] })
   assert.throws(
     () => unwritten.write(),
     (error) => {
@@ -173,9 +175,10 @@ test('progress that finds the disk full is kept until there is room; no failure 
   unwritten.write()
   assert.ok(unwritten.isEmpty)
   assert.deepEqual({ ...db.prepare('SELECT state FROM vms').get() }, { state: 'running' })
+  assert.deepEqual(appended, [1, 2], 'the events of all progress are written once, in order')
   db.exec('CREATE UNIQUE INDEX one ON vms (revision)')
   db.exec("INSERT INTO vms (id, revision) VALUES ('web-2', 2)")
-  unwritten.keep('web-1', { ...columns, revision: 2 })
+  unwritten.keep('web-1', { ...columns, revision: 2 }, { atMs: 3, bodies: [] })
   assert.throws(() => unwritten.write(), /UNIQUE/)
   assert.equal(db.isTransaction, false)
 })

@@ -34,11 +34,12 @@ export class Transactions {
 
   /** Commits all of `write`, or nothing if it throws. Inside another transaction it becomes a part of that. */
   commit<T>(write: () => T): T {
-    if (this.#open) return write()
-    const result = this.#attempt(() => this.#within(write, 'COMMIT'))
-    this.#onCommit()
-    for (const callback of this.#afterCommit.splice(0)) callback()
-    return result
+    return this.#open ? write() : this.#commit(write, this.#onCommit)
+  }
+
+  /** Commits all of `write`, or nothing, as {@link commit} does, but without a promise of durability. */
+  writeTogether<T>(write: () => T): T {
+    return this.#open ? write() : this.#commit(write, () => {})
   }
 
   /**
@@ -66,6 +67,13 @@ export class Transactions {
   afterCommit(callback: () => void): void {
     if (this.#open) this.#afterCommit.push(callback)
     else callback()
+  }
+
+  #commit<T>(write: () => T, committed: () => void): T {
+    const result = this.#attempt(() => this.#within(write, 'COMMIT'))
+    committed()
+    for (const callback of this.#afterCommit.splice(0)) callback()
+    return result
   }
 
   /** Runs a write. After a failure, others are not tried at once, because each may block the event loop. */

@@ -18,8 +18,9 @@ export class WalFlush {
   readonly #path: string
   readonly #datasync: Datasync
   #log: number | undefined
-  #commits = 0
-  #flushed = 0
+  /** Numbers of writes, and how many of them are on the disk. `others`: writes that only some readers wait for. */
+  #written = { commits: 0, others: 0 }
+  #flushed = { commits: 0, others: 0 }
   #running: Promise<void> | undefined
   #failure: Error | undefined
   #closed = false
@@ -32,15 +33,28 @@ export class WalFlush {
 
   /** Notes a commit that somebody may rely on. */
   noteCommit(): void {
-    this.#commits += 1
+    this.#written.commits += 1
+  }
+
+  /** Notes a write that only callers of {@link flushedAll} wait for. */
+  noteWrite(): void {
+    this.#written.others += 1
   }
 
   /**
    * Resolves when everything committed before the call is on the disk; at once if it is, or if the database is closed.
    */
-  async flushed(): Promise<void> {
-    const wanted = this.#commits
-    while (this.#flushed < wanted) {
+  flushed(): Promise<void> {
+    return this.#until({ ...this.#written, others: 0 })
+  }
+
+  /** Does the same as {@link flushed}, and waits for all noted writes too. */
+  flushedAll(): Promise<void> {
+    return this.#until({ ...this.#written })
+  }
+
+  async #until(wanted: Readonly<{ commits: number; others: number }>): Promise<void> {
+    while (this.#flushed.commits < wanted.commits || this.#flushed.others < wanted.others) {
       if (this.#failure !== undefined) throw this.#failure
       // Closing the database moves its log into the database and flushes it.
       if (this.#closed) return
@@ -58,7 +72,7 @@ export class WalFlush {
   }
 
   async #flush(): Promise<void> {
-    const covered = this.#commits
+    const covered = { ...this.#written }
     try {
       this.#log ??= this.#open()
       await this.#datasync(this.#log)

@@ -1,3 +1,4 @@
+import { vmEvents } from '../../core/events/vm-events.ts'
 import { assert } from '../../lib/assert.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
@@ -5,11 +6,13 @@ import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { Transactions } from '../database/transactions.ts'
+import type { EventTable } from '../events/event-table.ts'
 
 export type MoveColumnOptions = {
   readonly db: DatabaseSync
   readonly transactions: Transactions
   readonly revisions: Revisions
+  readonly events: EventTable
   readonly recordOf: (id: VmId) => VmRecord | undefined
   readonly changed: (id: VmId) => void
 }
@@ -28,11 +31,13 @@ export class MoveColumn<T extends object> {
 
   /** Stores how far the VM is, and shows it. Returns the record as it is now. */
   set(id: VmId, value: T, nowMs: number): VmRecord {
-    const { transactions, revisions, recordOf, changed } = this.#options
+    const { transactions, revisions, events, recordOf, changed } = this.#options
+    const before = recordOf(id)
     transactions.commit(() => {
       this.statements
         .of(`UPDATE vms SET ${this.#name} = ?, revision = ?, updated_at_ms = ? WHERE id = ?`)
         .run(JSON.stringify(value), revisions.next(), nowMs, id)
+      events.append(nowMs, vmEvents(before, before && { ...before, [this.#name]: value }))
     })
     const record = recordOf(id)
     assert(record !== undefined, `${id}: gone after its own change`)

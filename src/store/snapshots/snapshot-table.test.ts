@@ -93,7 +93,7 @@ test('every change raises the revision, and is announced once it is committed', 
   raises('shed', () => snapshots.shed(id, 2))
   raises('dropUrls', () => snapshots.dropUrls(id, 2))
   reported.length = 0
-  snapshots.remove(id)
+  snapshots.remove(id, 3000)
   assert.deepEqual(reported, [[id, undefined]])
 })
 
@@ -253,8 +253,8 @@ test('a snapshot that is removed takes its parts and URLs along, and no others',
   const urls = { firstPart: 1, parts: [urlOf('1')] }
   const [id, other] = [stage.insertSnapshot('s-1', { urls }), stage.insertSnapshot('s-2', { urls })]
   for (const each of [id, other]) snapshots.addPart(each, ...packed(1), 1500)
-  snapshots.remove(id)
-  snapshots.remove(id)
+  snapshots.remove(id, 3000)
+  snapshots.remove(id, 3000)
   assert.equal(snapshots.get(id), undefined)
   stage.insertSnapshot('s-1')
   assert.deepEqual([snapshots.parts(id).length, snapshots.urlsAtHand(id).parts.size], [0, 0])

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { snapshotEvents } from '../../core/events/snapshot-events.ts'
 import { isOver, SNAPSHOT_STAGES, statusOf } from '../../core/snapshots/record.ts'
 import { assert } from '../../lib/assert.ts'
 import { partOf, snapshotOf, SnapshotTallies } from './snapshot-row.ts'
@@ -23,6 +24,7 @@ import type {
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
+import type { EventTable } from '../events/event-table.ts'
 import type { LogEmptying } from '../database/write-ahead-log.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { PartRow, SnapshotRow } from './snapshot-row.ts'
@@ -62,6 +64,7 @@ export type SnapshotQuery = {
 
 export type SnapshotTableOptions = {
   readonly revisions: Revisions
+  readonly events: EventTable
   readonly log: LogEmptying
   readonly changed: (id: SnapshotId) => void
 }
@@ -74,6 +77,7 @@ export class SnapshotTable {
   readonly #transactions: Transactions
   readonly #revisions: Revisions
   readonly #urls: SnapshotUrlTable
+  readonly #events: EventTable
   readonly #log: LogEmptying
   readonly #tallies: SnapshotTallies
   readonly #changed: (id: SnapshotId) => void
@@ -85,6 +89,7 @@ export class SnapshotTable {
     this.#revisions = options.revisions
     this.#urls = new SnapshotUrlTable(db)
     this.#tallies = new SnapshotTallies(db)
+    this.#events = options.events
     this.#log = options.log
     this.#changed = (id) => transactions.afterCommit(() => options.changed(id))
   }
@@ -213,6 +218,7 @@ export class SnapshotTable {
         nowMs,
       )
       this.#urls.put(id, snapshot.urls)
+      this.#happened(undefined, id, nowMs)
     })
     return this.#afterChange(id)
   }
@@ -231,6 +237,7 @@ export class SnapshotTable {
       const stage = resumedStage(before)
       this.#sql('UPDATE snapshots SET operation_id = ? WHERE id = ?').run(operationId, id)
       this.#write({ ...before, stage, resumable: false, trouble: undefined }, nowMs)
+      this.#happened(before, id, nowMs)
     })
     return this.#afterChange(id)
   }
@@ -258,6 +265,7 @@ export class SnapshotTable {
       const isActivity = !isDeepStrictEqual(after, before)
       const still = trouble === undefined ? before.trouble : (trouble ?? undefined)
       this.#write({ ...after, trouble: still }, nowMs, isActivity)
+      this.#happened(before, id, nowMs)
     })
     return this.#afterChange(id)
   }
@@ -319,10 +327,12 @@ export class SnapshotTable {
   }
 
   /** Removes the snapshot with its URLs from the record; its staging then belongs to no snapshot. */
-  remove(id: SnapshotId): void {
+  remove(id: SnapshotId, nowMs: number): void {
+    const before = this.get(id)
     this.#transactions.commit(() => {
       this.#dropUrls(id)
       this.#sql('DELETE FROM snapshots WHERE id = ?').run(id)
+      this.#happened(before, id, nowMs)
     })
     this.#changed(id)
   }
@@ -356,6 +366,11 @@ export class SnapshotTable {
       isActivity ? nowMs : record.lastActivityAtMs,
       record.id,
     )
+  }
+
+  /** Appends what happened to a snapshot since `before`, within the transaction of the change. */
+  #happened(before: SnapshotRecord | undefined, id: SnapshotId, nowMs: number): void {
+    this.#events.append(nowMs, snapshotEvents(before, this.get(id)))
   }
 
   #existing(id: SnapshotId): SnapshotRecord {

@@ -50,7 +50,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
       (id: SnapshotId) => snapshots.advance(id, { stage: 'completed', nowMs: 2000 }),
       (id: SnapshotId) => snapshots.advance(id, { stage: 'failed', nowMs: 2000 }),
       (id: SnapshotId) => snapshots.dropUrls(id, 2000),
-      (id: SnapshotId) => snapshots.remove(id),
+      (id: SnapshotId) => snapshots.remove(id, 3000),
     ]
     for (let step = 0; step < 150; step += 1) {
       const id = [...alive][random(alive.size)]
@@ -95,7 +95,7 @@ test('a URL that a process left in the log when it ended too early is gone when 
   keep.exec('BEGIN')
   keep.prepare('SELECT count(*) FROM snapshot_urls').get()
   const id = stage.insertSnapshot('s-1', { urls: urlsWith(canaryOf('s-1'), numbers(1)) })
-  stage.store.snapshots.remove(id)
+  stage.store.snapshots.remove(id, 3000)
   // The last connection that closes the database empties the log; this connection is not the last.
   stage.reopen(() => {
     assert.notDeepEqual(filesWith(stage, canaryOf(id)), [])
@@ -176,7 +176,7 @@ test('URLs on record are counted in bytes, over all snapshots', (t) => {
   const [id] = [stage.insertSnapshot('s-1', { urls }), stage.insertSnapshot('s-2', { urls })]
   snapshots.handOver(id, { firstPart: 2, parts: [urlOf('2222')] }, { operationId, nowMs: 2000 })
   assert.equal(snapshots.urlBytes(), 4 * bytes + 3)
-  snapshots.remove(id)
+  snapshots.remove(id, 3000)
   assert.equal(snapshots.urlBytes(), 2 * bytes)
 })
 

@@ -1,4 +1,7 @@
+import { given } from '../../lib/given.ts'
 import { assert } from '../../lib/assert.ts'
+import { limits } from '../../config/limits.ts'
+import type { EventBody } from '../../core/events/event.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
@@ -93,6 +96,24 @@ export function recordOf(row: VmRow): VmRecord {
   }
 }
 
+export const jsonOf = (value: Departure | Grace | undefined): string | null =>
+  value === undefined ? null : JSON.stringify(value)
+
+/** Returns a record after progress, for its events. A generation that is not given stays. */
+export function progressed(
+  { wake: _past, ...before }: VmRecord,
+  { observed, observedGeneration = before.generations.observed, wake }: Progressed,
+): VmRecord {
+  const generations = { ...before.generations, observed: observedGeneration }
+  return { ...before, ...given({ wake }), observed, generations }
+}
+
+type Progressed = {
+  readonly observed: Observed
+  readonly observedGeneration?: Generation
+  readonly wake: PendingWake | undefined
+}
+
 /**
  * The result of a pass, as the row of a VM holds it. The observed generation is not included: it rises only on the
  * disk.
@@ -116,6 +137,9 @@ export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state
   may_be_saved = :may_be_saved, stop_carried_out = :stop_carried_out, stop_grace = :stop_grace, exit_streak = :exit_streak, revision = :revision,
   updated_at_ms = :updated_at_ms`
 
+/** Events of one moment. */
+type Happened = { readonly atMs: number; readonly bodies: readonly EventBody[] }
+
 /**
  * Holds progress that could not be written, but is shown and acted on. The next write of anything writes it first, so
  * no change is made without it. It is lost when the process ends; another look then finds it again.
@@ -123,9 +147,14 @@ export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state
 export class UnwrittenProgress {
   readonly #db: DatabaseSync
   readonly #byVm = new Map<string, ProgressColumns>()
+  /** Events of this progress. More than are ever kept are not needed. */
+  readonly #events: Happened[] = []
+  readonly #append: (happened: Happened) => void
 
-  constructor(db: DatabaseSync) {
+  /** @param append writes events within the transaction that writes the progress */
+  constructor(db: DatabaseSync, append: (happened: Happened) => void) {
     this.#db = db
+    this.#append = append
   }
 
   get isEmpty(): boolean {
@@ -140,8 +169,10 @@ export class UnwrittenProgress {
     return this.#byVm.get(id)
   }
 
-  keep(id: string, columns: ProgressColumns): void {
+  keep(id: string, columns: ProgressColumns, happened: Happened): void {
     this.#byVm.set(id, columns)
+    this.#events.push(happened)
+    if (this.#events.length > limits.eventsMax) this.#events.shift()
   }
 
   /** Returns a row with the unwritten progress applied. */
@@ -158,12 +189,14 @@ export class UnwrittenProgress {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       for (const [id, columns] of this.#byVm) statement.run({ ...columns, id })
+      for (const happened of this.#events) this.#append(happened)
       this.#db.exec('COMMIT')
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
       throw error
     }
     this.#byVm.clear()
+    this.#events.length = 0
   }
 }
 

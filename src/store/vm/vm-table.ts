@@ -1,13 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { holdsPlace, mayLend } from '../../core/capacity/ledger.ts'
+import { vmEvents } from '../../core/events/vm-events.ts'
+import { graceAfter } from '../../core/status/grace.ts'
 import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
+import { changedRows } from './changed-rows.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
 import { nextUserId } from './user-ids.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
-import { SET_PROGRESS, recordOf } from './vm-row.ts'
+import { SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
 import type { GuestSeen } from '../../core/guest/guest-seen.ts'
@@ -16,7 +19,6 @@ import type { Departure } from '../../core/migration/departure.ts'
 import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
 import type {
-  Grace,
   Metadata,
   Observed,
   ObservedState,
@@ -24,6 +26,7 @@ import type {
   VmRecord,
   PendingWake,
 } from '../../core/vm/record.ts'
+import type { EventTable } from '../events/event-table.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { NewVm } from './new-vm.ts'
 import type { UserIdRange } from './user-ids.ts'
@@ -63,6 +66,7 @@ export class VmTable {
   readonly #userIds: UserIdRange
   readonly #revisions: Revisions
   readonly #unwritten: UnwrittenProgress
+  readonly #events: EventTable
   readonly #changed: (id: VmId) => void
   readonly #statements: Statements
   #lastUserId: UserId | undefined
@@ -74,6 +78,7 @@ export class VmTable {
       readonly userIds: UserIdRange
       readonly revisions: Revisions
       readonly unwritten: UnwrittenProgress
+      readonly events: EventTable
       readonly changed: (id: VmId) => void
     },
   ) {
@@ -83,6 +88,7 @@ export class VmTable {
     this.#userIds = options.userIds
     this.#revisions = options.revisions
     this.#unwritten = options.unwritten
+    this.#events = options.events
     this.#changed = (id) => transactions.afterCommit(() => options.changed(id))
   }
 
@@ -101,6 +107,11 @@ export class VmTable {
       .filter((row) => state === undefined || row.state === state)
       .slice(0, limit)
       .map(recordOf)
+  }
+
+  /** Lists VMs with a later revision, in the order of revisions. */
+  changedAfter(revision: number, limit: number): VmRecord[] {
+    return changedRows(this.#statements, this.#unwritten, { revision, limit }).map(recordOf)
   }
 
   #rows(query: VmQuery): VmRow[] {
@@ -164,6 +175,7 @@ export class VmTable {
     this.#transactions.commit(() => {
       insertVm(this.#statements, vm, this.#revisions.next())
       noteImageUse(this.#db, vm.id, vm.nowMs)
+      this.#events.append(vm.nowMs, vmEvents(undefined, this.get(vm.id)))
     })
     this.#transactions.afterCommit(() => {
       this.#lastUserId = vm.userId
@@ -229,6 +241,7 @@ export class VmTable {
       )
       if (changesImages) noteImageUse(this.#db, id, change.nowMs)
       if (change.inputs !== undefined) changeInputs(this.#statements, id, change.inputs)
+      this.#events.append(change.nowMs, vmEvents(before, this.get(id)))
     })
     return this.#afterChange(id)
   }
@@ -330,19 +343,28 @@ export class VmTable {
       revision: isVisible ? this.#revisions.next() : before.revision,
       updated_at_ms: isVisible ? progress.nowMs : before.updatedAtMs,
     })
-    const write = () =>
+    const bodies = vmEvents(
+      before,
+      progressed(before, { observed: progress.observed, observedGeneration, wake }),
+    )
+    const write = () => {
       this.#sql(`${SET_PROGRESS}, observed_generation = :generation WHERE id = :id`).run({
         ...columns(progress.observed, visible),
         generation: observedGeneration,
         id,
       })
+      this.#events.append(progress.nowMs, bodies)
+    }
     try {
       if (rises || startsSaving) this.#transactions.commit(write)
+      else if (bodies.length > 0) this.#transactions.writeTogether(write)
       else this.#transactions.writeAlone(write)
     } catch (error) {
       if (!(error instanceof StateUnwritable) || mustLast || this.#transactions.isOpen) throw error
       const isShown = visible && this.#revisions.isAvailable
-      this.#unwritten.keep(id, columns(isShown ? progress.observed : before.observed, isShown))
+      const shown = isShown ? progress.observed : before.observed
+      const unwritten = vmEvents(before, progressed(before, { observed: shown, wake }))
+      this.#unwritten.keep(id, columns(shown, isShown), { atMs: progress.nowMs, bodies: unwritten })
     }
     return visible ? this.#afterChange(id) : this.get(id)
   }
@@ -355,6 +377,7 @@ export class VmTable {
       noteImageUse(this.#db, id, nowMs)
       noteDeparted(this.#db, before.departure)
       this.#sql('DELETE FROM vms WHERE id = ?').run(id)
+      this.#events.append(nowMs, vmEvents(before, undefined))
     })
     this.#changed(id)
   }
@@ -373,12 +396,3 @@ export class VmTable {
 
 /** SQL for `owesRebuild` of core/vm: 1 or 0. */
 const OWES_REBUILD = `(ifnull(desired ->> '$.image.rebuild', 0) > ifnull(observed ->> '$.rebuild', 0))`
-
-const jsonOf = (value: Departure | Grace | undefined): string | null =>
-  value === undefined ? null : JSON.stringify(value)
-
-/** Returns the grace after progress, which may be about an earlier stop. */
-function graceAfter(before: Grace | undefined, { askedToEnd, graceOver }: Progress): Grace | undefined {
-  if (before === undefined || graceOver === before.stop) return undefined
-  return askedToEnd?.stop === before.stop ? { ...before, askedAtMs: askedToEnd.atMs } : before
-}

@@ -4,6 +4,7 @@ import { given } from '../../../lib/given.ts'
 import { closed } from '../../../lib/schema-check.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
+import { noteRefusal } from '../../../commands/capacity/note-refusal.ts'
 import { checkIfMatch, etagOf } from './preconditions.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
 import { problems } from '../../listener/answers.ts'
@@ -107,7 +108,9 @@ export async function mutate(
     request.audited = { ...request.audited, ...given({ after: versionsOf(before) }), outcome: 'rehearsed' }
     return rehearse(dependencies, context, { id, before, command })
   }
-  const { record, changed, operationId = record.operationId } = acceptedOf(command(context, id))
+  const result = command(context, id)
+  if (!result.ok) noteRefusal(context, id, result.error)
+  const { record, changed, operationId = record.operationId } = acceptedOf(result)
   request.audited = auditedChange({ before, after: record, changed })
   await context.store.flushed()
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))

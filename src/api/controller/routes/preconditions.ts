@@ -41,18 +41,30 @@ const tagsOf = (header: string): readonly string[] => header.split(',').map((tag
 const namesRevision = (tags: readonly string[], record: Revised): boolean =>
   tags.includes('*') || tags.includes(etagOf(record))
 
+const prefer = Type.Optional(
+  Type.String({
+    description: `\`wait=N\`: wait up to N seconds for a change, at most ${limits.waitSecondsMax} (RFC 7240).`,
+    examples: ['wait=30'],
+  }),
+)
+
+/** Request headers of a read that can wait without an ETag. */
+export const waitHeader = Type.Object({ prefer })
+
+/** Returns the milliseconds that a request asks to wait, and says in the answer that it is heard; 0 without a wish. */
+export function waitMsOf({ headers }: Pick<ConditionalRequest, 'headers'>, reply: FastifyReply): number {
+  const seconds = preferredWaitSeconds(headers.prefer)
+  if (seconds !== undefined) reply.header('preference-applied', `wait=${seconds}`)
+  return (seconds ?? 0) * 1000
+}
+
 /** Request headers of a read that can be a long poll of `what`, such as "the VM". */
 export const conditionalHeaders = (what: string) =>
   Type.Object({
     'if-none-match': Type.Optional(
       Type.String({ description: `The ETag of an earlier answer: 304 if ${what} is still the same.` }),
     ),
-    prefer: Type.Optional(
-      Type.String({
-        description: `\`wait=N\`: wait up to N seconds for a change, at most ${limits.waitSecondsMax} (RFC 7240).`,
-        examples: ['wait=30'],
-      }),
-    ),
+    prefer,
   })
 
 export const unchangedAnswer = (what: string) => ({

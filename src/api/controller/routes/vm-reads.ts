@@ -9,7 +9,15 @@ import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { LABEL_QUERY_PATTERN } from '../../wire/values.ts'
 import { noQuery, problems } from '../../listener/answers.ts'
-import { conditionalHeaders, readConditionally, unchangedAnswer } from './preconditions.ts'
+import { invalidRequest } from '../../listener/validation.ts'
+import { changedVms } from './changed-vms.ts'
+import {
+  conditionalHeaders,
+  readConditionally,
+  unchangedAnswer,
+  waitHeader,
+  waitMsOf,
+} from './preconditions.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { contextOf, params, tags, vmAnswer, vmOf } from './vm-parts.ts'
 import type { VmId } from '../../../core/ids.ts'
@@ -32,7 +40,10 @@ function listVms(app: App, dependencies: ApiDependencies): void {
     operationId: 'listVms',
     tags,
     summary: 'List VMs',
-    description: 'Ordered by id, a page at a time.',
+    description:
+      'Ordered by id, a page at a time. With `changed_after` only VMs that have changed since, ordered by revision, without pages: ' +
+      'go on with the `revision` of the answer. With `Prefer: wait=N` too, it is a watch on the list: the answer comes when a VM has changed or ' +
+      'is gone, or after N seconds without any.',
     querystring: Type.Object(
       {
         ...pageMembers,
@@ -46,16 +57,40 @@ function listVms(app: App, dependencies: ApiDependencies): void {
             examples: ['env=prod,tier=web'],
           }),
         ),
+        changed_after: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description:
+              'The `revision` of an earlier answer. A VM that left a filter would not be seen, so it goes with `limit` only.',
+          }),
+        ),
       },
       closed,
     ),
-    response: { 200: { ...ref('VmList'), description: 'A page of VMs.' }, ...problems('starting_up') },
+    headers: waitHeader,
+    response: {
+      200: { ...ref('VmList'), description: 'A page of VMs.' },
+      ...problems('starting_up', 'changes_not_kept'),
+    },
   }
-  app.get('/v1/vms', { schema }, async (request): Promise<VmListWire> => {
-    const { limit = limits.listItemsDefault, cursor, state, label } = request.query
+  app.addHook('preClose', async () => dependencies.listWaits.end())
+  app.get('/v1/vms', { schema }, async (request, reply): Promise<VmListWire> => {
+    const { limit = limits.listItemsDefault, cursor, state, label, changed_after } = request.query
+    if (changed_after !== undefined) {
+      refuseBeside({ cursor, state, label })
+      const { signal } = request
+      return changedVms(dependencies, {
+        after: changed_after,
+        limit,
+        waitMs: waitMsOf(request, reply),
+        signal,
+      })
+    }
     const after = afterCursor('vms', cursor)
     // The record beyond the limit shows whether there is a next page.
     const { store } = contextOf(dependencies)
+    const revision = store.events.newest
     const records = store.vms.list({
       limit: limit + 1,
       ...given({
@@ -66,8 +101,22 @@ function listVms(app: App, dependencies: ApiDependencies): void {
     })
     // Answer only what is on the disk.
     await store.flushed()
-    return pageOf('vms', records, { limit, show: (record) => vmToWire(record) })
+    return { ...pageOf('vms', records, { limit, show: (record) => vmToWire(record) }), revision }
   })
+}
+
+/** Refuses members of the query that do not go with `changed_after`. */
+function refuseBeside(members: Readonly<Record<string, string | undefined>>): void {
+  const names = Object.keys(given(members))
+  if (names.length === 0) return
+  throw invalidRequest(
+    'query',
+    names.map((name) => ({
+      pointer: `/${name}`,
+      code: 'not_allowed',
+      detail: 'must not be given together with changed_after',
+    })),
+  )
 }
 
 function getVm(app: App, dependencies: ApiDependencies): void {

@@ -1,0 +1,18 @@
+/** Bounds of events and of those who read them; a part of `limits`. */
+export const eventLimits = {
+  /** Events that are kept, and for how long. The first of the two bounds that is reached removes the oldest. */
+  eventsMax: 10_000,
+  eventsAgeMsMax: 7 * 24 * 3_600_000,
+  /** Events between two removals of old ones, so that each costs little. As many more may be kept. */
+  eventsPruneEvery: 256,
+  /** Events read from the store at a time, and so in memory for one reader. */
+  eventsBatch: 100,
+  /** Streams of events that are read at the same time. */
+  eventReadersMax: 64,
+  /** How long a reader may take nothing while there is something for it; then its connection is ended. */
+  eventReaderStallMs: 30_000,
+  /** The longest silence of a stream: a comment is sent then. */
+  eventHeartbeatMs: 15_000,
+  /** After this long another refusal of the same kind for the same VM is an event again. */
+  refusalEventEveryMs: 60_000,
+} as const

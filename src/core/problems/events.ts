@@ -1,0 +1,26 @@
+import type { Entries } from './entry.ts'
+
+/** Problems of those who follow what happens on the host. */
+export const events = {
+  rejections: {
+    event_readers_full: {
+      status: 409,
+      title: 'As many streams of events are read as may be',
+      meaning: 'Sixty-four streams of `GET /v1/events` are read already.',
+      remedy: 'Close one. A program needs one stream for all VMs.',
+      example: '64 streams of events are read already',
+      writtenBy: ['src/api/controller/event-readers.ts', 'src/config/event-limits.ts'],
+      advice: ['a program that reads events must end first'],
+    },
+    changes_not_kept: {
+      status: 410,
+      title: 'What changed since that revision is not known any more',
+      meaning:
+        'Deletions since the revision of `changed_after` are not kept any more, or the revision is not one of this host.',
+      remedy: 'List all VMs, and go on with the `revision` of that answer.',
+      example:
+        'what changed since revision 12 is not known any more: list all VMs, and go on with the revision of that answer',
+      writtenBy: ['src/api/controller/routes/changed-vms.ts'],
+    },
+  },
+} as const satisfies Entries

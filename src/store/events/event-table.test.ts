@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import { lockStore } from '../../../test/locked-store.ts'
+import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
+import type { EventBody, StoredEvent } from '../../core/events/event.ts'
+import type { OperationId, VmId } from '../../core/ids.ts'
+import type { ObservedState } from '../../core/vm/record.ts'
+import type { Store } from '../store.ts'
+
+const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
+const refusal = (vmId = 'web-1'): EventBody => ({
+  kind: 'admission_refused',
+  vmId: vmId as VmId,
+  code: 'insufficient_capacity',
+  detail: 'the host is short',
+})
+
+const all = ({ events }: Store): readonly StoredEvent[] => events.list({ after: 0, limit: 100_000 })
+
+const words = (store: Store): readonly string[] =>
+  all(store).map(({ body }) =>
+    [body.kind, 'from' in body ? body.from : '-', 'to' in body ? body.to : '-'].join(' '),
+  )
+
+function show(store: Store, id: VmId, state: ObservedState): void {
+  store.vms.recordProgress(id, { observed: { state, sinceMs: 2 }, nowMs: 2 })
+}
+
+test('the events of a VM are on record with its changes, and the next process finds them', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', image)
+  show(stage.store, id, 'starting')
+  show(stage.store, id, 'running')
+  stage.reopen()
+  stage.removeVm(id, 3)
+  assert.deepEqual(words(stage.store), [
+    'vm_created - pending',
+    'vm_state pending starting',
+    'vm_state starting running',
+    'vm_requested - -',
+    'vm_deleted running -',
+  ])
+  const numbers = all(stage.store).map(({ sequence }) => sequence)
+  assert.deepEqual(
+    numbers,
+    numbers.toSorted((a, b) => a - b),
+  )
+  assert.equal(new Set(numbers).size, numbers.length)
+})
+
+test('a change that is rolled back has no event, and neither has a dry run', (t) => {
+  const stage = new StoreStage(t)
+  const { store } = stage
+  const heard: number[] = []
+  store.events.onAppend(() => heard.push(all(store).length))
+  const id = stage.insertVm('web-1', image)
+  const remove = () =>
+    store.vms.changeDesired(id, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 2 })
+  store.rehearse(remove)
+  const failed = new Error('failed')
+  assert.throws(
+    () =>
+      store.transaction(() => {
+        remove()
+        throw failed
+      }),
+    failed,
+  )
+  assert.deepEqual(words(store), ['vm_created - pending'])
+  remove()
+  assert.deepEqual(heard, [1, 2], 'readers hear of what is committed')
+})
+
+test('a snapshot has events, also when it is removed', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertSnapshot('nightly')
+  stage.store.snapshots.advance(id, { stage: 'packing', nowMs: 2 })
+  stage.store.snapshots.touch(id, 3)
+  stage.store.snapshots.remove(id, 4)
+  assert.deepEqual(words(stage.store), [
+    'snapshot_created - pending',
+    'snapshot_state pending uploading',
+    'snapshot_deleted uploading -',
+  ])
+})
+
+test('progress that cannot be written has its events when it is written, each of them', async (t) => {
+  const stage = new StoreStage(t)
+  const { store } = stage
+  const id = stage.insertVm('web-1', image)
+  const unlock = lockStore(stage.directory)
+  for (const state of ['starting', 'running', 'stopping'] as const) show(store, id, state)
+  assert.equal(store.vms.get(id)?.observed.state, 'stopping')
+  assert.deepEqual(words(store), ['vm_created - pending'])
+  await unlock()
+  show(store, id, 'stopped')
+  assert.deepEqual(words(store), [
+    'vm_created - pending',
+    'vm_state pending starting',
+    'vm_state starting running',
+    'vm_state running stopping',
+    'vm_state stopping stopped',
+  ])
+})
+
+test('events are listed after a number, of one VM, of one kind', (t) => {
+  const stage = new StoreStage(t)
+  const { events } = stage.store
+  events.add(1, refusal('web-1'), refusal('web-2'), refusal('web-1'))
+  const listed = all(stage.store)
+  const after = listed[0]?.sequence ?? assert.fail()
+  assert.deepEqual(events.list({ after, limit: 10 }), listed.slice(1))
+  assert.deepEqual(events.list({ after: 0, limit: 10, vmId: 'web-1' as VmId }), [listed[0], listed[2]])
+  assert.deepEqual(events.list({ after: 0, limit: 2 }), listed.slice(0, 2))
+  assert.deepEqual(events.list({ after: 0, limit: 10, kind: 'vm_state' }), [])
+  assert.equal(events.newest, listed[2]?.sequence)
+})
+
+test('the oldest events beyond the bound are removed, and where the kept ones begin is known to the next process', (t) => {
+  const stage = new StoreStage(t)
+  const { store } = stage
+  store.events.add(1, refusal())
+  assert.equal(store.events.keptAfter, 0)
+  const [first] = all(store)
+  const many = Array.from({ length: limits.eventsMax + 2 * limits.eventsPruneEvery }, () => refusal())
+  store.events.add(2, ...many)
+  const kept = all(store)
+  assert.equal(kept.length, limits.eventsMax)
+  assert.ok(store.events.keptAfter > (first?.sequence ?? 0))
+  assert.equal(store.events.keptAfter, (kept[0]?.sequence ?? 0) - 1)
+  const { keptAfter } = store.events
+  stage.reopen()
+  assert.equal(stage.store.events.keptAfter, keptAfter)
+  assert.ok(stage.store.events.newest >= (kept.at(-1)?.sequence ?? 0))
+})
+
+test('events that are too old are removed, and at most one row of removals behind', (t) => {
+  const stage = new StoreStage(t)
+  const { events } = stage.store
+  events.add(1, refusal('old'))
+  const many = Array.from({ length: limits.eventsPruneEvery }, () => refusal('young'))
+  events.add(limits.eventsAgeMsMax + 2, ...many)
+  const names = new Set(all(stage.store).map(({ body }) => body.vmId))
+  assert.deepEqual([...names], ['young'])
+  assert.equal(events.keptAfter, 1)
+})
+
+test('readers of events wait until the events of passes are on the disk, and passes do not', async (t) => {
+  const stage = new StoreStage(t)
+  const { store } = stage
+  const id = stage.insertVm('web-1', image)
+  await store.flushed()
+  show(store, id, 'starting')
+  const order: string[] = []
+  const read = store.flushedAll().then(() => order.push('events'))
+  const passed = store.flushed().then(() => order.push('pass'))
+  await Promise.all([read, passed])
+  assert.deepEqual(order, ['pass', 'events'])
+})

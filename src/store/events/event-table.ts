@@ -1,0 +1,110 @@
+import { limits } from '../../config/limits.ts'
+import { Listeners } from '../../lib/listeners.ts'
+import { Statements } from '../database/transactions.ts'
+import type { DatabaseSync } from 'node:sqlite'
+import type { EventBody, StoredEvent } from '../../core/events/event.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { Revisions } from '../database/revisions.ts'
+import type { Transactions } from '../database/transactions.ts'
+
+export type EventQuery = {
+  /** Selects events with higher numbers. */
+  readonly after: number
+  readonly limit: number
+  readonly vmId?: VmId
+  readonly kind?: EventBody['kind']
+}
+
+export type EventTableOptions = {
+  readonly revisions: Revisions
+  /** Notes a write that {@link Store.flushedAll} waits for. */
+  readonly noteWrite: () => void
+}
+
+/** The events that are kept, in the order of their numbers. */
+export class EventTable {
+  readonly #transactions: Transactions
+  readonly #options: EventTableOptions
+  readonly #statements: Statements
+  readonly #listeners = new Listeners()
+  /** Events since old ones were last removed. The first event of a daemon removes some. */
+  #sincePruned: number = limits.eventsPruneEvery
+
+  constructor(db: DatabaseSync, transactions: Transactions, options: EventTableOptions) {
+    this.#statements = new Statements(db)
+    this.#transactions = transactions
+    this.#options = options
+  }
+
+  /** Appends events of one moment in a transaction of its own, or as a part of the one that runs. */
+  add(atMs: number, ...bodies: readonly EventBody[]): void {
+    if (bodies.length > 0) this.#transactions.writeTogether(() => this.append(atMs, bodies))
+  }
+
+  /** Appends events. Call it where a rollback undoes it together with the change that the events are about. */
+  append(atMs: number, bodies: readonly EventBody[]): void {
+    if (bodies.length === 0) return
+    for (const body of bodies) {
+      this.#statements
+        .of('INSERT INTO events (sequence, at_ms, vm_id, body) VALUES (?, ?, ?, ?)')
+        .run(this.#options.revisions.next(), Math.round(atMs), body.vmId ?? null, JSON.stringify(body))
+    }
+    this.#sincePruned += bodies.length
+    if (this.#sincePruned >= limits.eventsPruneEvery) this.#prune(atMs)
+    this.#options.noteWrite()
+    this.#transactions.afterCommit(() => this.#listeners.notify())
+  }
+
+  /** Lists events, the oldest first. */
+  list({ after, limit, vmId, kind }: EventQuery): readonly StoredEvent[] {
+    return this.#statements
+      .of(
+        `SELECT sequence, at_ms, body FROM events WHERE sequence > ?1 AND (?2 IS NULL OR vm_id = ?2)
+           AND (?3 IS NULL OR body ->> '$.kind' = ?3) ORDER BY sequence LIMIT ?4`,
+      )
+      .all(after, vmId ?? null, kind ?? null, limit)
+      .map((row) => ({
+        sequence: Number(row['sequence']),
+        atMs: Number(row['at_ms']),
+        body: JSON.parse(String(row['body'])) as EventBody,
+      }))
+  }
+
+  /** Returns the newest number that an event, or a revision, has; 0 in a new store. */
+  get newest(): number {
+    return this.#options.revisions.last
+  }
+
+  /** Returns the number of the last event that is not kept any more; 0 if all are kept. */
+  get keptAfter(): number {
+    const row = this.#statements.of(`SELECT value FROM meta WHERE key = '${KEPT_AFTER}'`).get()
+    return Number(row?.['value'] ?? 0)
+  }
+
+  /** Calls `listener` after each transaction with events; returns the function that ends this. */
+  onAppend(listener: () => void): () => void {
+    return this.#listeners.add(listener)
+  }
+
+  /** Removes events beyond the bounds. An event that is too old stays while an older one is not, as after the clock was set. */
+  #prune(nowMs: number): void {
+    this.#sincePruned = 0
+    const beyond = this.#statements
+      .of('SELECT sequence AS upTo FROM events ORDER BY sequence DESC LIMIT 1 OFFSET ?')
+      .get(limits.eventsMax)
+    const young = this.#statements
+      .of('SELECT min(sequence) - 1 AS upTo FROM events WHERE at_ms >= ?')
+      .get(Math.round(nowMs) - limits.eventsAgeMsMax)
+    const upTo = Math.max(Number(beyond?.['upTo'] ?? 0), Number(young?.['upTo'] ?? 0))
+    const last = this.#statements
+      .of('SELECT max(sequence) AS last FROM events WHERE sequence <= ?')
+      .get(upTo)?.['last']
+    if (last === null || last === undefined) return
+    this.#statements.of('DELETE FROM events WHERE sequence <= ?').run(last)
+    this.#statements
+      .of('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
+      .run(KEPT_AFTER, String(last))
+  }
+}
+
+const KEPT_AFTER = 'events_kept_after'
