@@ -55,8 +55,8 @@ export interface Storage {
    */
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
   /**
-   * Ensures as `ensureDisk` that the VM has a disk of this rebuild. It replaces a disk of before by rename, when the new
-   * one is whole and durable; no monitor may have the disk open. A failure before that leaves the disk of before. After a
+   * Ensures as `ensureDisk` that the VM has a disk of this rebuild. It replaces an older disk by rename, when the new one
+   * is whole and durable; no monitor may have the disk open. A failure before that leaves the old disk. After a
    * loss of power, the note names the disk that is there, or an earlier one that must be replaced again.
    */
   rebuildDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>

@@ -55,7 +55,7 @@ export function rebuildsContract(
     assert.equal(disk.kind === 'present' && disk.note?.rebuild, 1)
   })
 
-  promise('a rebuild that fails or is aborted leaves the disk of before', async (stage) => {
+  promise('a rebuild that fails or is aborted leaves the old disk', async (stage) => {
     const { storage, userId, offer } = stage
     const rootfsSha256 = await rootfsIn(stage)
     await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }, never)

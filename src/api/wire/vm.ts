@@ -119,9 +119,9 @@ export const sha256Schema = Type.String({
 })
 const generationSchema = Type.Integer({ minimum: 0 })
 
-/** The members of desired state that a VM keeps when it moves to another host. */
 const rebuildSchema = Type.Integer({ minimum: 1, examples: [1] })
 
+/** The members of desired state that a VM keeps when it moves to another host. */
 export const desiredMembers = {
   power: powerSchema,
   compute: Type.Object(computeMembers),
@@ -271,7 +271,7 @@ const observedSchema = Type.Object(
     rebuild: Type.Optional({
       ...rebuildSchema,
       description:
-        'Number of the last rebuild that is done. While it is below `desired.image.rebuild`, the disk is the one of before.',
+        'Number of the last rebuild that is done. While it is below `desired.image.rebuild`, the disk is the old one.',
     }),
     started_at: Type.Optional(timeSchema),
     stops_hard_at: Type.Optional({

@@ -69,7 +69,7 @@ test('a rebuild is refused unless the VM is stopped, and while it or its disk is
   accepted(rebuild())
 })
 
-test('the host must have room for the disk of before and the new one, until the new one is seen', (t) => {
+test('the host must have room for the old disk and the new one, until the new one is seen', (t) => {
   const { capacity, store, id, create, accepted, refusal, rebuild, rebuilt } = stoppedVm(t)
   capacity.total.diskMib = 127
   assert.equal(refusal(rebuild()).code, 'insufficient_capacity')

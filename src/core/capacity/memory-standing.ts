@@ -15,8 +15,8 @@ export const HELD: MemoryStanding = { kind: 'held' }
 
 /**
  * Judges whether a VM that lent `needMib` may have it back. VMs get memory strictly in order, so that a large VM does
- * not wait for ever behind small ones. One that can never have its memory must not keep the others waiting. `heldMib` is the memory of all VMs that have theirs; `ahead` counts the VMs that
- * wait before this one.
+ * not wait for ever behind small ones. A VM that can never have its memory must not keep the others waiting. `heldMib`
+ * is the memory of all VMs that have theirs; `ahead` counts the VMs that wait before this one.
  */
 export function judgeMemory({
   needMib,

@@ -113,7 +113,7 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
 export const isDiskMissing = (record: VmRecord, { disk }: StorageState): boolean =>
   disk.kind === 'absent' && record.observed.disk !== undefined && !owesRebuild(record)
 
-/** Returns whether the disk is of before the rebuild that the VM owes. */
+/** Returns whether the disk is older than the rebuild that the VM owes. */
 const isOutdated = (record: VmRecord, { disk }: Pick<StorageState, 'disk'>): boolean =>
   disk.kind === 'present' &&
   owesRebuild(record) &&
@@ -205,7 +205,7 @@ function ensureDisk(
     return [{ kind: 'storage.ensure-disk', sizeMib, because: 'there is no disk yet' }]
   if (disk.kind === 'foreign') return []
   if (gone && isOutdated(record, { disk })) {
-    const because = `the disk is of before rebuild ${record.desired.image.rebuild}`
+    const because = `the disk is older than rebuild ${record.desired.image.rebuild}`
     return [{ kind: 'storage.rebuild-disk', sizeMib, because }]
   }
   if (disk.sizeMib < sizeMib && mayGrow) {

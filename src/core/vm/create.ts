@@ -52,7 +52,10 @@ export type SourcedImage = { readonly sha256: Sha256; readonly source: ImageSour
 
 /** Inputs of a VM that were given at its creation or since. No answer repeats them. */
 export type VmInputs = {
-  /** The request that created the VM, in canonical form and without its URLs: a repeated request is the same if this is equal. */
+  /**
+   * The request that created the VM, in canonical form and without its URLs. A repeated request is the same if this is
+   * equal.
+   */
   readonly request: string
   readonly sources: ReadonlyMap<Sha256, ImageSource>
   readonly userData?: string
@@ -63,13 +66,11 @@ export type VmInputs = {
 export type InputsChange = {
   readonly userData?: string | null
   readonly sshAuthorizedKeys?: readonly string[]
-  /** Added to those of before, of which only images that the VM still needs are kept. */
+  /** Added to the stored ones, of which only those of images that the VM still needs are kept. */
   readonly sources?: VmInputs['sources']
 }
 
-/**
- * A change of what the guest boots with: an absent member stays as it is, and `null` removes it.
- */
+/** A change of what the guest boots with: an absent member stays as it is, and `null` removes it. */
 export type BootChange = {
   readonly kernel?: SourcedImage
   readonly initrd?: SourcedImage | null

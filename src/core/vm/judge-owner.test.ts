@@ -23,7 +23,7 @@ test('a disk is of the VM that its note names, made of the image that the VM is 
   assert.equal(diskOf({ storeId, createdAtMs: 999 }, rootfsSha256).kind, 'foreign')
 })
 
-test("the disk of before a rebuild is the VM's until the rebuild is done, and no other disk is", () => {
+test("the old disk is the VM's until a rebuild is done, and no other disk is", () => {
   const judged = (
     note: { readonly rebuild?: number; readonly rootfsSha256?: Sha256 },
     done: number,

@@ -31,7 +31,7 @@ function whyForeignDisk({ note }: PresentDisk, record: VmRecord, storeId: string
   const { rootfsSha256, rebuild = 0 } = record.desired.image
   const { rebuild: found = 0 } = note
   const foreign = whyForeign(note.mark, record, storeId)
-  // The disk of before a rebuild is the VM's until the rebuild is done.
+  // The old disk is the VM's until the rebuild is done.
   if (foreign !== undefined || (found < rebuild && owesRebuild(record))) return foreign
   if (found !== rebuild)
     return `it is of rebuild ${found}, and the disk of VM ${record.id} of rebuild ${rebuild}`

@@ -233,8 +233,8 @@ export type Progress = {
 export const owesStop = ({ stops }: Pick<VmRecord, 'stops'>): boolean => stops.accepted > stops.carriedOut
 
 /**
- * Returns whether a rebuild was accepted whose disk was not seen yet. Until then the VM may have the disk of before, which
- * is promised its room beside the new one.
+ * Returns whether a rebuild was accepted whose disk was not seen yet. Until then the VM may have the old disk, which is
+ * promised its room beside the new one.
  */
 export const owesRebuild = ({
   desired: { image },

@@ -45,7 +45,7 @@ export class VmDisks {
     return this.#inTurn({ disk, doing, signal }, () => this.#ensureDisk(disk, doing, signal))
   }
 
-  /** Makes the disk of a rebuild, and replaces the one of before. */
+  /** Makes the disk of a rebuild, and replaces the old one. */
   rebuildDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {
     const doing = `rebuilding the disk of VM ${disk.id}`
     return this.#inTurn({ disk, doing, signal }, () => this.#rebuild(disk, doing, signal))

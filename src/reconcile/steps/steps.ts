@@ -40,7 +40,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
       host.storage.ensureDisk(diskOf(host, record, sizeMib), signal),
     deadlineMs: limits.diskCloneMs,
   },
-  // The VM's disk is a clone of the image of its last rebuild. The disk of before is gone.
+  // The VM's disk is a clone of the image of its last rebuild. The old disk is gone.
   'storage.rebuild-disk': {
     execute: ({ sizeMib }, { host, record, signal }) =>
       host.storage.rebuildDisk(diskOf(host, record, sizeMib), signal),

@@ -186,13 +186,11 @@ function putSeed(app: App, dependencies: ApiDependencies): void {
 function postRebuild(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...shapeSchema(
-      ...([
-        'vm_not_stopped',
-        'vm_protected',
-        'snapshot_under_way',
-        'url_not_allowed',
-        'disk_too_small',
-      ] as const),
+      'vm_not_stopped',
+      'vm_protected',
+      'snapshot_under_way',
+      'url_not_allowed',
+      'disk_too_small',
       ...CAPACITY_CODES,
     ),
     operationId: 'rebuildVm',
