@@ -50,6 +50,11 @@ export const limits = {
   labelsMax: 64,
   /** Revisions that a start of the daemon may skip. The 2^53 revisions never run out. */
   revisionsReserved: 100_000,
+  /** "vmhostd doctor": the oldest versions that the daemon is made for, and room in MiB below which it says so. */
+  kernelVersionMin: [6, 1],
+  systemdVersionMin: 254,
+  stateRoomMibMin: 256,
+  runRoomMibMin: 64,
   /** Copies of the database from before a change of its schema, one for each version. */
   schemaCopiesMax: 3,
   /** How long "vmhostd backup" waits for a database that is locked. */

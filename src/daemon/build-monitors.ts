@@ -1,10 +1,10 @@
 import { constants as fsConstants, accessSync } from 'node:fs'
-import { chooseMonitor } from '../core/monitor/choose-monitor.ts'
+import { chooseMonitor, judgeKvm } from '../core/monitor/choose-monitor.ts'
 import { FirecrackerMonitor } from '../host/firecracker/firecracker-monitor.ts'
 import { tryKvm } from '../host/kvm/try-kvm.ts'
 import { QemuMonitor } from '../host/qemu/qemu-monitor.ts'
 import type { Config } from '../config/config.ts'
-import type { MonitorOffers, MonitorQuestion } from '../core/monitor/choose-monitor.ts'
+import type { KvmJudgement, MonitorOffers, MonitorQuestion } from '../core/monitor/choose-monitor.ts'
 import type { Log } from '../log/log.ts'
 import type { Monitors } from '../ports/monitor.ts'
 
@@ -13,6 +13,8 @@ export type BuiltMonitors = {
   readonly programs: MonitorQuestion['programs']
   /** Returns what this host offers now: a program may be installed or removed while the daemon runs. */
   readonly offers: () => MonitorOffers
+  /** The result of the one try of KVM. */
+  readonly kvm: KvmJudgement
 }
 
 /** Makes the driver of each kind, and finds out once how fast KVM is here. */
@@ -52,7 +54,7 @@ export async function buildMonitors({ monitor, runDirectory }: Config, log: Log)
       metadataService: monitor.metadataService,
     }),
   }
-  return { monitors, programs, offers }
+  return { monitors, programs, offers, kvm: judgeKvm(kvm) }
 }
 
 const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'

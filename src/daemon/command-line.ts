@@ -9,6 +9,7 @@ const commands = new Map<string, () => Promise<Command>>([
   ['setup', async () => (await import('./setup/setup.ts')).setupCommand],
   ['plan', async () => (await import('./admin-socket.ts')).planCommand],
   ['console', async () => (await import('./admin-socket.ts')).consoleCommand],
+  ['doctor', async () => (await import('./doctor/doctor-command.ts')).doctorCommand],
   ['backup', async () => (await import('./recovery/backup-command.ts')).backupCommand],
   ['restore', async () => (await import('./recovery/restore-command.ts')).restoreCommand],
   ['recover', async () => (await import('./recovery/recover-command.ts')).recoverCommand],
@@ -25,6 +26,7 @@ Commands:
   serve          run the daemon in the foreground; systemd does this: systemctl enable --now vmhostd
   plan VM        print what the running daemon would do next for a VM, and why
   console VM     print the newest output of a VM's serial console
+  doctor         check this host before and after the set-up, and say what to do about each finding
   backup FILE    write the records of all VMs into a file, with the configuration and keys of this host
   restore FILE   put them back, and say before what becomes of each VM
   recover [VM]   list the disks whose records are gone, and give a VM its record again

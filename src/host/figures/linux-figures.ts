@@ -110,7 +110,7 @@ export class LinuxFigures implements HostFigures {
 const ONLINE = '/sys/devices/system/cpu/online'
 
 /** Reads the host's memory. Throws HostFault `capacity_unknown`. */
-const memoryFigures = (path = '/proc/meminfo'): MemoryFigures =>
+export const memoryFigures = (path = '/proc/meminfo'): MemoryFigures =>
   readFigure(path, 'reading how much memory the host has', parseMeminfo)
 
 /**

@@ -32,6 +32,16 @@ export function markPool(directory: string): Promise<MarkedPool> {
   })
 }
 
+/** Inspects a pool as set-up marked it, and makes nothing of a directory that is none. Throws HostFault. */
+export function probePool(directory: string): Promise<MarkedPool> {
+  const { marker, tmp } = poolPaths(directory)
+  return orStorageFault(
+    'inspecting the storage pool',
+    async () => ({ poolId: await readMarker(marker), reflink: await canReflink(tmp) }),
+    'storage_inspection_failed',
+  )
+}
+
 /** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
 export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
   // The marker is read first and alone: if the pool hangs, only one thread hangs with it.

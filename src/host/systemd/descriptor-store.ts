@@ -220,8 +220,8 @@ export type StoreCheck =
 const REFERENCES = ['WantedBy', 'RequiredBy', 'RequisiteOf', 'BoundBy', 'UpheldBy', 'TriggeredBy'] as const
 const SPEAKERS = ['main', 'exec', 'all']
 
-/** Checks how the daemon's own unit is set up. Throws HostFault `systemd_unavailable`. */
-async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreCheck> {
+/** Checks how the daemon's unit is set up. Throws HostFault `systemd_unavailable`. */
+export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreCheck> {
   const support = descriptorStoreSupport()
   if (!support.supported) return no(support.because, 'install libsystemd0')
   if (unit === undefined)

@@ -7,7 +7,7 @@ import { ErrnoError } from '../ffi/errno-error.ts'
 import { library } from '../ffi/koffi.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
-/** The service whose main process is this process, as systemd sees it. */
+/** The service of the daemon, as systemd sees it. */
 export type OwnUnit = {
   readonly name: string
   /** Returns properties in the order of their names; undefined for one that this systemd does not have. */
@@ -24,11 +24,27 @@ export async function findOwnUnit(bus: SystemdBus, pid = process.pid): Promise<O
     .then(([found]) => String(found))
     .catch(undefinedIfRefused)
   if (path === undefined) return undefined
-  const properties: OwnUnit['properties'] = (iface, ...names) =>
-    Promise.all(names.map((name) => property(bus, path, `org.freedesktop.systemd1.${iface}`, name)))
+  const properties = propertiesOf(bus, path)
   const [[name], [mainPid]] = await Promise.all([properties('Unit', 'Id'), properties('Service', 'MainPID')])
   return mainPid === pid ? { name: String(name), properties } : undefined
 }
+
+/** Returns the unit of that name, running or not; undefined if it is not installed. Throws HostFault `systemd_unavailable`. */
+export async function findUnit(bus: SystemdBus, name: string): Promise<OwnUnit | undefined> {
+  const path = await bus
+    .callManager('LoadUnit', 's', [name])
+    .then(([found]) => String(found))
+    .catch(undefinedIfRefused)
+  if (path === undefined) return undefined
+  const properties = propertiesOf(bus, path)
+  const [state] = await properties('Unit', 'LoadState')
+  return state === 'loaded' ? { name, properties } : undefined
+}
+
+const propertiesOf =
+  (bus: SystemdBus, path: string): OwnUnit['properties'] =>
+  (iface, ...names) =>
+    Promise.all(names.map((name) => property(bus, path, `org.freedesktop.systemd1.${iface}`, name)))
 
 const property = (bus: SystemdBus, path: string, iface: string, name: string): Promise<unknown> =>
   bus

@@ -1,0 +1,64 @@
+import type { KvmJudgement, MonitorOffers } from '../monitor/choose-monitor.ts'
+import type { MonitorKind } from '../monitor/monitor-kind.ts'
+
+/** A fact that was read, or why it was not. */
+export type Fact<T> =
+  | { readonly known: true; readonly value: T }
+  | { readonly known: false; readonly because: string }
+
+export type CertificateFact = {
+  /** E.g. `server`. */
+  readonly name: string
+  readonly path: string
+  /** Milliseconds since the epoch. */
+  readonly notBeforeMs: number
+  readonly notAfterMs: number
+}
+
+export type PoolFact = {
+  readonly directory: string
+  /** Whether its file system shares blocks between files. */
+  readonly reflink: boolean
+  readonly availableMib: number
+}
+
+export type StoreFact =
+  | { readonly available: true }
+  | { readonly available: false; readonly because: string; readonly remedy: string }
+
+/** Facts about a host that decide whether it can run VMs. Versions as the programs print them. */
+export type HostFacts = {
+  readonly nowMs: number
+  readonly configPath: string
+  /** The reason if the configuration cannot be used. */
+  readonly configuration: Fact<'used'>
+  readonly kernel: string
+  readonly systemd: Fact<string>
+  /** Names of kernel modules that are loaded, built in, or can be loaded. */
+  readonly modules: Fact<ReadonlySet<string>>
+  /** Values of the switches for forwarding; a family that the kernel does not have is absent. */
+  readonly forwarding: { readonly ipv4?: boolean; readonly ipv6?: boolean }
+  /** Controllers of the unified hierarchy. */
+  readonly controllers: Fact<readonly string[]>
+  readonly monitors: MonitorOffers
+  readonly kvm: KvmJudgement
+  /** The reason if the program cannot be run or is too old. */
+  readonly monitorVersions: { readonly [K in MonitorKind]: Fact<string> }
+  /** The program that writes seed disks. */
+  readonly xorriso: Fact<string>
+  readonly pool: Fact<PoolFact>
+  /** Space for others than root, in MiB, by directory. */
+  readonly room: readonly {
+    readonly what: 'state' | 'run'
+    readonly directory: string
+    readonly availableMib: Fact<number>
+  }[]
+  readonly memory: Fact<{ readonly totalMib: number; readonly reserveMib: number }>
+  readonly diskReserveMib: number
+  /** The reason if the files of a listener cannot be used together. */
+  readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
+  readonly certificates: readonly CertificateFact[]
+  /** Whether a time server sets the clock. */
+  readonly clockIsSet: Fact<boolean>
+  readonly descriptorStore: Fact<StoreFact>
+}

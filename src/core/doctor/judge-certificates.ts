@@ -1,0 +1,42 @@
+import { limits } from '../../config/limits.ts'
+import type { Finding } from './finding.ts'
+import type { HostFacts } from './host-facts.ts'
+
+const DAY_MS = 86_400_000
+
+/** Judges whether each listener can use its files. */
+export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>
+  tlsFiles.map(({ listener, files }) =>
+    files.known
+      ? {
+          check: `certificates ${listener}`,
+          level: 'ok',
+          found: 'certificate, key and authority fit together',
+        }
+      : {
+          check: `certificates ${listener}`,
+          level: 'must',
+          found: files.because,
+          remedy: 'run vmhostd setup, or put your own files there ("Certificates" in operating.md)',
+        },
+  )
+
+/** Judges when each certificate begins and ends. */
+export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly Finding[] =>
+  certificates.map(({ name, path, notBeforeMs, notAfterMs }) => {
+    const check = `certificate ${name}`
+    const daysLeft = Math.floor((notAfterMs - nowMs) / DAY_MS)
+    const remedy = `renew ${path} ("Certificates" in operating.md)`
+    if (nowMs < notBeforeMs)
+      return {
+        check,
+        level: 'must',
+        found: `not valid before ${new Date(notBeforeMs).toISOString()}`,
+        remedy: 'set the clock of this host, or renew the certificate',
+      }
+    if (daysLeft < 0)
+      return { check, level: 'must', found: `ended ${new Date(notAfterMs).toISOString()}`, remedy }
+    if (daysLeft <= limits.certificateWarningDays)
+      return { check, level: 'should', found: `ends in ${daysLeft} days`, remedy }
+    return { check, level: 'ok', found: `valid for ${daysLeft} days` }
+  })

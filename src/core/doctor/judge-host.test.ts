@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { chooseMonitor } from '../monitor/choose-monitor.ts'
+import { judgeHost } from './judge-host.ts'
+import type { MonitorQuestion } from '../monitor/choose-monitor.ts'
+import type { Finding } from './finding.ts'
+import type { Fact, HostFacts } from './host-facts.ts'
+
+const DAY_MS = 86_400_000
+const NOW = 100 * DAY_MS
+
+const is = <T>(value: T): Fact<T> => ({ known: true, value })
+const unknown = (because = 'it cannot be read'): Fact<never> => ({ known: false, because })
+
+const offers = (changes: Partial<MonitorQuestion> = {}) =>
+  chooseMonitor({
+    kind: 'auto',
+    accelerator: 'auto',
+    isExecutable: { qemu: true, firecracker: true },
+    programs: { qemu: '/usr/bin/qemu-system-x86_64', firecracker: '/usr/bin/firecracker' },
+    kvm: { opens: true, runs: true, instructionsPerSecond: 1e9 },
+    ...changes,
+  })
+
+const certificate = { name: 'server', path: '/s.crt', notBeforeMs: 0, notAfterMs: NOW + 400 * DAY_MS }
+const names =
+  'tun nf_tables nft_fib_inet nft_connlimit nf_conntrack_netlink sch_ingress cls_bpf sch_tbf act_mirred ifb'
+
+const well: HostFacts = {
+  nowMs: NOW,
+  configPath: '/etc/vmhostd/config.toml',
+  configuration: is('used'),
+  kernel: '6.12.48+deb13-amd64',
+  systemd: is('257.8-1'),
+  modules: is(new Set(names.split(' '))),
+  forwarding: { ipv4: true, ipv6: true },
+  controllers: is(['cpuset', 'cpu', 'io', 'memory', 'pids']),
+  monitors: offers(),
+  kvm: { isFast: true, because: 'KVM opens' },
+  monitorVersions: { qemu: is('10.0.13'), firecracker: is('1.16.1') },
+  xorriso: is('xorriso 1.5.6'),
+  pool: is({ directory: '/pool', reflink: true, availableMib: 50_000 }),
+  room: [
+    { what: 'state', directory: '/var/lib/vmhostd', availableMib: is(5000) },
+    { what: 'run', directory: '/run/vmhostd', availableMib: is(500) },
+  ],
+  memory: is({ totalMib: 8000, reserveMib: 1024 }),
+  diskReserveMib: 1024,
+  tlsFiles: [{ listener: 'controller', files: is('fit') }],
+  certificates: [certificate],
+  clockIsSet: is(true),
+  descriptorStore: is({ available: true }),
+}
+
+const badOf = (changes: Partial<HostFacts>): readonly Finding[] =>
+  judgeHost({ ...well, ...changes }).filter(({ level }) => level !== 'ok')
+
+test('a host on which nothing is to be done has a finding for each check, and no remedy', () => {
+  const findings = judgeHost(well)
+  assert.deepEqual(
+    findings.filter(({ level, remedy }) => level !== 'ok' || remedy !== undefined),
+    [],
+  )
+  assert.deepEqual(new Set(findings.map(({ check }) => check)).size, findings.length)
+})
+
+type Case = readonly [what: string, changes: Partial<HostFacts>, level: 'must' | 'should', check: string]
+
+const cases: readonly Case[] = [
+  ['an old kernel', { kernel: '5.15.0-100' }, 'must', 'kernel'],
+  ['an old systemd', { systemd: is('252.1') }, 'must', 'systemd'],
+  ['no systemd', { systemd: unknown() }, 'must', 'systemd'],
+  ['no module for guests', { modules: is(new Set(names.replace('tun ', '').split(' '))) }, 'must', 'modules'],
+  [
+    'no module for sleep',
+    { modules: is(new Set(names.replace('cls_bpf ', '').split(' '))) },
+    'should',
+    'modules',
+  ],
+  ['modules that cannot be listed', { modules: unknown() }, 'should', 'modules'],
+  ['a controller too few', { controllers: is(['cpu', 'pids']) }, 'must', 'cgroups'],
+  ['the old hierarchy', { controllers: unknown() }, 'must', 'cgroups'],
+  ['no forwarding', { forwarding: { ipv4: false, ipv6: true } }, 'must', 'forwarding ipv4'],
+  [
+    'a QEMU that cannot save',
+    { monitorVersions: { ...well.monitorVersions, qemu: is('7.2.1') } },
+    'should',
+    'QEMU',
+  ],
+  [
+    'no QEMU beside Firecracker',
+    { monitorVersions: { ...well.monitorVersions, qemu: unknown() } },
+    'should',
+    'QEMU',
+  ],
+  [
+    'no Firecracker, although it is configured',
+    {
+      monitors: offers({ kind: 'firecracker' }),
+      monitorVersions: { ...well.monitorVersions, firecracker: unknown() },
+    },
+    'must',
+    'Firecracker',
+  ],
+  ['no KVM', { kvm: { isFast: false, because: 'KVM does not open (ENOENT)' } }, 'should', 'KVM'],
+  ['no xorriso', { xorriso: unknown() }, 'must', 'xorriso'],
+  ['no configuration', { configuration: unknown() }, 'must', 'configuration'],
+  ['no pool', { pool: unknown() }, 'must', 'pool'],
+  ['a full pool', { pool: is({ directory: '/pool', reflink: true, availableMib: 1024 }) }, 'must', 'pool'],
+  [
+    'a pool that copies',
+    { pool: is({ directory: '/pool', reflink: false, availableMib: 9999 }) },
+    'should',
+    'pool',
+  ],
+  [
+    'a full state directory',
+    { room: [{ what: 'state', directory: '/var/lib/vmhostd', availableMib: is(1) }] },
+    'must',
+    'room state',
+  ],
+  ['too little memory', { memory: is({ totalMib: 1000, reserveMib: 1024 }) }, 'must', 'memory'],
+  [
+    'files that do not fit',
+    { tlsFiles: [{ listener: 'nodes', files: unknown() }] },
+    'must',
+    'certificates nodes',
+  ],
+  [
+    'a certificate that has ended',
+    { certificates: [{ ...certificate, notAfterMs: NOW - DAY_MS }] },
+    'must',
+    'certificate server',
+  ],
+  [
+    'a certificate that ends soon',
+    { certificates: [{ ...certificate, notAfterMs: NOW + 5 * DAY_MS }] },
+    'should',
+    'certificate server',
+  ],
+  [
+    'a certificate of the future',
+    { certificates: [{ ...certificate, notBeforeMs: NOW + 1 }] },
+    'must',
+    'certificate server',
+  ],
+  ['a clock that nothing sets', { clockIsSet: is(false) }, 'should', 'clock'],
+  [
+    'a unit that keeps no consoles',
+    { descriptorStore: is({ available: false, because: 'x', remedy: 'y' }) },
+    'must',
+    'descriptor store',
+  ],
+]
+
+for (const [what, changes, level, check] of cases) {
+  test(`${what}: ${level}, with what to do`, () => {
+    const found = badOf(changes)
+    assert.deepEqual(
+      found.map((one) => [one.check, one.level]),
+      [[check, level]],
+    )
+    assert.ok((found[0]?.remedy ?? '').length > 0)
+  })
+}
+
+test('without any monitor, one must be installed', () => {
+  const monitors = offers({ isExecutable: { qemu: false, firecracker: false } })
+  const found = badOf({ monitors, monitorVersions: { qemu: unknown(), firecracker: unknown() } })
+  assert.deepEqual(
+    found.filter(({ level }) => level === 'must').map(({ check }) => check),
+    ['QEMU'],
+  )
+})

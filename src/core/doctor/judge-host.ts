@@ -1,0 +1,196 @@
+import { limits } from '../../config/limits.ts'
+import { saveFormOf } from '../monitor/qemu-save.ts'
+import { judgeCertificates, judgeTlsFiles } from './judge-certificates.ts'
+import { judgePool, judgeRoom } from './judge-room.ts'
+import type { Fact, HostFacts } from './host-facts.ts'
+import type { Finding } from './finding.ts'
+
+/** Returns a finding for each fact, in the order in which a host is set up. */
+export const judgeHost = (facts: HostFacts): readonly Finding[] => [
+  judgeKernel(facts),
+  judgeSystemd(facts),
+  ...judgeModules(facts),
+  judgeControllers(facts),
+  ...judgeForwarding(facts),
+  ...judgeMonitors(facts),
+  judgeKvm(facts),
+  judgeSeeds(facts),
+  judgeConfiguration(facts),
+  judgePool(facts),
+  ...judgeRoom(facts),
+  ...judgeTlsFiles(facts),
+  ...judgeCertificates(facts),
+  judgeClock(facts),
+  judgeStore(facts),
+]
+
+const atLeast = (version: string, [major, minor]: readonly [number, number]): boolean => {
+  const [first = 0, second = 0] = version.split('.').map((part) => Number.parseInt(part, 10))
+  return first > major || (first === major && second >= minor)
+}
+
+function judgeKernel({ kernel }: HostFacts): Finding {
+  const min = limits.kernelVersionMin
+  if (atLeast(kernel, min)) return { check: 'kernel', level: 'ok', found: `Linux ${kernel}` }
+  const remedy = `boot Linux ${min.join('.')} or later`
+  return { check: 'kernel', level: 'must', found: `Linux ${kernel}`, remedy }
+}
+
+function judgeSystemd({ systemd }: HostFacts): Finding {
+  const check = 'systemd'
+  const remedy = `use a host with systemd ${limits.systemdVersionMin} or later`
+  if (!systemd.known) return { check, level: 'must', found: systemd.because, remedy }
+  const found = `systemd ${systemd.value}`
+  return Number.parseInt(systemd.value, 10) >= limits.systemdVersionMin
+    ? { check, level: 'ok', found }
+    : { check, level: 'must', found, remedy }
+}
+
+/** Kernel modules, and what does not work without them. */
+const MODULES = [
+  {
+    level: 'must',
+    what: 'guests need them',
+    names: ['tun', 'nf_tables', 'nft_fib_inet', 'nft_connlimit', 'nf_conntrack_netlink'],
+  },
+  { level: 'should', what: 'sleep needs them', names: ['sch_ingress', 'cls_bpf'] },
+  { level: 'should', what: 'bandwidth limits need them', names: ['sch_tbf', 'act_mirred', 'ifb'] },
+] as const
+
+function judgeModules({ modules }: HostFacts): readonly Finding[] {
+  const check = 'modules'
+  if (!modules.known) {
+    const remedy = `see whether these can be loaded: ${MODULES.flatMap(({ names }) => names).join(' ')}`
+    return [{ check, level: 'should', found: modules.because, remedy }]
+  }
+  const missing = MODULES.flatMap(({ level, what, names }) => {
+    const lacking = names.filter((name) => !modules.value.has(name))
+    return lacking.length === 0 ? [] : [{ level, what, lacking }]
+  })
+  if (missing.length === 0)
+    return [{ check, level: 'ok', found: 'all that guests, sleep and bandwidth limits need' }]
+  return missing.map(({ level, what, lacking }) => ({
+    check,
+    level,
+    found: `missing: ${lacking.join(' ')}; ${what}`,
+    remedy: `install the modules of the running kernel, then: modprobe -a ${lacking.join(' ')}`,
+  }))
+}
+
+/** Limits of VMs' units (systemd.resource-control(5)): CPUQuota, MemoryMax, TasksMax. */
+const CONTROLLERS = ['cpu', 'memory', 'pids']
+
+function judgeControllers({ controllers }: HostFacts): Finding {
+  const check = 'cgroups'
+  const remedy =
+    'boot with the unified hierarchy and these controllers (systemd.unified_cgroup_hierarchy=1, cgroup_enable=memory)'
+  if (!controllers.known) return { check, level: 'must', found: controllers.because, remedy }
+  const lacking = CONTROLLERS.filter((name) => !controllers.value.includes(name))
+  return lacking.length === 0
+    ? { check, level: 'ok', found: CONTROLLERS.join(' ') }
+    : { check, level: 'must', found: `missing: ${lacking.join(' ')}`, remedy }
+}
+
+const SWITCHES = { ipv4: 'net.ipv4.ip_forward', ipv6: 'net.ipv6.conf.all.forwarding' } as const
+
+function judgeForwarding({ forwarding }: HostFacts): readonly Finding[] {
+  return (['ipv4', 'ipv6'] as const).map((family): Finding => {
+    const check = `forwarding ${family}`
+    const name = SWITCHES[family]
+    const value = forwarding[family]
+    if (value === undefined) return { check, level: 'ok', found: 'the kernel does not have this family' }
+    if (value) return { check, level: 'ok', found: `${name} = 1` }
+    const remedy = `echo '${name} = 1' > /etc/sysctl.d/60-vmhostd-${family}.conf && sysctl --system`
+    return { check, level: 'must', found: `${name} = 0: guests reach nothing beyond this host`, remedy }
+  })
+}
+
+function judgeMonitors({ monitors, monitorVersions }: HostFacts): readonly Finding[] {
+  const { qemu, firecracker } = monitorVersions
+  const isOneThere = qemu.known || firecracker.known
+  return [judgeQemu(qemu, isOneThere), judgeFirecracker(firecracker, monitors.default === 'firecracker')]
+}
+
+function judgeQemu(qemu: Fact<string>, isOneThere: boolean): Finding {
+  const check = 'QEMU'
+  if (!qemu.known)
+    return {
+      check,
+      level: isOneThere ? 'should' : 'must',
+      found: qemu.because,
+      remedy: 'install the package qemu-system-x86 or qemu-system-arm',
+    }
+  if (saveFormOf(qemu.value) === undefined)
+    return {
+      check,
+      level: 'should',
+      found: `${qemu.value} cannot save guests`,
+      remedy: 'install QEMU 8.2 or later, or no VM sleeps',
+    }
+  return { check, level: 'ok', found: qemu.value }
+}
+
+function judgeFirecracker(firecracker: Fact<string>, isWanted: boolean): Finding {
+  const check = 'Firecracker'
+  if (firecracker.known) return { check, level: 'ok', found: firecracker.value }
+  if (!isWanted) return { check, level: 'ok', found: `not used: ${firecracker.because}` }
+  return {
+    check,
+    level: 'must',
+    found: firecracker.because,
+    remedy: 'install it, or set [monitor] kind to auto or qemu',
+  }
+}
+
+function judgeKvm({ kvm: { isFast, because } }: HostFacts): Finding {
+  if (isFast) return { check: 'KVM', level: 'ok', found: because }
+  const remedy =
+    'enable virtualization in the firmware, or nested virtualization of the machine below; without it guests are slow'
+  return { check: 'KVM', level: 'should', found: because, remedy }
+}
+
+function judgeSeeds({ xorriso }: HostFacts): Finding {
+  return xorriso.known
+    ? { check: 'xorriso', level: 'ok', found: xorriso.value }
+    : {
+        check: 'xorriso',
+        level: 'must',
+        found: xorriso.because,
+        remedy: 'install the package xorriso, which writes seed disks',
+      }
+}
+
+function judgeConfiguration({ configuration, configPath }: HostFacts): Finding {
+  const check = 'configuration'
+  if (configuration.known) return { check, level: 'ok', found: configPath }
+  return {
+    check,
+    level: 'must',
+    found: configuration.because,
+    remedy: `vmhostd setup, or correct ${configPath}`,
+  }
+}
+
+function judgeClock({ clockIsSet }: HostFacts): Finding {
+  const check = 'clock'
+  const remedy =
+    'install and start a time service (systemd-timesyncd, chrony): certificates, URLs and guests depend on the clock'
+  if (!clockIsSet.known) return { check, level: 'should', found: clockIsSet.because, remedy }
+  return clockIsSet.value
+    ? { check, level: 'ok', found: 'set by a time service' }
+    : { check, level: 'should', found: 'not set by a time service', remedy }
+}
+
+function judgeStore({ descriptorStore }: HostFacts): Finding {
+  const check = 'descriptor store'
+  if (!descriptorStore.known)
+    return {
+      check,
+      level: 'must',
+      found: descriptorStore.because,
+      remedy: 'see whether systemd answers: systemctl status',
+    }
+  const { value } = descriptorStore
+  if (value.available) return { check, level: 'ok', found: 'systemd keeps consoles while the daemon is down' }
+  return { check, level: 'must', found: value.because, remedy: value.remedy }
+}

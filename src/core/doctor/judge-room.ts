@@ -1,0 +1,56 @@
+import { limits } from '../../config/limits.ts'
+import type { Finding } from './finding.ts'
+import type { HostFacts } from './host-facts.ts'
+
+/** Judges the storage pool: whether it is there, shares blocks, and has room beyond its reserve. */
+export function judgePool({ pool, diskReserveMib }: HostFacts): Finding {
+  const check = 'pool'
+  if (!pool.known)
+    return {
+      check,
+      level: 'must',
+      found: pool.because,
+      remedy: 'mount the file system of the pool, or run vmhostd setup for a new one',
+    }
+  const { directory, reflink, availableMib } = pool.value
+  if (availableMib <= diskReserveMib) {
+    const found = `${directory} has ${availableMib} MiB, and the reserve is ${diskReserveMib} MiB`
+    return { check, level: 'must', found, remedy: 'make room, or lower capacity.disk_reserve_mib' }
+  }
+  if (reflink)
+    return { check, level: 'ok', found: `${directory} shares blocks, ${availableMib} MiB available` }
+  return {
+    check,
+    level: 'should',
+    found: `${directory} does not share blocks between files: each disk is a full copy, and snapshots are refused`,
+    remedy: 'put the pool on XFS (mkfs.xfs -m reflink=1) or btrfs before VMs are created',
+  }
+}
+
+const ROOM_MIB_MIN = { state: limits.stateRoomMibMin, run: limits.runRoomMibMin }
+const WHY = { state: 'the records of VMs', run: 'the histories of consoles' }
+
+/** Judges the room of directories, and the memory for guests. */
+export function judgeRoom({ room, memory }: HostFacts): readonly Finding[] {
+  const directories = room.map(({ what, directory, availableMib }): Finding => {
+    const check = `room ${what}`
+    const min = ROOM_MIB_MIN[what]
+    const remedy = `make room in ${directory}: it has ${WHY[what]}`
+    if (!availableMib.known)
+      return { check, level: 'must', found: availableMib.because, remedy: 'run vmhostd setup' }
+    const found = `${directory} has ${availableMib.value} MiB`
+    return availableMib.value >= min ? { check, level: 'ok', found } : { check, level: 'must', found, remedy }
+  })
+  return [...directories, judgeMemory(memory)]
+}
+
+function judgeMemory(memory: HostFacts['memory']): Finding {
+  const check = 'memory'
+  if (!memory.known)
+    return { check, level: 'must', found: memory.because, remedy: 'see whether /proc is mounted' }
+  const { totalMib, reserveMib } = memory.value
+  const found = `${totalMib} MiB, of which ${reserveMib} MiB are reserved for the host`
+  return totalMib > reserveMib
+    ? { check, level: 'ok', found }
+    : { check, level: 'must', found, remedy: 'lower capacity.memory_reserve_mib, or add memory' }
+}

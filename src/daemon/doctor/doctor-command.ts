@@ -1,0 +1,78 @@
+import { hostname } from 'node:os'
+import { parseArgs } from 'node:util'
+import { CONFIG_PATH, loadConfig, parseConfig } from '../../config/config.ts'
+import { judgeHost } from '../../core/doctor/judge-host.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { readFacts } from './read-facts.ts'
+import type { Config } from '../../config/config.ts'
+import type { Fact } from '../../core/doctor/host-facts.ts'
+import type { Finding } from '../../core/doctor/finding.ts'
+
+const HELP = `Usage: vmhostd doctor [--json] [--config FILE]
+
+Checks this host, before and after the set-up: kernel, modules, forwarding, cgroup controllers, QEMU and Firecracker, KVM,
+the pool and its file system, room, memory, certificates, clock, and whether systemd keeps consoles. Says what to do about
+each finding. Changes nothing. Run it as root; the daemon may run.
+
+  --json           the findings as JSON: {"findings": [{"check", "level", "found", "remedy"}]}
+  --config FILE    the configuration to read (${CONFIG_PATH})
+  -h, --help       this text
+
+Levels: ok; should: something is slow, missing or ends soon; must: VMs cannot run, or not
+within their limits, before this is done.
+Exit status: 0 no "must", 1 at least one, 2 wrong usage.`
+
+/** Runs `vmhostd doctor`; returns the exit status. */
+export async function doctorCommand(args: readonly string[]): Promise<number> {
+  const options = {
+    config: { type: 'string', default: CONFIG_PATH },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h' },
+  } as const
+  let values
+  try {
+    values = parseArgs({ args: [...args], options }).values
+  } catch (error) {
+    console.error(`vmhostd doctor: ${errorChain(error)}\n\n${HELP}`)
+    return 2
+  }
+  if (values.help === true) {
+    console.log(HELP)
+    return 0
+  }
+  try {
+    const [config, configuration] = configOf(values.config)
+    const findings = judgeHost(await readFacts({ configPath: values.config, config, configuration }))
+    console.log(values.json ? JSON.stringify({ findings }, undefined, 2) : findingsInWords(findings))
+    return findings.some(({ level }) => level === 'must') ? 1 : 0
+  } catch (error) {
+    console.error(`vmhostd doctor: ${errorChain(error)}`)
+    return 1
+  }
+}
+
+/** Returns the configuration, or the defaults if it cannot be used, and whether it can. */
+function configOf(path: string): readonly [Config, Fact<'used'>] {
+  try {
+    return [loadConfig(path), { known: true, value: 'used' }]
+  } catch (error) {
+    const defaults = parseConfig('', { path, hostname: hostname() })
+    return [defaults, { known: false, because: errorChain(error) }]
+  }
+}
+
+const WORDS: Readonly<Record<Finding['level'], string>> = { ok: 'ok', should: 'should', must: 'MUST' }
+
+/** Renders findings as a table, each remedy below its finding. */
+export function findingsInWords(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ check }) => check.length))
+  const lines = findings.flatMap(({ check, level, found, remedy }) => [
+    `${WORDS[level].padEnd(8)}${check.padEnd(width)}  ${found}`,
+    ...(remedy === undefined ? [] : [`${' '.repeat(8 + width)}  → ${remedy}`]),
+  ])
+  const count = (wanted: Finding['level']): number => findings.filter(({ level }) => level === wanted).length
+  const [must, should] = [count('must'), count('should')]
+  const sum =
+    must + should === 0 ? 'Nothing is to be done.' : `${must} must be done, ${should} should be done.`
+  return [...lines, '', sum].join('\n')
+}

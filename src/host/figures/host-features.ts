@@ -1,0 +1,73 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { release } from 'node:os'
+import { run } from '../exec/exec.ts'
+import { MIB } from '../../lib/byte-units.ts'
+
+/** Returns the version of systemd, e.g. `257.8-1`. Throws if it cannot be asked. */
+export async function systemdVersion(): Promise<string> {
+  const { stdout } = await run(['systemctl', '--version'])
+  const version = /^systemd \d+ \(([^)]+)\)/m.exec(stdout)?.[1]
+  if (version === undefined) throw new Error('systemctl does not answer like systemd')
+  return version
+}
+
+/** Kernel modules that this daemon can use. */
+const MODULES = [
+  'tun',
+  'nf_tables',
+  'nft_fib_inet',
+  'nft_connlimit',
+  'nf_conntrack_netlink',
+  'sch_ingress',
+  'cls_bpf',
+  'sch_tbf',
+  'act_mirred',
+  'ifb',
+]
+
+/**
+ * Returns those of the modules above that are loaded, built in, or can be loaded. Throws if the kernel's modules are not
+ * installed here and some are not loaded, as in a container: then nothing shows whether they are built in.
+ */
+export async function loadableModules(): Promise<ReadonlySet<string>> {
+  const loaded = MODULES.filter((name) => existsSync(`/sys/module/${name}`))
+  const others = MODULES.filter((name) => !loaded.includes(name))
+  if (others.length > 0 && !existsSync(`/lib/modules/${release()}/modules.dep`))
+    throw new Error(`the modules of Linux ${release()} are not installed here; not seen: ${others.join(' ')}`)
+  const found = await Promise.all(
+    others.map(async (name) => {
+      const { code } = await run(['modprobe', '--dry-run', '--quiet', name], { okCodes: [0, 1] })
+      return code === 0 ? [name] : []
+    }),
+  )
+  return new Set([...loaded, ...found.flat()])
+}
+
+/** Returns whether the kernel forwards, for each family that it has (Documentation/networking/ip-sysctl.rst). */
+export function forwardingOf(): { readonly ipv4?: boolean; readonly ipv6?: boolean } {
+  const read = (name: string, path: string): object => {
+    const file = `/proc/sys/net/${path}`
+    return existsSync(file) ? { [name]: readFileSync(file, 'utf8').trim() !== '0' } : {}
+  }
+  return { ...read('ipv4', 'ipv4/ip_forward'), ...read('ipv6', 'ipv6/conf/all/forwarding') }
+}
+
+/** Returns the controllers of the unified hierarchy (Documentation/admin-guide/cgroup-v2.rst). Throws without one. */
+export function controllersIn(root = '/sys/fs/cgroup'): readonly string[] {
+  const path = `${root}/cgroup.controllers`
+  if (!existsSync(path)) throw new Error(`${root} is not the unified hierarchy of control groups`)
+  return readFileSync(path, 'utf8').trim().split(/\s+/)
+}
+
+/** Returns the space of a directory's file system for others than root. Throws errors of system calls. */
+export async function availableMibIn(directory: string): Promise<number> {
+  const { bsize, bavail } = await statfs(directory)
+  return Math.floor((bsize * bavail) / MIB)
+}
+
+/** Returns whether a time service has set the clock (timedatectl(1), NTPSynchronized). Throws if it cannot be asked. */
+export async function isClockSet(): Promise<boolean> {
+  const { stdout } = await run(['timedatectl', 'show', '--property=NTPSynchronized', '--value'])
+  return stdout.trim() === 'yes'
+}
