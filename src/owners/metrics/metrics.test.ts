@@ -178,6 +178,15 @@ test('a wake is counted for its VM, and its duration by its reason', async (t) =
   const text = await scrape(stage)
   assert.equal(valueIn(text, 'vmhostd_vm_wakes_total', { vm: stage.id }), 1)
   assert.equal(valueIn(text, 'vmhostd_wake_duration_seconds_count', { reason: 'traffic' }), 1)
+  stage.context.store.vms.changeDesired(stage.id, {
+    deleting: true,
+    operationId: stage.context.newOperationId(),
+    nowMs: stage.clock.now(),
+  })
+  stage.context.poke(stage.id, 'deleted')
+  await stage.idle()
+  await scrape(stage)
+  assert.equal(stage.metrics().activity.wakesOf(stage.id), 0)
 })
 
 test('a timer that fires late is a delay of the event loop', async (t) => {
