@@ -327,6 +327,8 @@ export const limits = {
   metricsLookMs: 4000,
   /** Records of VMs that a scrape reads in one turn of the event loop; some milliseconds. */
   metricsVmsATurn: 32,
+  /** Network devices whose counters a scrape reads in one turn of the event loop; a fifth of a millisecond each. */
+  metricsLinksATurn: 8,
   /** Monitors that a scrape asks for their disk counters at once. */
   metricsDiskLooksMax: 32,
   /** How often the delay of the event loop is measured. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -44,8 +45,11 @@ export async function collectMemory(sources: UsageSources, samples: Samples): Pr
 export async function collectNetwork(sources: UsageSources, samples: Samples): Promise<boolean> {
   const active = new Set(await running(sources))
   let isWhole = true
+  let looks = 0
   for await (const record of recordsOf(sources.store)) {
     if (record.desired.network === undefined) continue
+    looks += 1
+    if (looks % limits.metricsLinksATurn === 0) await nextTurn()
     const isKnown = await isMeasured(() => addTraffic(sources, record, samples))
     // A stopped VM has no device.
     if (!isKnown && active.has(record.id)) isWhole = false
