@@ -1,5 +1,6 @@
 import type { ApiClient } from '../client/api-client.ts'
 import type { ConsoleConnection, ConsoleRequest } from '../client/console/console-connection.ts'
+import type { EventSight, ReadEventsOptions } from '../client/events.ts'
 import type { CtlError } from './ctl-error.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Shell } from './shell.ts'
@@ -112,6 +113,8 @@ export type Context = {
   readonly daemon: (profile?: string) => Daemon
   /** Opens a VM's console through the same profile. Connects when its events are read. Throws CtlError. */
   readonly openConsole: (request: ConsoleRequest) => ConsoleConnection
+  /** Reads events through the same profile. Connects when they are read. Throws CtlError. */
+  readonly readEvents: (request: ReadEventsOptions) => AsyncGenerator<EventSight>
   /** Reports a failure on standard error, with what to do next. Returns the exit status for it. */
   readonly fail: (error: unknown, name: string) => ExitStatus
   /** Prints a value for programs, or a text for people. */

@@ -1,6 +1,7 @@
 import { exitStatus } from './exit-status.ts'
 import { completionCommand } from './completion/completion-command.ts'
 import { consoleCommand } from './console/console-command.ts'
+import { eventsCommand, historyCommand } from './events/events-command.ts'
 import { imageListCommand, imageRemoveCommand } from './image/images.ts'
 import {
   createCommand as createSnapshotCommand,
@@ -74,6 +75,7 @@ export const commands: readonly Command[] = [
   removeCommand,
   waitCommand,
   planCommand,
+  historyCommand,
   consoleCommand,
   listSnapshotsCommand,
   createSnapshotCommand,
@@ -85,6 +87,7 @@ export const commands: readonly Command[] = [
   imageListCommand,
   imageRemoveCommand,
   syncCommand,
+  eventsCommand,
   completionCommand,
   versionCommand,
 ]

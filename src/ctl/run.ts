@@ -1,5 +1,6 @@
 import { createApiClient } from '../client/api-client.ts'
 import { ConsoleConnection } from '../client/console/console-connection.ts'
+import { readEvents } from '../client/events.ts'
 import { wsLinks } from '../client/ws-links.ts'
 import { kindOf } from './command.ts'
 import { readCommandLine } from './command-line.ts'
@@ -53,6 +54,7 @@ async function runCommand(called: Called, shell: Shell, failures: Failures): Pro
     client: () => (client ??= open(createApiClient)),
     daemon: (profile) => daemons.of(profile),
     openConsole: (request) => open((profile) => new ConsoleConnection(wsLinks(profile), request, shell)),
+    readEvents: (request) => open((profile) => readEvents(profile, request)),
     fail: (error, name) => failures.report(error, name),
     warn: (line) => {
       if (!given.isSet('json')) shell.stderr.write(`${printable(`warning: ${line}`)}\n`)

@@ -4,6 +4,7 @@ import type { TestContext } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { movePromises } from './traffic-moves.contract.ts'
 import { deliver, guest, has, isFault, listen, nothing, otherGuest, watched } from './traffic-stage.ts'
+import { tapSpec } from './taps.contract.ts'
 import { until } from './until.ts'
 import type { UserId } from '../../src/core/ids.ts'
 import type { Promised, TrafficStage } from './traffic-stage.ts'
@@ -156,6 +157,25 @@ function wantedPromises(promise: Promised): void {
       assert.deepEqual(wanted, [guest.userId])
     },
   )
+
+  promise('the packet that wants a guest is known while it waits, also to the next daemon', async (stage) => {
+    const traffic = stage.daemon()
+    await traffic.ensureHeld(guest)
+    await stage.sendIgnored(guest, 'early')
+    assert.equal((await watched(traffic)).wantedBy, undefined)
+    await stage.send(guest, 'one')
+    await stage.send(guest, 'two')
+    const { wantedBy } = await watched(traffic)
+    const { protocol, destination, destinationPort, source, sourcePort } = wantedBy ?? assert.fail()
+    assert.deepEqual([protocol, destination, destinationPort], ['udp', tapSpec.ipv4Address, 7])
+    assert.deepEqual([typeof source, typeof sourcePort], ['string', 'number'])
+    const after = stage.daemon()
+    assert.deepEqual((await watched(after)).wantedBy, wantedBy)
+    stage.pass(limits.heldFrameAgeMs + 1)
+    await stage.send(guest, 'three')
+    const late = await watched(after)
+    assert.deepEqual([late.heldFrames, late.wantedBy], [1, undefined], 'a later packet is not the one')
+  })
 
   promise('a guest is reported as wanted once for as long as its frames are held', async (stage) => {
     const traffic = stage.daemon()

@@ -7,6 +7,15 @@ import { FakeTraffic } from '../fakes/fake-traffic.ts'
 import { trafficContract } from './traffic.contract.ts'
 import { guest } from './traffic-stage.ts'
 
+/** A datagram for the guest of the contract, as its driver's stage sends it. */
+const flow = {
+  protocol: 'udp',
+  source: '192.0.2.1',
+  sourcePort: 40_000,
+  destination: '192.0.2.10',
+  destinationPort: 7,
+}
+
 trafficContract('fake traffic', () => {
   const clock = new FakeClock()
   const devices = new FakeDevices()
@@ -24,7 +33,7 @@ trafficContract('fake traffic', () => {
     },
     attach: () => {},
     send: ({ device }, name) => {
-      traffic.receive(device, { name })
+      traffic.receive(device, { name, flow })
     },
     sendIgnored: ({ device }, name) => {
       traffic.receive(device, { name, counts: false })

@@ -56,19 +56,31 @@ test('an idle VM sleeps: none of its processes run, its tap stays, and its memor
 })
 
 const firstPackets = [
-  ['TCP over IPv4', () => exchange(ipv4)],
-  ['TCP over IPv6', () => exchange(ipv6)],
-  ['UDP over IPv4', () => datagram(ipv4)],
-  ['UDP over IPv6', () => datagram(ipv6)],
-  ['ICMP echo over IPv4', () => echo(ipv4)],
-  ['ICMP echo over IPv6', () => echo(ipv6)],
+  ['TCP over IPv4', () => exchange(ipv4), ['tcp', ipv4, 80]],
+  ['TCP over IPv6', () => exchange(ipv6), ['tcp', ipv6, 80]],
+  ['UDP over IPv4', () => datagram(ipv4), ['udp', ipv4, 9]],
+  ['UDP over IPv6', () => datagram(ipv6), ['udp', ipv6, 9]],
+  ['ICMP echo over IPv4', () => echo(ipv4), ['icmp', ipv4, undefined]],
+  ['ICMP echo over IPv6', () => echo(ipv6), ['icmpv6', ipv6, undefined]],
 ] as const
+
+type Event = { readonly kind: string; readonly from?: string; readonly to?: string; readonly packet?: Packet }
+type Packet = {
+  readonly protocol: string
+  readonly source: string
+  readonly source_port?: number
+  readonly destination: string
+  readonly destination_port?: number
+}
+
+const historyOf = async (): Promise<readonly Event[]> =>
+  (JSON.parse(await sh('vmhostctl', 'vm', 'history', id, '--json')) as { items: readonly Event[] }).items
 
 /**
  * Defines a test of a wake by traffic. Other wakes must go in between: a VM that is repeatedly woken soon after it fell
  * asleep sleeps later and later.
  */
-function firstPacketTest(kind: string, send: () => Promise<unknown>): void {
+function firstPacketTest([kind, send, [protocol, address, port]]: (typeof firstPackets)[number]): void {
   test(`the first packet wakes the guest and reaches it: ${kind}`, async () => {
     const { observed } = await asleep(id)
     await send()
@@ -76,11 +88,20 @@ function firstPacketTest(kind: string, send: () => Promise<unknown>): void {
     assert.equal(wake?.reason, 'traffic')
     assert.ok((wake?.held_packets ?? 0) >= 1)
     assert.equal(wake?.dropped_packets, 0)
+    const waking = (await historyOf()).findLast((event) => event.kind === 'vm_waking')
+    const { packet } = waking ?? assert.fail('there is no event of the wake')
+    assert.deepEqual(
+      [packet?.protocol, packet?.destination, packet?.destination_port],
+      [protocol, address, port],
+    )
+    const source = /src (\S+)/.exec(await sh('ip', 'route', 'get', address))?.[1]
+    assert.equal(packet?.source, source)
+    assert.equal(typeof packet?.source_port, port === undefined ? 'undefined' : 'number')
     await life.assertSame()
   })
 }
 
-for (const [kind, send] of firstPackets.slice(0, 3)) firstPacketTest(kind, send)
+for (const packet of firstPackets.slice(0, 3)) firstPacketTest(packet)
 
 test('PUT power running wakes a VM, and its generation is reached when the guest is back', async () => {
   const { generations, observed } = await asleep(id)
@@ -96,7 +117,7 @@ test('PUT power running wakes a VM, and its generation is reached when the guest
   await life.assertSame()
 })
 
-for (const [kind, send] of firstPackets.slice(3)) firstPacketTest(kind, send)
+for (const packet of firstPackets.slice(3)) firstPacketTest(packet)
 
 test('a timeout of 0 wakes a VM, which stays awake', async () => {
   const { observed } = await asleep(id)

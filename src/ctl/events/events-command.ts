@@ -1,0 +1,126 @@
+import { limits } from '../../config/limits.ts'
+import { printable } from '../../lib/text.ts'
+import { answered } from '../../client/api-client.ts'
+import { usageError } from '../ctl-error.ts'
+import { exitStatus } from '../exit-status.ts'
+import { allPages, showList } from '../several.ts'
+import { eventColour, eventWords, timeWords } from './event-words.ts'
+import type { EventSight, EventStart, HostEvent } from '../../client/events.ts'
+import type { Command, Context } from '../command.ts'
+
+function parseSequence(text: string, what: string): number {
+  if (/^[0-9]{1,15}$/.test(text)) return Number(text)
+  throw usageError(`${what} ${text} is not the number of an event`, 'write the "sequence" of one, or 0')
+}
+
+export const eventsCommand: Command = {
+  words: ['events'],
+  summary: 'show what happened on the host, and what happens',
+  description:
+    `Every event that is kept, the oldest first: the last ${limits.eventsMax} of at most ${limits.eventsAgeMsMax / 86_400_000} days. ` +
+    '--follow shows what happens from now on until you interrupt it, and goes on after the daemon was away. --json prints one object a line; ' +
+    'a line with "missed" says that events before it are not kept any more.',
+  options: [
+    { name: 'follow', help: 'show events as they happen, and do not end' },
+    {
+      name: 'after',
+      value: 'NUMBER',
+      help: 'only events after this one: the "sequence" of the last that you have seen',
+      check: parseSequence,
+    },
+    { name: 'vm', value: 'NAME', help: 'only events of this VM', completes: 'vm' },
+  ],
+  examples: [
+    ['--follow', 'what happens now'],
+    ['--vm web-1', 'what is kept about a VM'],
+    ['--follow --after 1042 --json', 'in a program that has seen number 1042'],
+    ['--json | jq -r \'select(.kind == "vm_waking") | .packet.source\'', 'who wakes VMs'],
+  ],
+  run: async (context) => {
+    const { given, shell } = context
+    const after = given.text('after')
+    const vmId = given.text('vm')
+    const follow = given.isSet('follow')
+    const from = after === undefined ? (follow ? undefined : 0) : parseSequence(after, '--after')
+    const sights = context.readEvents({
+      follow,
+      ...(from === undefined ? {} : { after: from }),
+      ...(vmId === undefined ? {} : { vmId }),
+      signal: new AbortController().signal,
+      sleep: shell.sleep,
+    })
+    const print = printer(context, { mindsGap: after !== undefined || follow })
+    for await (const sight of sights) print(sight)
+    return exitStatus.done
+  },
+}
+
+/** Returns the function that prints what a reader gets. Without `mindsGap`, the reader wants only what is kept. */
+function printer(
+  context: Context,
+  { mindsGap }: { readonly mindsGap: boolean },
+): (sight: EventSight) => void {
+  const { shell, json, paint, warn } = context
+  let isSilent = false
+  if (!json) shell.stdout.write(`${paint(lineOf('TIME', 'VM', 'WHAT'), 'bold')}\n`)
+  const onStart = (start: EventStart): void => {
+    isSilent = false
+    if (!start.missed || !mindsGap) return
+    if (json) shell.stdout.write(`${JSON.stringify(start)}\n`)
+    warn(`events are missing: only those after number ${start.kept_after} are kept`)
+  }
+  return (sight) => {
+    if (sight.kind === 'start') onStart(sight.start)
+    else if (sight.kind === 'event')
+      shell.stdout.write(`${json ? JSON.stringify(sight.event) : shown(context, sight.event)}\n`)
+    else {
+      if (!isSilent) warn(`${sight.because?.message ?? 'the daemon ended the stream'}; connecting again`)
+      isSilent = true
+    }
+  }
+}
+
+function shown({ paint }: Pick<Context, 'paint'>, event: HostEvent): string {
+  const words = paint(printable(eventWords(event)), eventColour(event))
+  return lineOf(timeWords(event), event.vm_id ?? '-', words)
+}
+
+const VM_COLUMNS = 16
+
+const lineOf = (time: string, vm: string, what: string): string =>
+  `${time.padEnd(20)}  ${vm.padEnd(VM_COLUMNS)}  ${what}`
+
+export const historyCommand: Command = {
+  words: ['vm', 'history'],
+  summary: 'show what happened to a VM',
+  description:
+    'The events of the VM and its snapshots that are kept, the oldest first. It works after the VM is gone too. "vmhostctl events --follow --vm NAME" ' +
+    'shows what happens from now on.',
+  operand: { placeholder: 'NAME', completes: 'vm' },
+  options: [],
+  examples: [
+    ['web-1', 'for reading'],
+    ['web-1 --json | jq \'.items[] | select(.kind == "vm_fault")\'', 'its faults, for a program'],
+  ],
+  run: async (context) => {
+    const path = { id: context.given.operand }
+    const client = context.client()
+    const items = await allPages((page) =>
+      answered(
+        client.GET('/v1/vms/{id}/events', {
+          params: { path, query: { limit: limits.listItemsMax, ...page } },
+        }),
+      ),
+    )
+    return showList(context, {
+      items,
+      head: ['TIME', 'WHAT'],
+      rowsOf: (events) =>
+        events.map((event) => {
+          const colour = eventColour(event)
+          return [timeWords(event), { text: eventWords(event), ...(colour === undefined ? {} : { colour }) }]
+        }),
+      none: () => `no events of ${path.id} are kept; vmhostctl vm ls shows the VMs there are`,
+    })
+  },
+}

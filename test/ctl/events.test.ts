@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
+import { startCtl, startCtlStage, writeProfile } from './support/ctl-stage.ts'
+import type { TestContext } from 'node:test'
+import type { EventBody } from '../../src/core/events/event.ts'
+import type { VmId } from '../../src/core/ids.ts'
+import type { ObservedState } from '../../src/core/vm/record.ts'
+import type { Pki } from '../daemon/support/controller-host.ts'
+import type { CtlStage } from './support/ctl-stage.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+const id = 'web-1' as VmId
+
+async function stageWithVm(t: TestContext): Promise<CtlStage> {
+  const stage = await startCtlStage(t, pki)
+  const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
+  const { status, err } = await stage.run(`vm create ${id} ${images} --ipv4 192.0.2.10`)
+  assert.equal(status, 0, err)
+  return stage
+}
+
+const show = ({ host }: CtlStage, state: ObservedState): void =>
+  void host.store.vms.recordProgress(id, { observed: { state, sinceMs: 1 }, nowMs: Date.UTC(2030, 0, 1) })
+
+test('the history of a VM is a table, and is there when the VM is gone', async (t) => {
+  const stage = await stageWithVm(t)
+  show(stage, 'starting')
+  const { status, out } = await stage.run(`vm history ${id}`)
+  assert.equal(status, 0)
+  assert.match(out, /^TIME +WHAT\n.*Z +created\n2030-01-01 00:00:00Z +pending → starting\n$/)
+  await stage.run(`vm rm ${id}`)
+  stage.host.store.vms.forget(id, Date.UTC(2030, 0, 2))
+  assert.match((await stage.run(`vm history ${id}`)).out, /deletion requested .*\n2030-01-02 .* deleted\n$/)
+  const { items } = JSON.parse((await stage.run(`vm history ${id} --json`)).out)
+  assert.deepEqual(
+    items.map(({ kind }: { kind: string }) => kind),
+    ['vm_created', 'vm_state', 'vm_requested', 'vm_deleted'],
+  )
+  assert.match((await stage.run('vm history other')).out, /^no events of other are kept/)
+})
+
+test('the events of the host are a table for eyes, and a line each for programs', async (t) => {
+  const stage = await stageWithVm(t)
+  show(stage, 'starting')
+  const { out } = await stage.run('events')
+  assert.match(
+    out,
+    /^TIME +VM +WHAT\n.*Z +web-1 +created\n2030-01-01 00:00:00Z +web-1 +pending → starting\n$/,
+  )
+  const lines = (await stage.run('events --json')).out.trimEnd().split('\n')
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line).kind),
+    ['vm_created', 'vm_state'],
+  )
+  const { sequence } = JSON.parse(lines[0] ?? '')
+  assert.equal((await stage.run(`events --json --after ${sequence}`)).out.trimEnd(), lines[1])
+  assert.equal((await stage.run('events --json --vm web-2')).out, '')
+})
+
+test('what is missing is said to a reader that asked for it, and not to one that wants what is kept', async (t) => {
+  const stage = await stageWithVm(t)
+  const body: EventBody = { kind: 'admission_refused', vmId: id, code: 'insufficient_capacity', detail: 'x' }
+  const { events } = stage.host.store
+  events.add(1, ...Array.from({ length: limits.eventsMax + limits.eventsPruneEvery }, () => body))
+  const missing = `only those after number ${events.keptAfter} are kept`
+  assert.match((await stage.run('events --after 1')).err, new RegExp(missing))
+  assert.equal((await stage.run('events')).err, '')
+  const [first = ''] = (await stage.run('events --after 1 --json')).out.split('\n')
+  assert.equal(JSON.parse(first).missed, true)
+})
+
+test('events are followed over a daemon that was away', async (t) => {
+  const stage = await stageWithVm(t)
+  const out: string[] = []
+  const ending = new AbortController()
+  const profile = writeProfile(t, { pki, url: `https://127.0.0.1:${stage.host.port}` })
+  const { result, printed } = startCtl(['events', '--follow', '--after', '0', '--profile', profile], {
+    shell: {
+      stdout: { write: (text) => void out.push(text), isTty: false, columns: 0 },
+      sleep: () => (ending.signal.aborted ? Promise.reject(new Error('ended')) : Promise.resolve()),
+    },
+  })
+  await eventually(() => out.join('').includes('created'))
+  await stage.host.close(1000)
+  await eventually(() => /connecting again/.test(printed()))
+  show(stage, 'starting')
+  await stage.host.reopen()
+  await eventually(() => out.join('').includes('pending → starting'))
+  ending.abort()
+  await stage.host.close(1000)
+  await result
+  assert.equal(out.join('').split('created').length, 2, 'nothing is shown twice')
+})
+
+test('a number of an event is checked before the daemon is asked', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const { status, err } = await stage.run('events --after yesterday')
+  assert.equal(status, 2)
+  assert.match(err, /--after yesterday is not the number of an event/)
+})
