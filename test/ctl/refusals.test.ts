@@ -25,7 +25,10 @@ const IMAGES = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i
 
 test('a wrong command line gives status 2, suggests the intended word and shows where the help is', async () => {
   const cases: readonly (readonly [line: string, says: RegExp])[] = [
-    ['frob', /unknown command 'frob'\n {2}there are vm, console, snapshot, image, sync, events, completion, version/],
+    [
+      'frob',
+      /unknown command 'frob'\n {2}there are vm, console, snapshot, image, sync, events, completion, version/,
+    ],
     ['vm lss', /unknown command 'lss'\n {2}did you mean vmhostctl vm ls\?/],
     ['vm ls --jsn', /unknown option '--jsn'\n {2}did you mean --json\?\n {2}see vmhostctl vm ls --help/],
     ['vm ls extra', /too many arguments for 'ls'. Expected 0 arguments but got 1: extra\n/],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { limits } from '../../src/config/limits.ts'
+import { vmOfEvent } from '../../src/core/events/event.ts'
 import type { EventBody } from '../../src/core/events/event.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
@@ -14,8 +15,10 @@ export function checkEvents(store: Store): void {
   if (store.events.keptAfter > 0) return
   const known = new Map<VmId, Known>()
   for (const { sequence, body } of events) {
-    const of = known.get(body.vmId) ?? { state: undefined, generation: 0, faults: new Set() }
-    known.set(body.vmId, of)
+    const vmId = vmOfEvent(body)
+    if (vmId === undefined) continue
+    const of = known.get(vmId) ?? { state: undefined, generation: 0, faults: new Set() }
+    known.set(vmId, of)
     follow(of, body, `event ${sequence}: ${JSON.stringify(body)}`)
   }
   for (const [id, of] of known) compare(of, store.vms.get(id), id)

@@ -87,8 +87,11 @@ export type RefusalEvent = {
   readonly detail: string
 }
 
-/** An event without its time and its number. */
+/** An event without its time and its number. One that is about no VM has no `vmId`. */
 export type EventBody = VmEvent | SnapshotEvent | RefusalEvent
+
+/** Returns the VM that an event is about. */
+export const vmOfEvent = (body: EventBody): VmId | undefined => ('vmId' in body ? body.vmId : undefined)
 
 /**
  * All kinds. The list is open: later versions have more, and a reader passes over kinds that it does not know.

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { vmOfEvent } from '../../core/events/event.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
@@ -47,7 +48,7 @@ export class EventTable {
     for (const body of bodies) {
       this.#statements
         .of('INSERT INTO events (sequence, at_ms, vm_id, body) VALUES (?, ?, ?, ?)')
-        .run(this.#options.revisions.next(), Math.round(atMs), body.vmId ?? null, JSON.stringify(body))
+        .run(this.#options.revisions.next(), Math.round(atMs), vmOfEvent(body) ?? null, JSON.stringify(body))
     }
     this.#sincePruned += bodies.length
     if (this.#sincePruned >= limits.eventsPruneEvery) this.#prune(atMs)

@@ -1,3 +1,4 @@
+import { vmOfEvent } from '../../../core/events/event.ts'
 import { limits } from '../../../config/limits.ts'
 import { Refused } from '../../listener/refused.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
@@ -49,7 +50,7 @@ function look({ vms, events }: Store, { after, limit }: Since): Changed {
   const revision = records.length < limit ? newest : (records.at(-1)?.revision ?? newest)
   const gone = events
     .list({ after, kind: 'vm_deleted', limit: limits.eventsMax + limits.eventsPruneEvery })
-    .flatMap(({ sequence, body: { vmId } }) => (sequence > revision || vmId === undefined ? [] : [vmId]))
+    .flatMap(({ sequence, body }) => (sequence > revision ? [] : (vmOfEvent(body) ?? [])))
   const deleted = [...new Set(gone)].filter((id) => vms.get(id) === undefined)
   return { records, deleted, revision }
 }
