@@ -59,6 +59,17 @@ test('a rebuild whose image cannot be fetched keeps the disk, says why, and cont
   assert.deepEqual([shown(), isSettled(), noteOf()?.rebuild], ['stopped', true, 1])
 })
 
+test('a rebuild that was seen stays done while the pool is out of sight', async (t) => {
+  const { context, host, id, source, rebuild, store, vm, idle } = await stoppedVm(t)
+  await rebuild(source)
+  const { disksMib } = store.vms.recorded()
+  host.storage.setInSight(false)
+  assert.ok(setCompute(context, id, { cpuMillicores: 2000, memoryMib: 256, sleepAfterIdleSeconds: 0 }).ok)
+  await idle()
+  assert.equal(vm().observed.rebuild, 1)
+  assert.equal(store.vms.recorded().disksMib, disksMib)
+})
+
 test('a rebuild that failed after its disk was made is not made again', async (t) => {
   const { host, source, rebuild, isSettled, later, noteOf } = await stoppedVm(t)
   host.storage.failNext('rebuildDisk', new HostFault('storage_failed', 'on purpose'), 'after')

@@ -81,6 +81,24 @@ test('a VM that should be stopped and is, stays stopped when its network cannot 
   assert.equal(stateAfter('network.inspect', 'stopped'), 'stopped')
 })
 
+for (const [what, image, state] of [
+  ['a rebuild', { rebuild: 1 }, 'stopped'],
+  ['another kernel', { bootRevision: 1 }, 'stopped'],
+  ['its creation', {}, 'pending'],
+] as const) {
+  test(`while an image is fetched for ${what} a stopped VM is ${state}`, () => {
+    const { desired } = recordOf()
+    const { rootfsSha256: sha256 } = desired.image
+    const record = recordOf({
+      desired: { ...desired, power: 'stopped', image: { ...desired.image, ...image } },
+      observed: { state: 'stopped', sinceMs: 1 },
+    })
+    const fetching = { kind: 'image.ensure-fetched', role: 'rootfs', sha256, because: 'not there' } as const
+    const unit = { known: true, value: { kind: 'absent' } } as const
+    assert.equal(observedState(record, worldOf({ unit }), { outcome: 'act', steps: [fetching] }), state)
+  })
+}
+
 test('a guest that is stopped because its disk failed is not shown as running', () => {
   assert.equal(shown({ kind: 'stalled', status: 'io-error', disk }), 'paused')
 })
