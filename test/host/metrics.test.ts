@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { makeBare } from '../../lab/inside/bare.ts'
+import { makeBare, udpEcho } from '../../lab/inside/bare.ts'
 import { configure } from '../../lab/inside/configure.ts'
 import { CURL_TLS, remove } from '../../lab/inside/controller.ts'
 import { sh } from '../../lab/inside/shell.ts'
-import { sleeper } from '../../lab/inside/sleepers.ts'
+import { asleep, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
 import { until } from '../../lab/inside/until.ts'
 import { seriesOf, valueIn } from '../metrics-text.ts'
 import { seriesPerVm } from '../../src/core/metrics/catalogue.ts'
@@ -42,7 +42,7 @@ const scraped = (what: string, isSo: (text: string) => boolean): Promise<string>
 const one = sleeper('metered', 63)
 
 test(
-  'a reader sees the figures of a guest that runs, and Prometheus takes all of them',
+  'a reader sees the figures of a guest that runs, sleeps and wakes, and Prometheus takes all of them',
   { skip: skipWithoutBareGuest },
   async (t) => {
     await makeBare(one)
@@ -81,6 +81,22 @@ test(
       assert.equal(await sh('sh', '-c', `${PROMTOOL} check metrics </tmp/metrics.txt 2>&1`), '')
     else assert.notEqual(process.env['CI'], 'true', `${PROMTOOL} is missing`)
     t.diagnostic(`${text.split('\n').length} lines, ${seriesOf(text, one.id).length} series of the VM`)
+    await sleepAfter(one.id, 1)
+    await asleep(one.id)
+    const resting = await scraped(
+      'the VM sleeps',
+      (seen) => valueIn(seen, 'vmhostd_vm_state', { vm: one.id, state: 'sleeping' }) === 1,
+    )
+    assert.equal(valueIn(resting, 'vmhostd_vm_cpu_seconds_total', { vm: one.id }), undefined)
+    assert.notEqual(valueIn(resting, 'vmhostd_vm_network_receive_bytes_total', { vm: one.id }), undefined)
+    assert.equal(valueIn(resting, 'vmhostd_collector_success', { collector: 'vm_network' }), 1)
+    await udpEcho(one.ipv4)
+    const woken = await scraped(
+      'the wake is counted',
+      (seen) => valueIn(seen, 'vmhostd_vm_wakes_total', { vm: one.id }) === 1,
+    )
+    assert.equal(valueIn(woken, 'vmhostd_wake_duration_seconds_count', { reason: 'traffic' }), 1)
+    assert.ok((valueIn(woken, 'vmhostd_wake_duration_seconds_sum', { reason: 'traffic' }) ?? 0) > 0)
     await remove(one.id)
     await scraped('the series of the VM end', (seen) => !seen.includes(one.id))
   },
