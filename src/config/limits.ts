@@ -292,6 +292,9 @@ export const limits = {
   bandwidthQueueMs: 50,
   bandwidthQueueBytesMax: 4 * 1024 * 1024,
 
+  /** Notifications within the time after which systemd's watchdog ends the daemon (WatchdogSec= of vmhostd.service). */
+  watchdogShare: 3,
+
   shutdownBoundMs: 10_000,
   /**
    * The longest time for saves when the host shuts down. systemd reboots by force after 30 minutes (reboot.target,

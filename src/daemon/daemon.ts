@@ -5,6 +5,7 @@ import { limits } from '../config/limits.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { isHostShuttingDown } from '../host/systemd/host-shutdown.ts'
 import { notifyReady, notifyStopping } from '../host/systemd/own-unit.ts'
+import { startWatchdog } from '../host/systemd/watchdog.ts'
 import { FileFlusher } from '../host/threads/file-flusher.ts'
 import { newOperationId, warnOfFault } from '../log/log.ts'
 import { takeConsoleCensus } from '../owners/console/console-census.ts'
@@ -45,6 +46,7 @@ export class Daemon {
   #coordination: RetriedListener | undefined
   #monitoring: RetriedListener | undefined
   #admin: Server | undefined
+  #watchdog: ReturnType<typeof startWatchdog> | undefined
 
   private constructor(config: Config, log: Log, made: { store: Store; built: BuiltHost }) {
     this.#config = config
@@ -137,6 +139,7 @@ export class Daemon {
   async #takeOver(): Promise<void> {
     const adopted = this.#built.consoles.adopt()
     notifyReady()
+    this.#watchdog = startWatchdog()
     // Before commands are accepted, because they rely on what the inspection finds.
     await this.#parts.inspector.start()
     this.#waitingFor.delete(CONSOLES)
@@ -207,6 +210,7 @@ export class Daemon {
     this.#built.firewall.close()
     this.#built.figures.close()
     this.#built.bus.close()
+    this.#watchdog?.end()
     this.#store.close()
   }
 
