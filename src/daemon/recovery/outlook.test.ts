@@ -13,7 +13,7 @@ import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 
 const SEEDS = 40
-const VMS = 4
+const VMS = 2
 const STEPS = 12
 const IDLE_MS = 60_000
 const DOINGS = ['start', 'start', 'stop', 'stop', 'pause', 'delete', 'create', 'create', 'idle'] as const
