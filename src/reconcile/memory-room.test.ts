@@ -205,6 +205,7 @@ test('a VM that can never have its memory keeps no other waiting', async (t) => 
     setCompute(context, named(1), { ...SLEEPER, memoryMib: times * SLEEPER.memoryMib }),
   )
   assert.deepEqual([two?.ok, four?.ok], [true, false])
+  assert.match(JSON.stringify(four), /together may have \d+ MiB: ask for less/)
   capacity.total.memoryMib = SLEEPER.memoryMib
   setPower(context, named(1), 'running')
   await idle()

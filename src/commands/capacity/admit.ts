@@ -70,7 +70,7 @@ export function refuseTooLarge(
   const { memoryMib } = capacity.allocatable()
   if (!memoryMib.known) return memoryMib
   if (needMib <= memoryMib.value) return undefined
-  const detail = `the VM would need ${needMib} MiB of memory with its monitor, and all VMs of this host together may have ${memoryMib.value} MiB`
+  const detail = `the VM would need ${needMib} MiB of memory with its monitor, and all VMs of this host together may have ${memoryMib.value} MiB: ask for less`
   return { code: 'insufficient_capacity', detail }
 }
 
