@@ -6,6 +6,7 @@ import { parse, TomlError } from 'smol-toml'
 import { Value } from 'typebox/value'
 import { parseNetwork } from '../core/network/address.ts'
 import { parseNameServer } from '../core/network/guest-address.ts'
+import { given } from '../lib/given.ts'
 import { camelKeys } from '../lib/text.ts'
 import { checkerFor } from '../lib/schema-check.ts'
 import { configSchema, patternWords } from './schema.ts'
@@ -18,7 +19,12 @@ export const CONFIG_PATH = '/etc/vmhostd/config.toml'
 /** The daemon's settings: complete, checked and frozen. */
 export type Config = CamelKeys<ConfigFile> & { readonly coordination: NodeFiles }
 
-type NodeFiles = { readonly caFile: string; readonly certificateFile: string; readonly keyFile: string }
+type NodeFiles = {
+  readonly caFile: string
+  readonly certificateFile: string
+  readonly keyFile: string
+  readonly revocationFile?: string
+}
 
 /** The configuration cannot be used; the message lists everything that is wrong with it. */
 export class ConfigError extends Error {
@@ -75,10 +81,15 @@ function fillHostId(file: unknown, machine: string): void {
  * authority.
  */
 function withNodeFiles(written: CamelKeys<ConfigFile>): Config {
-  const { caFile, certificateFile } = written.controller
+  const { caFile, certificateFile, revocationFile } = written.controller
   const beside = (name: string): string => join(dirname(certificateFile), name)
   const files: NodeFiles = { caFile, certificateFile: beside('node.crt'), keyFile: beside('node.key') }
-  return Object.freeze({ ...written, coordination: Object.freeze({ ...files, ...written.coordination }) })
+  const { caFile: own = caFile } = written.coordination
+  const revoked = own === caFile ? given({ revocationFile }) : {}
+  return Object.freeze({
+    ...written,
+    coordination: Object.freeze({ ...files, ...revoked, ...written.coordination }),
+  })
 }
 
 /** Finds what the schema cannot see: keys that are valid alone but contradict each other. */

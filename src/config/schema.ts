@@ -79,6 +79,7 @@ export const configSchema = table({
     ca_file: path('/etc/vmhostd/tls/ca.crt'),
     certificate_file: path('/etc/vmhostd/tls/server.crt'),
     key_file: path('/etc/vmhostd/tls/server.key'),
+    revocation_file: optionalPath(),
   }),
   coordination: table({
     enabled: Type.Boolean({ default: true }),
@@ -88,6 +89,8 @@ export const configSchema = table({
     ca_file: optionalPath(),
     certificate_file: optionalPath(),
     key_file: optionalPath(),
+    // If absent, the controller's, where the authority is the controller's too.
+    revocation_file: optionalPath(),
     // 0: no limit.
     mbit_per_second: Type.Integer({ minimum: 0, maximum: limits.bandwidthMbitPerSecondMax, default: 0 }),
   }),

@@ -88,6 +88,7 @@ function renderHost(sync: Sync, { paint }: Context): string {
       ['clock', host.clock],
       ['SSH key', host.ssh_public_key],
       ...certificateFacts(host),
+      ...revocationFacts(host),
       ['VMs', vmWords(vms)],
       ['resident', residentWords(capacity.memory)],
       ['waiting', waitingWords(capacity.memory), 'yellow'],
@@ -132,6 +133,18 @@ function certificateFacts({ certificates, clock }: Sync['host']): [string, strin
   const days = Math.floor((Date.parse(first.not_after) - Date.parse(clock)) / 86_400_000)
   const words = `${first.not_after.slice(0, 10)}, the certificate of the ${first.name.replaceAll('_', ' ')}`
   return [[days < 0 ? 'TLS ended' : 'TLS until', words, days <= SOON_DAYS ? 'red' : undefined]]
+}
+
+/** Returns a fact about the revocation list; it is red past the time at which a newer one was due. */
+function revocationFacts({
+  revocation_list: list,
+  clock,
+}: Sync['host']): [string, string, Colour | undefined][] {
+  if (list === undefined) return []
+  const { revoked, next_update: due } = list
+  const isOld = due !== undefined && Date.parse(due) < Date.parse(clock)
+  const words = `${revoked} certificates${due === undefined ? '' : `, a newer list due ${due.slice(0, 10)}`}`
+  return [['revoked', words, isOld ? 'red' : undefined]]
 }
 
 function snapshotWords(snapshots: Sync['snapshots']): string {

@@ -2,6 +2,7 @@ import { createCoordinationApi } from '../api/coordination/coordination-api.ts'
 import { bareAddress } from '../config/config.ts'
 import { given } from '../lib/given.ts'
 import { RetriedListener } from './retried-listener.ts'
+import { tlsFilesOf } from './tls-files-of.ts'
 import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
 import type { Config } from '../config/config.ts'
 
@@ -18,7 +19,7 @@ export function openCoordinationListener({
   config: { controller, coordination, metrics },
   retryMs,
 }: CoordinationOptions): Promise<RetriedListener> {
-  const { listenAddress, port, caFile, certificateFile, keyFile } = coordination
+  const { listenAddress, port } = coordination
   const log = dependencies.log.child({ listener: 'coordination' })
   return RetriedListener.open({
     address: listenAddress,
@@ -34,7 +35,7 @@ export function openCoordinationListener({
           ...controller.clients.map(({ commonName }) => commonName),
           ...metrics.commonNames,
         ]),
-        tlsFiles: { ca: caFile, certificate: certificateFile, key: keyFile },
+        tlsFiles: tlsFilesOf(coordination),
         ...given({ certificateRecheckMs: retryMs }),
       }),
     ...given({ retryMs }),

@@ -18,6 +18,7 @@ import { build } from './build.ts'
 import { endWork, checkThreads } from './daemon-process.ts'
 import { buildHost } from './build-host.ts'
 import { compose } from './compose.ts'
+import { tlsFilesOf } from './tls-files-of.ts'
 import { openCoordinationListener } from './coordination-listener.ts'
 import { openMetricsListener } from './metrics-listener.ts'
 import type { Server } from 'node:http'
@@ -102,7 +103,7 @@ export class Daemon {
       address: bareAddress(controller.listenAddress),
       port: controller.port,
       clients: clientsOf(controller.commonName, controller.clients),
-      tlsFiles: { ca: controller.caFile, certificate: controller.certificateFile, key: controller.keyFile },
+      tlsFiles: tlsFilesOf(controller),
       nodeFiles: {
         certificate: coordination.certificateFile,
         ...(coordination.caFile === controller.caFile ? {} : { authority: coordination.caFile }),

@@ -2,6 +2,7 @@ import { createMetricsApi } from '../api/metrics/metrics-api.ts'
 import { bareAddress } from '../config/config.ts'
 import { given } from '../lib/given.ts'
 import { RetriedListener } from './retried-listener.ts'
+import { tlsFilesOf } from './tls-files-of.ts'
 import type { MetricsDependencies } from '../api/metrics/dependencies.ts'
 import type { Config } from '../config/config.ts'
 
@@ -30,7 +31,7 @@ export function openMetricsListener({
         address: bareAddress(listenAddress),
         port,
         commonNames,
-        tlsFiles: { ca: controller.caFile, certificate: controller.certificateFile, key: controller.keyFile },
+        tlsFiles: tlsFilesOf(controller),
         ...given({ certificateRecheckMs: retryMs }),
       }),
     ...given({ retryMs }),

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { endOf, firstEnd } from '../listener/tls-files.ts'
+import type { RevocationState } from '../listener/revocations.ts'
 import type { TlsMaterial } from '../listener/tls-files.ts'
 import type { Log } from '../../log/log.ts'
 import type { CertificateName } from '../wire/sync.ts'
@@ -22,6 +23,9 @@ export class CertificateEnds {
   readonly #log: Log
   readonly #now: () => number
   readonly #ends = new Map<CertificateName, { readonly notAfterMs: number; warnDueMs: number }>()
+
+  /** State of the revocation list; undefined without one. */
+  revocations: RevocationState | undefined
 
   /** @param now time of day in milliseconds */
   constructor(log: Log, now: () => number = Date.now) {
@@ -67,7 +71,8 @@ export type NodeFiles = {
 /** Returns the callback of a watch of certificate files: it notes what is in use, and what is in the node's files. */
 export const noteInUse =
   (ends: CertificateEnds, node: NodeFiles) =>
-  (inUse: TlsMaterial): void => {
+  (inUse: TlsMaterial, revocations?: RevocationState): void => {
+    ends.revocations = revocations
     ends.set('server', inUse.expiresAtMs)
     ends.set('authority', inUse.authorityExpiresAtMs)
     ends.set('node', endOfFile(node.certificate, endOf))

@@ -1,12 +1,15 @@
 import { Server as TlsServer } from 'node:https'
 import { readTlsFiles, watchTlsFiles } from './tls-files.ts'
 import { tlsTransport } from './transports.ts'
+import { TrustedPeers } from './trusted-peers.ts'
+import { given } from '../../lib/given.ts'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 import type { App, Transport } from './app.ts'
+import type { RevocationState } from './revocations.ts'
 import type { TlsFiles, TlsMaterial } from './tls-files.ts'
 import type { Admit, BeginsUpgrade } from './transports.ts'
 
@@ -25,7 +28,7 @@ export type ListenerOptions = ListenerPlace & {
   readonly admit: Admit
   readonly beginsUpgrade: BeginsUpgrade
   /** Called at the start, and each time that the certificate files were read, with what is in use then. */
-  readonly onCertificates?: (inUse: TlsMaterial) => void
+  readonly onCertificates?: (inUse: TlsMaterial, revocations: RevocationState | undefined) => void
   /** Called for each connection with a verified client certificate. */
   readonly onConnection?: (socket: TLSSocket) => void
   readonly log: Log
@@ -45,7 +48,9 @@ export type Listener = {
 export async function startListener(options: ListenerOptions): Promise<Listener> {
   const { tlsFiles, admit, beginsUpgrade, onCertificates, onConnection, log } = options
   const tls = readTlsFiles(tlsFiles)
-  const transport = tlsTransport({ secure: tls.options, admit, beginsUpgrade, log })
+  const peers = await TrustedPeers.open({ tls, ...given({ revocationsPath: tlsFiles.revocations }), log })
+  const isRevoked = (socket: TLSSocket): boolean => peers.isRevoked(socket)
+  const transport = tlsTransport({ secure: tls.options, admit, beginsUpgrade, isRevoked, log })
   const app = await options.createApp(transport)
   try {
     await app.listen({ host: options.address, port: options.port })
@@ -56,7 +61,9 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   const { server } = app
   const upgraded = upgradedSockets(server)
   server.on('secureConnection', (socket: TLSSocket) => {
-    if (socket.authorized) onConnection?.(socket)
+    if (!socket.authorized || socket.destroyed) return
+    peers.watch(socket)
+    onConnection?.(socket)
   })
   const stopWatching = watchTlsFiles({
     files: tlsFiles,
@@ -64,8 +71,12 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     log,
     onChange: (material) => {
       if (server instanceof TlsServer) server.setSecureContext(material.options)
+      peers.trust(material)
     },
-    ...(onCertificates === undefined ? {} : { onLook: onCertificates }),
+    onLook: (inUse) => {
+      onCertificates?.(inUse, peers.revocations)
+      void peers.look()
+    },
     ...(options.certificateRecheckMs === undefined ? {} : { recheckMs: options.certificateRecheckMs }),
   })
   return {

@@ -6,7 +6,13 @@ import type { SecureContextOptions } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 
 /** Paths of PEM files. */
-export type TlsFiles = { readonly ca: string; readonly certificate: string; readonly key: string }
+export type TlsFiles = {
+  readonly ca: string
+  readonly certificate: string
+  readonly key: string
+  /** Revocation lists of authorities in `ca`; absent if nothing is revoked. */
+  readonly revocations?: string
+}
 
 /** A certificate file that cannot be read or used; the message says which. */
 export class TlsFilesUnusable extends Error {
@@ -14,7 +20,7 @@ export class TlsFilesUnusable extends Error {
 }
 
 export type TlsMaterial = {
-  readonly options: SecureContextOptions
+  readonly options: SecureContextOptions & { readonly ca: Buffer }
   /** Fingerprint of all three files; a changed one means that a file changed. */
   readonly fingerprint: string
   readonly expiresAtMs: number
@@ -50,9 +56,13 @@ export const endOf = (pem: Buffer | string): number => new X509Certificate(pem).
 
 /** Returns when the first of the file's certificates expires. Throws if the file has none. */
 export function firstEnd(pem: Buffer): number {
-  const blocks = pem.toString('latin1').match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
-  return Math.min(...(blocks ?? [pem]).map(endOf))
+  const blocks = certificatesIn(pem)
+  return Math.min(...(blocks.length === 0 ? [pem] : blocks).map(endOf))
 }
+
+/** Returns each certificate of a file (PEM). */
+export const certificatesIn = (pem: Buffer): readonly string[] =>
+  pem.toString('latin1').match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
 
 function read(path: string): Buffer {
   try {

@@ -44,6 +44,8 @@ export type TlsTransportOptions = {
   readonly secure: SecureContextOptions
   readonly admit: Admit
   readonly beginsUpgrade: BeginsUpgrade
+  /** Returns whether the certificate of a peer is revoked. */
+  readonly isRevoked: (socket: TLSSocket) => boolean
   readonly log: Log
 }
 
@@ -51,7 +53,13 @@ export type TlsTransportOptions = {
  * TLS 1.3 with a client certificate: without a valid one the handshake fails, and a valid one whose name is not admitted
  * is answered 403.
  */
-export function tlsTransport({ secure, admit, beginsUpgrade, log }: TlsTransportOptions): TlsTransport {
+export function tlsTransport({
+  secure,
+  admit,
+  beginsUpgrade,
+  isRevoked,
+  log,
+}: TlsTransportOptions): TlsTransport {
   const gate = new HandshakeGate()
   return {
     endHandshakes: () => gate.endAll(),
@@ -72,7 +80,7 @@ export function tlsTransport({ secure, admit, beginsUpgrade, log }: TlsTransport
       )
       server.maxConnections = limits.connectionsMax
       const refused = new RefusedHandshakes(log)
-      guardHandshakes(server, gate, refused)
+      guardHandshakes(server, { gate, refused, isRevoked })
       server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
         const reason = refusalOf(socket) ?? error.code ?? error.name
         refused.note({ peer: socket.remoteAddress, reason })
@@ -83,7 +91,14 @@ export function tlsTransport({ secure, admit, beginsUpgrade, log }: TlsTransport
 }
 
 /** Puts a gate before the TLS of a server. A connection that the gate refuses is closed before its handshake begins. */
-function guardHandshakes(server: Server, gate: HandshakeGate, refused: RefusedHandshakes): void {
+function guardHandshakes(
+  server: Server,
+  {
+    gate,
+    refused,
+    isRevoked,
+  }: Pick<TlsTransportOptions, 'isRevoked'> & { gate: HandshakeGate; refused: RefusedHandshakes },
+): void {
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
@@ -93,7 +108,13 @@ function guardHandshakes(server: Server, gate: HandshakeGate, refused: RefusedHa
       socket.destroy()
     }
   })
-  server.on('secureConnection', (socket: TLSSocket) => gate.letIn(socket))
+  // Before the listener of the HTTP server. A revoked certificate counts as a handshake that failed. TLS does not look at
+  // certificates again when it resumes a session, so this is not left to OpenSSL.
+  server.prependListener('secureConnection', (socket: TLSSocket) => {
+    if (!isRevoked(socket)) return gate.letIn(socket)
+    refused.note({ peer: socket.remoteAddress, reason: 'CERT_REVOKED' })
+    socket.destroy()
+  })
 }
 
 /** Returns why the client's certificate was refused: OpenSSL's own code, such as `CERT_HAS_EXPIRED`. */

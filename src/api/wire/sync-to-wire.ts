@@ -24,8 +24,21 @@ const MILLICORES_A_CPU = 1000
 /** A certificate and when it expires. */
 type CertificateSight = { readonly name: CertificateName; readonly notAfterMs: number }
 
+/** State of a revocation list. */
+type RevocationSight = { readonly revoked: number; readonly nextUpdateMs?: number }
+
+type Trust = {
+  readonly certificates: readonly CertificateSight[]
+  readonly revocations: RevocationSight | undefined
+}
+
+const revocationsToWire = ({ revoked, nextUpdateMs }: RevocationSight) => ({
+  revoked,
+  ...given({ next_update: nextUpdateMs === undefined ? undefined : time(nextUpdateMs) }),
+})
+
 /** The only translation of the host view to a response. */
-export function syncToWire(view: HostView, certificates: readonly CertificateSight[]): SyncWire {
+export function syncToWire(view: HostView, { certificates, revocations }: Trust): SyncWire {
   const { host, images, consoles } = view
   const { kernel, architecture, monitors } = host.machine
   return {
@@ -39,6 +52,7 @@ export function syncToWire(view: HostView, certificates: readonly CertificateSig
       architecture,
       clock: new Date(host.nowMs).toISOString(),
       certificates: certificates.map(certificateToWire),
+      ...given({ revocation_list: revocations && revocationsToWire(revocations) }),
     },
     capacity: capacityToWire(view),
     vms: view.vms.map((summary) => summaryToWire(summary, view.resident?.each.get(summary.id))),

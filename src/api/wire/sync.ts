@@ -64,6 +64,21 @@ const hostSchema = Type.Object(
       }),
       { description: 'The certificates that this API depends on, as far as the host has seen them.' },
     ),
+    revocation_list: Type.Optional(
+      Type.Object(
+        {
+          revoked: count('Certificates that it revokes.'),
+          next_update: Type.Optional(
+            Type.String({
+              format: 'date-time',
+              description:
+                'When a newer list is due. Past it, the list stays in use, and later revocations are not known.',
+            }),
+          ),
+        },
+        { description: 'The revocation list that is in use; absent without one.' },
+      ),
+    ),
   },
   { description: 'Identity and versions of this host.' },
 )

@@ -23,6 +23,7 @@ import type { ApiName } from './documented.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
+import type { TlsFiles } from '../../../src/api/listener/tls-files.ts'
 import type { ConfiguredClient } from '../../../src/api/controller/clients.ts'
 import type { ApiClient } from '../../../src/client/api-client.ts'
 import type { GuestShells } from '../../../src/ports/guest-shells.ts'
@@ -113,7 +114,7 @@ export type ControllerHost = {
   readonly pokes: string[]
   readonly logLines: string[]
   readonly port: number
-  readonly files: { readonly ca: string; readonly certificate: string; readonly key: string }
+  readonly files: TlsFiles
   /** Names that the daemon reports as waited for. */
   waitingFor: string[]
   storeIsOpen: boolean
@@ -131,6 +132,8 @@ export type ControllerHostOptions = {
   readonly shells?: GuestShells
   /** Maximum number of connections that calls share; one for each call under way unless given. */
   readonly connectionsMax?: number
+  /** Revocation list (PEM); without one, nothing is revoked. */
+  readonly revocations?: string
   /** Clients besides the controller. */
   readonly clients?: readonly ConfiguredClient[]
 }
@@ -139,10 +142,10 @@ export type ControllerHostOptions = {
 export async function startControllerHost(
   t: TestContext,
   pki: Pki,
-  { userIds = 3, shells, connectionsMax = Infinity, clients = [] }: ControllerHostOptions = {},
+  { userIds = 3, shells, connectionsMax = Infinity, clients = [], revocations }: ControllerHostOptions = {},
 ): Promise<ControllerHost> {
   const directory = mkdtempSync(join(tmpdir(), 'controller-'))
-  const files = writePki(directory, pki)
+  const files = writePki(directory, pki, revocations)
   const store = new Store(directory, { first: 600_000, count: userIds })
   const pokes: string[] = []
   const logLines: string[] = []
@@ -253,7 +256,11 @@ async function assertDocumentedAnswer({ method, url }: Request, response: Respon
   })
 }
 
-export function writePki(directory: string, { authority, server }: Pki): ControllerHost['files'] {
+export function writePki(
+  directory: string,
+  { authority, server }: Pki,
+  revocations?: string,
+): ControllerHost['files'] {
   mkdirSync(directory, { recursive: true })
   const files = {
     ca: join(directory, 'ca.crt'),
@@ -263,7 +270,9 @@ export function writePki(directory: string, { authority, server }: Pki): Control
   writeFileSync(files.ca, authority.certificate)
   writeFileSync(files.certificate, server.certificate)
   writeFileSync(files.key, server.key)
-  return files
+  if (revocations === undefined) return files
+  writeFileSync(join(directory, 'revoked.pem'), revocations)
+  return { ...files, revocations: join(directory, 'revoked.pem') }
 }
 
 /**

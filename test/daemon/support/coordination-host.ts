@@ -80,9 +80,10 @@ export async function startCoordinationHost(
   pki: Pki,
   /** Offers a VM of its own, unless the test gives the VMs. */
   source?: Departures,
+  { revocations }: { readonly revocations?: string } = {},
 ): Promise<CoordinationHost> {
   const directory = mkdtempSync(join(tmpdir(), 'coordination-'))
-  const files = writePki(directory, pki)
+  const files = writePki(directory, pki, revocations)
   const logLines: string[] = []
   const state = {
     offer: { node: 'host-2', read: () => manifest },

@@ -27,6 +27,7 @@ export function syncRoutes(app: App, dependencies: ApiDependencies): void {
     const view = await dependencies.hostView()
     // Answer only what is on the disk.
     await store.flushed()
-    return syncToWire(view, dependencies.certificates.list())
+    const { certificates } = dependencies
+    return syncToWire(view, { certificates: certificates.list(), revocations: certificates.revocations })
   })
 }

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { before, test } from 'node:test'
+import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
+import { createLog } from '../../log/logger.ts'
+import { revoke } from '../../../test/daemon/support/revocations.ts'
+import { Revocations } from './revocations.ts'
+import type { TestContext } from 'node:test'
+import type { CertificatePair } from '../../daemon/setup/certificates.ts'
+
+const DAY_MS = 86_400_000
+const leaf = { commonName: 'anna', alternativeNames: [], usages: ['client'] } as const
+
+let authority: CertificatePair
+let other: CertificatePair
+let anna: CertificatePair
+let ben: CertificatePair
+before(async () => {
+  const nowMs = Date.now()
+  authority = await createAuthority('one', nowMs)
+  other = await createAuthority('two', nowMs)
+  anna = await issueCertificate(authority, leaf, nowMs)
+  ben = await issueCertificate(other, leaf, nowMs)
+})
+
+const certificateOf = (pair: CertificatePair): X509Certificate => new X509Certificate(pair.certificate)
+
+async function stage(t: TestContext, text: string, trusted: readonly CertificatePair[] = [authority]) {
+  const directory = mkdtempSync(join(tmpdir(), 'revoked-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const path = join(directory, 'revoked.pem')
+  writeFileSync(path, text)
+  const lines: string[] = []
+  const log = createLog({ level: 'debug', write: (line) => lines.push(line) })
+  const time = { nowMs: Date.now() }
+  const authorities = () => Buffer.from(trusted.map(({ certificate }) => certificate).join(''))
+  const revocations = await Revocations.open({ path, log, authorities, now: () => time.nowMs })
+  const warnings = () => lines.filter((line) => line.includes('"level":"warn"'))
+  return { revocations, path, lines, warnings, time, write: (next: string) => writeFileSync(path, next) }
+}
+
+test('what the list of its own authority names is revoked, and nothing else', async (t) => {
+  const both = (await revoke(authority, [anna])) + (await revoke(other, []))
+  const { revocations } = await stage(t, both, [authority, other])
+  assert.deepEqual(
+    [anna, ben].map((pair) => revocations.has(certificateOf(pair))),
+    [true, false],
+  )
+  assert.equal(revocations.state.revoked, 1)
+  // The number of another authority's certificate revokes nothing here.
+  const foreign = await stage(t, await revoke(other, [anna]), [authority, other])
+  assert.equal(foreign.revocations.has(certificateOf(anna)), false)
+})
+
+test('a list of openssl is read like any other', async (t) => {
+  const { path, write } = await stage(t, await revoke(authority, []))
+  const at = (name: string): string => join(path, '..', name)
+  writeFileSync(at('ca.crt'), authority.certificate)
+  writeFileSync(at('ca.key'), authority.key)
+  writeFileSync(at('anna.crt'), anna.certificate)
+  writeFileSync(at('index'), '')
+  writeFileSync(at('number'), '01\n')
+  writeFileSync(
+    at('ca.cnf'),
+    `[ca]\ndefault_ca=d\n[d]\ndatabase=${at('index')}\ncrlnumber=${at('number')}\ndefault_md=sha256\n`,
+  )
+  const openssl = (...args: string[]): Buffer =>
+    execFileSync(
+      'openssl',
+      ['ca', '-config', at('ca.cnf'), '-cert', at('ca.crt'), '-keyfile', at('ca.key'), ...args],
+      {
+        stdio: 'pipe',
+      },
+    )
+  openssl('-revoke', at('anna.crt'))
+  const made = openssl('-gencrl', '-crldays', '7').toString()
+  write(made)
+  const { revocations } = await stage(t, made)
+  assert.equal(revocations.has(certificateOf(anna)), true)
+})
+
+test('a changed file is in use after the next look, and an unchanged one is not read again', async (t) => {
+  const { revocations, write, lines } = await stage(t, await revoke(authority, []))
+  assert.equal(await revocations.look(), false)
+  write(await revoke(authority, [anna]))
+  assert.equal(await revocations.look(), true)
+  assert.equal(revocations.has(certificateOf(anna)), true)
+  assert.match(lines.join(''), /"revoked":1,.*revocation list replaced/)
+})
+
+test('an unusable file leaves the list of before in use, and one line says why', async (t) => {
+  const good = await revoke(authority, [anna])
+  const { revocations, write, warnings } = await stage(t, good)
+  const damaged = good.replace(/[A-Za-z]{4}(?=[^\n]*\n-----END)/, 'AAAA')
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ['', /there is not a block/],
+    [damaged, /cannot|not signed|refused/],
+    [await revoke(other, []), /not signed by an authority that is trusted here/],
+    [good + (await revoke(other, [])), /not signed by an authority that is trusted here/],
+    [await revoke(authority, [], { partial: true }), /is for a part of the certificates/],
+  ]
+  for (const [text, reason] of cases) {
+    const linesBefore = warnings().length
+    write(text)
+    assert.equal(await revocations.look(), false)
+    assert.equal(await revocations.look(), false)
+    assert.equal(revocations.has(certificateOf(anna)), true)
+    const [line = '', ...more] = warnings().slice(linesBefore)
+    assert.match(line, reason)
+    assert.deepEqual(more, [])
+    write(good)
+    await revocations.look()
+  }
+})
+
+test('a start with a file that is missing or unusable fails with its path', async (t) => {
+  await assert.rejects(stage(t, 'nothing'), /revoked\.pem cannot be used as a revocation list/)
+})
+
+test('an expired list stays in use, and the log says so once a day', async (t) => {
+  const { revocations, time, warnings } = await stage(t, await revoke(authority, [anna], { days: 1 }))
+  await revocations.look()
+  assert.deepEqual(warnings(), [])
+  time.nowMs += 2 * DAY_MS
+  await revocations.look()
+  await revocations.look()
+  assert.equal(warnings().length, 1)
+  assert.match(warnings()[0] ?? '', /revocation list has expired/)
+  time.nowMs += DAY_MS
+  await revocations.look()
+  assert.equal(warnings().length, 2)
+  assert.equal(revocations.has(certificateOf(anna)), true)
+  assert.equal(revocations.has(certificateOf(ben)), false)
+})

@@ -1,0 +1,118 @@
+import { readFileSync } from 'node:fs'
+import { limits } from '../../config/limits.ts'
+import { serialOf } from './serial.ts'
+import { certificatesIn, TlsFilesUnusable } from './tls-files.ts'
+import type { X509Certificate } from 'node:crypto'
+import type { Log } from '../../log/log.ts'
+import type { RevocationList } from './revocation-list.ts'
+
+/** State of the revocation lists of a listener. */
+export type RevocationState = {
+  /** Number of revoked certificates. */
+  readonly revoked: number
+  /** When the first of the lists is due to be replaced; absent if none says so. */
+  readonly nextUpdateMs?: number
+}
+
+type Options = {
+  readonly path: string
+  readonly log: Log
+  /** Returns the authorities that are trusted now (PEM). */
+  readonly authorities: () => Buffer
+  /** Time of day in milliseconds. */
+  readonly now?: () => number
+}
+
+/**
+ * The certificates that their authorities have revoked. A file that cannot be used leaves the lists of before in use.
+ * So does one that is past its time: what it revokes stays revoked, and other clients are let in.
+ */
+export class Revocations {
+  readonly #options: Options
+  #lists: readonly RevocationList[] = []
+  #readFrom: string | undefined
+  #complained = false
+  #warnDueMs = 0
+
+  private constructor(options: Options) {
+    this.#options = options
+  }
+
+  /** Throws TlsFilesUnusable: without a list, a revoked certificate would be let in. */
+  static async open(options: Options): Promise<Revocations> {
+    const opened = new Revocations(options)
+    try {
+      await opened.#read()
+    } catch (cause) {
+      throw new TlsFilesUnusable(`${options.path} cannot be used as a revocation list`, { cause })
+    }
+    opened.#warnIfOld()
+    return opened
+  }
+
+  /** Returns whether this certificate is revoked, by the list of the authority that issued it. */
+  has(certificate: X509Certificate): boolean {
+    return this.#lists.some(
+      ({ authority, serials }) =>
+        serials.has(serialOf(certificate.serialNumber)) && certificate.checkIssued(authority),
+    )
+  }
+
+  get state(): RevocationState {
+    const dues = this.#lists.flatMap(({ nextUpdateMs }) => nextUpdateMs ?? [])
+    return {
+      revoked: this.#lists.reduce((sum, { serials }) => sum + serials.size, 0),
+      ...(dues.length === 0 ? {} : { nextUpdateMs: Math.min(...dues) }),
+    }
+  }
+
+  /** Reads the file again. Resolves with whether other lists are in use now. */
+  async look(): Promise<boolean> {
+    const { log } = this.#options
+    try {
+      const changed = await this.#read()
+      this.#complained = false
+      if (changed) log.info(this.#fields(), 'revocation list replaced')
+      return changed
+    } catch (error) {
+      if (!this.#complained) log.warn({ error }, 'new revocation list refused; the previous one stays in use')
+      this.#complained = true
+      return false
+    } finally {
+      this.#warnIfOld()
+    }
+  }
+
+  /** Returns whether the file or the authorities have changed since they were last read without an error. */
+  async #read(): Promise<boolean> {
+    const text = readFileSync(this.#options.path, 'latin1')
+    const authorities = certificatesIn(this.#options.authorities())
+    const readFrom = [text, ...authorities].join('\0')
+    if (readFrom === this.#readFrom) return false
+    // The library takes a third of a second to load: only a host with a list pays for it.
+    const { parseRevocationLists } = await import('./revocation-list.ts')
+    this.#lists = await parseRevocationLists(text, authorities)
+    this.#readFrom = readFrom
+    return true
+  }
+
+  #warnIfOld(): void {
+    const nowMs = (this.#options.now ?? Date.now)()
+    const { nextUpdateMs = Infinity } = this.state
+    if (nowMs < nextUpdateMs || nowMs < this.#warnDueMs) return
+    this.#warnDueMs = nowMs + limits.certificateWarnEveryMs
+    this.#options.log.warn(
+      this.#fields(),
+      'revocation list has expired: replace it; what it revokes stays refused, and later revocations are not known',
+    )
+  }
+
+  #fields(): object {
+    const { revoked, nextUpdateMs } = this.state
+    return {
+      path: this.#options.path,
+      revoked,
+      ...(nextUpdateMs === undefined ? {} : { next_update: new Date(nextUpdateMs).toISOString() }),
+    }
+  }
+}

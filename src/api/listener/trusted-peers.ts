@@ -1,0 +1,107 @@
+import { X509Certificate } from 'node:crypto'
+import { certificatesIn } from './tls-files.ts'
+import { Revocations } from './revocations.ts'
+import type { TLSSocket } from 'node:tls'
+import type { Log } from '../../log/log.ts'
+import type { RevocationState } from './revocations.ts'
+import type { TlsMaterial } from './tls-files.ts'
+
+type Options = {
+  readonly tls: TlsMaterial
+  readonly revocationsPath?: string
+  readonly log: Log
+}
+
+/** Serial numbers that one log line has at most. */
+const SERIALS_MAX = 10
+
+/**
+ * The connections of a listener whose certificates are trusted. A handshake decides once, so this ends connections when
+ * their certificate is revoked later, or when its authority is no longer in the file.
+ */
+export class TrustedPeers {
+  readonly #log: Log
+  readonly #sockets = new Set<TLSSocket>()
+  #tls: TlsMaterial
+  #revocations: Revocations | undefined
+  #looking = false
+
+  private constructor({ tls, log }: Options) {
+    this.#tls = tls
+    this.#log = log
+  }
+
+  /** Throws TlsFilesUnusable. */
+  static async open(options: Options): Promise<TrustedPeers> {
+    const opened = new TrustedPeers(options)
+    const { revocationsPath: path, log } = options
+    const authorities = (): Buffer => opened.#tls.options.ca
+    if (path !== undefined) opened.#revocations = await Revocations.open({ path, log, authorities })
+    return opened
+  }
+
+  /** Undefined without a revocation list. */
+  get revocations(): RevocationState | undefined {
+    return this.#revocations?.state
+  }
+
+  /** Keeps a connection under watch until it closes. */
+  watch(socket: TLSSocket): void {
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+  }
+
+  isRevoked(socket: TLSSocket): boolean {
+    return this.#revocations !== undefined && chainOf(socket).some((one) => this.#revocations?.has(one))
+  }
+
+  /** Notes the files that are in use now, and ends connections of authorities that are no longer among them. */
+  trust(tls: TlsMaterial): void {
+    this.#tls = tls
+    const authorities = certificatesIn(tls.options.ca).map((pem) => new X509Certificate(pem))
+    this.#end('authority_removed', (socket) => {
+      const chain = chainOf(socket)
+      return !chain.some((one) => authorities.some((authority) => isOf(one, authority)))
+    })
+  }
+
+  /** Reads the revocation list again, and ends connections of what it revokes. */
+  async look(): Promise<void> {
+    if (this.#revocations === undefined || this.#looking) return
+    this.#looking = true
+    const changed = await this.#revocations.look()
+    this.#looking = false
+    if (changed) this.#end('certificate_revoked', (socket) => this.isRevoked(socket))
+  }
+
+  #end(reason: string, isToEnd: (socket: TLSSocket) => boolean): void {
+    const ended = [...this.#sockets].filter(isToEnd)
+    if (ended.length === 0) return
+    const serials = new Set(
+      ended.flatMap((socket) => socket.getPeerX509Certificate()?.serialNumber.toLowerCase() ?? []),
+    )
+    this.#log.warn(
+      { reason, count: ended.length, certificate_serials: [...serials].slice(0, SERIALS_MAX) },
+      'connections ended: their certificates are no longer trusted',
+    )
+    for (const socket of ended) socket.destroy()
+  }
+}
+
+/** Returns the peer's certificate and those that it is signed by, as far as the connection has them. */
+function chainOf(socket: TLSSocket): readonly X509Certificate[] {
+  const chain: X509Certificate[] = []
+  let one = socket.getPeerX509Certificate()
+  while (one !== undefined && chain.length < CHAIN_MAX) {
+    chain.push(one)
+    one = one.issuerCertificate
+  }
+  return chain
+}
+
+/** An authority at the root is its own issuer, so a chain has no end of its own. */
+const CHAIN_MAX = 8
+
+const isOf = (one: X509Certificate, authority: X509Certificate): boolean =>
+  one.fingerprint256 === authority.fingerprint256 ||
+  (one.checkIssued(authority) && one.verify(authority.publicKey))

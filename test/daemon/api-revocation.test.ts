@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { renameSync, writeFileSync } from 'node:fs'
+import { Agent } from 'node:https'
+import { connect as tlsConnect } from 'node:tls'
+import { before, test } from 'node:test'
+import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
+import { COMMON_NAME, makePki, send, startControllerHost } from './support/controller-host.ts'
+import { createVm, startConsole, watch } from './support/console-viewer.ts'
+import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
+import { eventually } from './support/eventually.ts'
+import { revoke } from './support/revocations.ts'
+import type { TLSSocket } from 'node:tls'
+import type { TestContext } from 'node:test'
+import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'
+import type { ControllerHost, Pki } from './support/controller-host.ts'
+
+const REFUSED = /socket hang up|ECONNRESET|alert|disconnected/
+
+let pki: Pki
+let stolen: CertificatePair
+before(async () => {
+  pki = await makePki()
+  stolen = await pki.issue({})
+})
+
+const healthOf = (host: { readonly port: number }, pair: CertificatePair, agent = new Agent()) =>
+  send(host.port, { path: '/healthz', client: clientWith(pki, pair, { agent }) })
+
+type Stage = ControllerHost & { readonly publish: (list: string) => void }
+
+/** Starts a host with an empty revocation list. */
+async function stage(t: TestContext): Promise<Stage> {
+  const host = await startControllerHost(t, pki, { revocations: await revoke(pki.authority, []) })
+  const path = host.files.revocations ?? assert.fail('no list')
+  const publish = (list: string): void => {
+    writeFileSync(`${path}.new`, list)
+    renameSync(`${path}.new`, path)
+  }
+  return Object.assign(host, { publish })
+}
+
+const logged = (host: Pick<ControllerHost, 'logLines'>, words: string): Promise<void> =>
+  eventually(() => host.logLines.some((line) => line.includes(words)))
+
+async function connected(t: TestContext, port: number, pair: CertificatePair): Promise<TLSSocket> {
+  const { certificate: cert, key } = pair
+  const socket = tlsConnect({ port, host: '127.0.0.1', ca: pki.authority.certificate, cert, key })
+  t.after(() => socket.destroy())
+  socket.on('error', () => {})
+  await once(socket, 'secureConnect')
+  return socket
+}
+
+test('a certificate that is revoked gets no answer from then on, and others of its name do', async (t) => {
+  const host = await stage(t)
+  assert.equal((await healthOf(host, stolen)).status, 200)
+  host.publish(await revoke(pki.authority, [stolen]))
+  await logged(host, 'revocation list replaced')
+  await assert.rejects(healthOf(host, stolen), REFUSED)
+  await logged(host, 'CERT_REVOKED')
+  assert.equal((await healthOf(host, pki.controller)).status, 200)
+  const { json } = await host.call({ path: '/v1/sync' })
+  assert.equal(json.host.revocation_list.revoked, 1)
+})
+
+test('its open connections and consoles end, and a resumed session does not bring it back', async (t) => {
+  const host = await stage(t)
+  await createVm(host)
+  await startConsole(host)
+  const viewer = await watch(t, host, { ...pki, controller: stolen })
+  const idle = await connected(t, host.port, stolen)
+  const kept = await connected(t, host.port, pki.controller)
+  const agent = new Agent({ keepAlive: false })
+  await healthOf(host, stolen, agent)
+  assert.equal((await healthOf(host, stolen, agent)).sessionReused, true)
+  host.publish(await revoke(pki.authority, [stolen]))
+  await Promise.all([once(idle, 'close'), once(viewer.socket, 'close')])
+  await assert.rejects(healthOf(host, stolen, agent), REFUSED)
+  assert.equal(kept.destroyed, false)
+  const line = host.logLines.find((text) => text.includes('no longer trusted')) ?? assert.fail('no line')
+  const { reason, certificate_serials } = JSON.parse(line)
+  const serial = new X509Certificate(stolen.certificate).serialNumber.toLowerCase()
+  assert.deepEqual([reason, certificate_serials], ['certificate_revoked', [serial]])
+})
+
+test('a broken list changes nothing, and an expired one still revokes and lets others in', async (t) => {
+  const host = await stage(t)
+  host.publish(await revoke(pki.authority, [stolen]))
+  await logged(host, 'revocation list replaced')
+  host.publish('-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n')
+  await logged(host, 'new revocation list refused')
+  await assert.rejects(healthOf(host, stolen), REFUSED)
+  host.publish(await revoke(pki.authority, [stolen], { days: -1 }))
+  await logged(host, 'revocation list has expired')
+  await assert.rejects(healthOf(host, stolen), REFUSED)
+  assert.equal((await healthOf(host, pki.controller)).status, 200)
+})
+
+test('a start with a broken list fails: what was revoked must not be let in', async (t) => {
+  await assert.rejects(
+    startControllerHost(t, pki, { revocations: 'nothing' }),
+    /revoked\.pem cannot be used as a revocation list/,
+  )
+})
+
+test('the revoked certificate of a node is refused on the port for other hosts', async (t) => {
+  const node = { commonName: 'host-2', usages: ['server', 'client'] } as const
+  const [kept, lost] = [await pki.issue(node), await pki.issue(node)]
+  const host = await startCoordinationHost(t, pki, undefined, {
+    revocations: await revoke(pki.authority, [lost]),
+  })
+  const path = '/healthz'
+  assert.equal((await host.call({ path, client: clientWith(pki, kept) })).status, 200)
+  await assert.rejects(host.call({ path, client: clientWith(pki, lost) }), REFUSED)
+})
+
+test('an authority is replaced without a gap: both are trusted, then the old one is refused and its connections end', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const next = await createAuthority('next authority', Date.now())
+  const leaf = { commonName: COMMON_NAME, alternativeNames: [], usages: ['client'] } as const
+  const renewed = await issueCertificate(next, leaf, Date.now())
+  const trust = async (...authorities: readonly CertificatePair[]): Promise<void> => {
+    const seen = host.logLines.length
+    writeFileSync(host.files.ca, authorities.map(({ certificate }) => certificate).join(''))
+    await eventually(() => host.logLines.slice(seen).some((line) => line.includes('certificates replaced')))
+  }
+  await assert.rejects(healthOf(host, renewed), REFUSED)
+  await trust(pki.authority, next)
+  const agent = new Agent({ keepAlive: false })
+  assert.equal((await healthOf(host, pki.controller, agent)).status, 200)
+  assert.equal((await healthOf(host, renewed)).status, 200)
+  const [ofOld, ofNew] = [
+    await connected(t, host.port, pki.controller),
+    await connected(t, host.port, renewed),
+  ]
+  const ended = once(ofOld, 'close')
+  await trust(next)
+  await ended
+  await assert.rejects(healthOf(host, pki.controller, agent), REFUSED)
+  assert.equal((await healthOf(host, renewed)).status, 200)
+  assert.equal(ofNew.destroyed, false)
+})
