@@ -5,11 +5,11 @@ import type { Config } from '../../config/config.ts'
 import type { KeptFile } from '../../store/backup/write-backup.ts'
 
 /**
- * Returns the files without which another installation is not this host: its configuration, its own certificates and
- * keys, the certificates that it trusts, and the key that guests know. Keys of authorities and of the controller are
+ * Returns the paths of files without which another installation is not this host: its configuration, its own certificates
+ * and keys, the certificates that it trusts, and the key that guests know. Keys of authorities and of the controller are
  * left out, because they can do more than this host.
  */
-export function filesOfHost(configPath: string, config: Config): readonly KeptFile[] {
+function pathsOfHost(configPath: string, config: Config): ReadonlySet<string> {
   const { controller, coordination, objectStore, stateDirectory } = config
   const ssh = privateKeyPath(stateDirectory)
   const tls = [controller, coordination].flatMap(({ caFile, certificateFile, keyFile }) => [
@@ -17,22 +17,34 @@ export function filesOfHost(configPath: string, config: Config): readonly KeptFi
     certificateFile,
     keyFile,
   ])
-  const paths = new Set([configPath, ...tls, objectStore.extraCaFile, ssh, `${ssh}.pub`])
-  return [...paths]
-    .filter((path) => path !== undefined)
-    .filter((path) => existsSync(path))
-    .map((path) => ({ path, mode: statSync(path).mode & 0o7777, content: readFileSync(path) }))
+  const others = objectStore.extraCaFile === undefined ? [] : [objectStore.extraCaFile]
+  return new Set([configPath, ...tls, ...others, ssh, `${ssh}.pub`])
 }
 
-/** The outcome for a file of a backup: `made` where there is none; a file that is there is kept. */
-export type FileOutcome = { readonly path: string; readonly what: 'made' | 'kept' | 'differs' }
+/** Reads those of the files of this host that are there. */
+export const filesOfHost = (configPath: string, config: Config): readonly KeptFile[] =>
+  [...pathsOfHost(configPath, config)]
+    .filter((path) => existsSync(path))
+    .map((path) => ({ path, mode: statSync(path).mode & 0o7777, content: readFileSync(path) }))
 
-/** Puts files back where none is; a dry run only compares. */
+/**
+ * The outcome for a file of a backup: `made` where there is none; a file that is there is kept. `unnamed`: the configuration
+ * does not name it, so it stays in the backup.
+ */
+export type FileOutcome = { readonly path: string; readonly what: 'made' | 'kept' | 'differs' | 'unnamed' }
+
+/** Puts files of the host back where none is, and no others; a dry run only compares. */
 export function putFilesBack(
   files: readonly KeptFile[],
-  { configPath, isDry }: { readonly configPath: string; readonly isDry: boolean },
+  {
+    configPath,
+    config,
+    isDry,
+  }: { readonly configPath: string; readonly config: Config; readonly isDry: boolean },
 ): readonly FileOutcome[] {
+  const named = pathsOfHost(configPath, config)
   return files.map(({ path, mode, content }) => {
+    if (!named.has(path)) return { path, what: 'unnamed' }
     if (existsSync(path)) return { path, what: readFileSync(path).equals(content) ? 'kept' : 'differs' }
     if (!isDry) {
       mkdirSync(dirname(path), { recursive: true, mode: path === configPath ? 0o755 : 0o700 })

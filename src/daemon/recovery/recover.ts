@@ -44,9 +44,13 @@ export function giveRecord(
   record: { readonly source: RecoverySource; readonly nowMs: number; readonly operationId: OperationId },
 ): Result<VmRecord, string> {
   const { source, ...terms } = record
+  const make = (): Result<VmRecord, string> => recoverVm(store, id, { source, orphan, terms })
+  // The store takes another id only for a VM that gets its record.
+  const rehearsed = store.rehearse(make)
+  if (!rehearsed.ok) return rehearsed
   return store.transaction(() => {
     if (joining.kind === 'adopt') store.adoptId(joining.storeId)
-    return recoverVm(store, id, { source, orphan, terms })
+    return make()
   })
 }
 

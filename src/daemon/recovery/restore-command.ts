@@ -106,7 +106,7 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
       return 1
     }
     const kept = isDry ? undefined : restoring.putBack(words.leaveOut)
-    print(filesInWords(putFilesBack(content.files, { configPath, isDry }), isDry))
+    print(filesInWords(putFilesBack(content.files, { configPath, config, isDry }), isDry))
     if (isDry) console.log('\nDry run: nothing was changed.')
     else
       console.log(

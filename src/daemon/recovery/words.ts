@@ -43,6 +43,7 @@ export const filesInWords = (files: readonly FileOutcome[], isDry: boolean): rea
       made: isDry ? 'would be put back' : 'put back',
       kept: 'is as in the backup',
       differs: 'is kept, and differs from the backup',
+      unnamed: 'is not put back: the configuration does not name it',
     }[what]
     return `  ${path}  ${words}`
   })

@@ -104,20 +104,22 @@ function nextSteps(
 ): string {
   const { certificate, key } = client
   return `Next:
-  1. Set network.guest_ranges in ${configPath} to the networks of your guests, so that none
+  1. See what this host still lacks:
+       vmhostd doctor
+  2. Set network.guest_ranges in ${configPath} to the networks of your guests, so that none
      gets an address of somebody else; without it any address is taken. Then start the daemon:
        systemctl enable --now vmhostd
-  2. Ask it something, as the controller would:
+  3. Ask it something, as the controller would:
        vmhostctl sync
        curl --cacert ${authority.certificate} --cert ${certificate} --key ${key} \\
          https://localhost:${controller.port}/healthz
      and read https://localhost:${controller.port}/docs in a browser that has that certificate.
-  3. Give the controller ${certificate}, ${key} and ${authority.certificate}
+  4. Give the controller ${certificate}, ${key} and ${authority.certificate}
      (for vmhostctl elsewhere: with a profile; vmhostctl shows an example if it finds none),
      then keep ${authority.key} in a safe place off this host: it can sign controllers.${
        coordination.enabled
          ? `
-  4. Hosts move VMs between each other on port ${coordination.port}, if one authority has signed the certificates of all
+  5. Hosts move VMs between each other on port ${coordination.port}, if one authority has signed the certificates of all
      of them: see "Certificates of nodes" in operating.md. Until then no other host is admitted there.`
          : ''
      }`

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parseConfig } from '../../config/config.ts'
+import { filesOfHost, putFilesBack } from './kept-files.ts'
+import type { TestContext } from 'node:test'
+
+/** A host with its configuration and the controller's files in a directory. */
+function stage(t: TestContext) {
+  const directory = mkdtempSync(join(tmpdir(), 'kept-files-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const at = (name: string): string => join(directory, name)
+  const text = `state_directory = "${at('state')}"
+[controller]
+ca_file = "${at('ca.crt')}"
+certificate_file = "${at('server.crt')}"
+key_file = "${at('server.key')}"
+`
+  const configPath = at('config.toml')
+  writeFileSync(configPath, text)
+  for (const name of ['ca.crt', 'ca.key', 'server.crt', 'server.key', 'controller.key'])
+    writeFileSync(at(name), name, { mode: name.endsWith('key') ? 0o600 : 0o644 })
+  return { at, configPath, config: parseConfig(text, { path: configPath, hostname: 'host-1' }) }
+}
+
+test('the files of a host are those that its configuration names, without keys that can do more', (t) => {
+  const { at, configPath, config } = stage(t)
+  const names = ['config.toml', 'ca.crt', 'server.crt', 'server.key']
+  assert.deepEqual(
+    filesOfHost(configPath, config).map(({ path }) => path),
+    names.map(at),
+  )
+})
+
+test('a file is put back with its mode where none is, and never over another', (t) => {
+  const { at, configPath, config } = stage(t)
+  const files = filesOfHost(configPath, config)
+  rmSync(at('server.key'))
+  writeFileSync(at('ca.crt'), 'renewed')
+  const dry = putFilesBack(files, { configPath, config, isDry: true })
+  assert.ok(!existsSync(at('server.key')))
+  assert.deepEqual(putFilesBack(files, { configPath, config, isDry: false }), dry)
+  assert.deepEqual(
+    dry.map(({ what }) => what),
+    ['kept', 'differs', 'kept', 'made'],
+  )
+  assert.equal(readFileSync(at('ca.crt'), 'utf8'), 'renewed')
+  assert.equal(statSync(at('server.key')).mode & 0o777, 0o600)
+})
+
+test('a file that the configuration does not name is not made', (t) => {
+  const { at, configPath, config } = stage(t)
+  const files = [{ path: at('cron'), mode: 0o644, content: Buffer.from('x') }]
+  const made = putFilesBack(files, { configPath, config, isDry: false })
+  assert.deepEqual([made[0]?.what, existsSync(at('cron'))], ['unnamed', false])
+})

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { desiredOf, inputsOf } from '../../commands/vm/create-vm.ts'
+import { commandStage, createRequest } from '../../../test/command-stage.ts'
+import { draftRequest, giveRecord } from './recover.ts'
+import type { OperationId, UserId, VmId } from '../../core/ids.ts'
+import type { Orphan } from '../../core/recovery/judge-orphan.ts'
+
+const id = 'lost-1' as VmId
+const request = createRequest()
+const source = {
+  desired: desiredOf({ nameServers: [] }, request, 0 as UserId),
+  macIsChosen: false,
+  metadata: request.metadata,
+  monitor: 'qemu' as const,
+  inputs: inputsOf(request),
+}
+const record = { source, nowMs: 9000, operationId: 'op-9' as OperationId }
+const joining = { kind: 'adopt', storeId: 'lost' } as const
+
+test('a store takes the id of a lost one with the first record, and not with a refusal', (t) => {
+  const { store } = commandStage(t)
+  const { storeId } = store
+  const refused: Orphan = { diskMib: 64, storeId: 'lost', guest: 'runs' }
+  assert.equal(giveRecord(store, { id, orphan: refused, joining }, record).ok, false)
+  assert.deepEqual([store.storeId, store.isEmpty], [storeId, true])
+  const orphan: Orphan = { ...refused, createdAtMs: 1234, userId: 600_003 as UserId }
+  const given = giveRecord(store, { id, orphan, joining }, record)
+  assert.ok(given.ok)
+  assert.deepEqual([store.storeId, given.value.createdAtMs, store.vms.ids()], ['lost', 1234, [id]])
+})
+
+test('a draft has null for what the host does not show', () => {
+  const draft = draftRequest({ diskMib: 64 }) as { power: string; disk: object; compute: object }
+  assert.deepEqual(
+    [draft.power, draft.disk, draft.compute],
+    ['stopped', { size_mib: 64 }, { cpu_millicores: null, memory_mib: null, sleep_after_idle_seconds: 0 }],
+  )
+})
