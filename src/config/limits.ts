@@ -368,8 +368,11 @@ export const limits = {
   listenRetryMs: 10_000,
   /** How often certificate files are checked; a renewed one is served from the next handshake on. */
   certificateRecheckMs: 10_000,
+  /** Certificates of clients that are remembered, and for how long after they last opened a connection. */
+  clientCertificatesMax: 64,
+  clientCertificateSeenMs: 7 * 24 * 3_600_000,
   /** The daemon warns about a certificate that expires sooner than this. */
-  certificateWarningDays: 21,
+  certificateWarningDays: 30,
   /** How often it warns, until the certificate is replaced. */
   certificateWarnEveryMs: 24 * 3_600_000,
   /** "vmhostd setup": long, because replacing an authority means touching every host. */

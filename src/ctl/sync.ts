@@ -127,8 +127,16 @@ const SOON_DAYS = limits.certificateWarningDays
 /**
  * Returns facts about the certificate that expires first, by the clock of the host, which decides what is valid there.
  */
-function certificateFacts({ certificates, clock }: Sync['host']): [string, string, Colour | undefined][] {
-  const [first] = certificates.toSorted((a, b) => Date.parse(a.not_after) - Date.parse(b.not_after))
+function certificateFacts({
+  certificates,
+  clients,
+  clock,
+}: Sync['host']): [string, string, Colour | undefined][] {
+  const others = clients
+    .filter(({ role }) => role !== 'controller')
+    .map(({ name, not_after }) => ({ name: `client ${name}`, not_after }))
+  const all: readonly { readonly name: string; readonly not_after: string }[] = [...certificates, ...others]
+  const [first] = all.toSorted((a, b) => Date.parse(a.not_after) - Date.parse(b.not_after))
   if (first === undefined) return []
   const days = Math.floor((Date.parse(first.not_after) - Date.parse(clock)) / 86_400_000)
   const words = `${first.not_after.slice(0, 10)}, the certificate of the ${first.name.replaceAll('_', ' ')}`

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
+import { serialOf } from '../../src/api/listener/serial.ts'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { Course, MIB, start, startBody } from './support/snapshots.ts'
@@ -36,6 +37,10 @@ test('an empty host reports its identity and its resources, each figure as last 
   assert.equal(status, 200)
   assert.match(json.host.clock, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   delete json.host.clock
+  for (const client of json.host.clients) {
+    assert.match(client.seen_at, /^20.*Z$/)
+    delete client.seen_at
+  }
   const ends = new Map([
     ['authority', new X509Certificate(pki.authority.certificate)],
     ['controller', new X509Certificate(pki.controller.certificate)],
@@ -63,6 +68,14 @@ test('an empty host reports its identity and its resources, each figure as last 
         name,
         not_after: validToDate.toISOString(),
       })),
+      clients: [
+        {
+          name: 'vmhost-controller',
+          role: 'controller',
+          serial: serialOf(new X509Certificate(pki.controller.certificate).serialNumber),
+          not_after: new X509Certificate(pki.controller.certificate).validToDate.toISOString(),
+        },
+      ],
     },
     capacity: {
       cpu: { total_millicores: 4000, committed_millicores: 0 },

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
+import { limits } from '../../config/limits.ts'
 import { until } from '../../../test/contract/until.ts'
 import { recordingLog } from '../../../test/recording-log.ts'
 import { readTlsFiles, watchTlsFiles } from '../listener/tls-files.ts'
@@ -17,8 +18,8 @@ test('every certificate that ends soon is warned of once a day, until it is repl
   const { log, lines } = recordingLog()
   let nowMs = Date.UTC(2030, 0, 1)
   const ends = new CertificateEnds(log, () => nowMs)
-  const names = (['server', 'authority', 'node', 'controller'] as const).map((name, index) => {
-    ends.set(name, nowMs + (22 + index) * dayMs)
+  const names = (['server', 'authority', 'node', 'node_authority'] as const).map((name, index) => {
+    ends.set(name, nowMs + (31 + index) * dayMs)
     return name
   })
   const warned = (): unknown[] => {
@@ -27,21 +28,21 @@ test('every certificate that ends soon is warned of once a day, until it is repl
   }
   assert.deepEqual(warned(), [])
   nowMs += dayMs
-  assert.deepEqual(warned(), [['server', 21]])
+  assert.deepEqual(warned(), [['server', 30]])
   assert.deepEqual(warned(), [])
   nowMs += dayMs
   assert.deepEqual(warned(), [
-    ['server', 20],
-    ['authority', 21],
+    ['server', 29],
+    ['authority', 30],
   ])
-  ends.set('server', nowMs + 20 * dayMs)
+  ends.set('server', nowMs + 29 * dayMs)
   assert.deepEqual(warned(), [], 'the same end is reported once')
   ends.set('server', nowMs + 800 * dayMs)
   ends.set('node', undefined)
-  nowMs += 30 * dayMs
+  nowMs += 40 * dayMs
   assert.deepEqual(warned(), [
-    ['authority', -9],
-    ['controller', -7],
+    ['authority', -10],
+    ['node_authority', -8],
   ])
   assert.deepEqual(
     ends.list().map(({ name }) => name),
@@ -74,7 +75,7 @@ test('the watch begins with a warning about a certificate that ends soon', async
 })
 
 test('a watch warns when an end comes near while the daemon runs, also of the certificate for nodes', async (t) => {
-  const { files, nodeFile } = await filesOf(t, Date.now() - 800 * DAY_MS)
+  const { files, nodeFile } = await filesOf(t, Date.now() - 790 * DAY_MS)
   const { log, lines } = recordingLog()
   let nowMs = Date.now()
   const ends = new CertificateEnds(log, () => nowMs)
@@ -93,4 +94,51 @@ test('a watch warns when an end comes near while the daemon runs, also of the ce
     (warned) => warned.includes('server') && warned.includes('node'),
     5000,
   )
+})
+
+test('certificates of clients are kept for a week after they connected, a bounded number of them', () => {
+  let nowMs = Date.UTC(2030, 0, 1)
+  const ends = new CertificateEnds(recordingLog().log, () => nowMs)
+  const note = (serial: string, role: 'controller' | 'reader' = 'reader'): void =>
+    ends.clients.note({ commonName: role, role, serial, notAfterMs: nowMs + 400 * DAY_MS })
+  note('a', 'controller')
+  nowMs += 1000
+  note('b', 'controller')
+  assert.deepEqual(
+    ends.list().map(({ name, notAfterMs }) => [name, notAfterMs]),
+    [['controller', nowMs + 400 * DAY_MS]],
+  )
+  nowMs += 7 * DAY_MS
+  assert.deepEqual(
+    ends.clients.list().map(({ serial }) => serial),
+    ['b'],
+  )
+  for (let index = 0; index < 200; index += 1) note(String(index))
+  const serials = ends.clients.list().map(({ serial }) => serial)
+  assert.equal(serials.length, limits.clientCertificatesMax)
+  assert.ok(serials.includes('199') && !serials.includes('b'))
+})
+
+test('the log warns daily of each certificate of a client that ends soon, until it is seen no more', () => {
+  const { log, lines } = recordingLog()
+  let nowMs = Date.UTC(2030, 0, 1)
+  const ends = new CertificateEnds(log, () => nowMs)
+  const notAfterMs = nowMs + 10 * DAY_MS
+  ends.clients.note({ commonName: 'metrics', role: 'reader', serial: 'ab', notAfterMs })
+  const warned = (): unknown[] => {
+    ends.check()
+    return lines
+      .splice(0)
+      .map(({ certificate_name, certificate_serial, days_left }) => [
+        certificate_name,
+        certificate_serial,
+        days_left,
+      ])
+  }
+  assert.deepEqual(warned(), [['metrics', 'ab', 10]])
+  assert.deepEqual(warned(), [])
+  nowMs += DAY_MS
+  assert.deepEqual(warned(), [['metrics', 'ab', 9]])
+  nowMs += 7 * DAY_MS
+  assert.deepEqual(warned(), [])
 })

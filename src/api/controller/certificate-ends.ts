@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { endOf, firstEnd } from '../listener/tls-files.ts'
+import { ClientCertificates } from './client-certificates.ts'
 import type { RevocationState } from '../listener/revocations.ts'
 import type { TlsMaterial } from '../listener/tls-files.ts'
 import type { Log } from '../../log/log.ts'
@@ -10,19 +11,26 @@ export type CertificateEnd = { readonly name: CertificateName; readonly notAfter
 
 const DAY_MS = 86_400_000
 
-const ADVICE: Readonly<Record<CertificateName, string>> = {
+/** A certificate of this host; that of the controller is among the certificates of clients. */
+type OwnCertificate = Exclude<CertificateName, 'controller'>
+
+const ADVICE: Readonly<Record<OwnCertificate, string>> = {
   server: 'replace its files, no restart is needed',
   authority: 'replace it together with all that it has signed',
   node: 'replace its files',
   node_authority: 'replace it together with the certificates of all nodes',
-  controller: 'give the controller a new one',
 }
 
 /** Keeps when the certificates that this host depends on expire. Warns of each that expires soon, once a day. */
 export class CertificateEnds {
   readonly #log: Log
   readonly #now: () => number
-  readonly #ends = new Map<CertificateName, { readonly notAfterMs: number; warnDueMs: number }>()
+  readonly #ends = new Map<OwnCertificate, { readonly notAfterMs: number; warnDueMs: number }>()
+  /** Times of the next warnings by serial number. */
+  readonly #clientWarnings = new Map<string, number>()
+
+  /** Certificates of clients that connected lately. */
+  readonly clients: ClientCertificates
 
   /** State of the revocation list; undefined without one. */
   revocations: RevocationState | undefined
@@ -31,10 +39,11 @@ export class CertificateEnds {
   constructor(log: Log, now: () => number = Date.now) {
     this.#log = log
     this.#now = now
+    this.clients = new ClientCertificates(now)
   }
 
   /** `undefined` means that there is no such certificate. A changed end is warned of at the next check. */
-  set(name: CertificateName, notAfterMs: number | undefined): void {
+  set(name: OwnCertificate, notAfterMs: number | undefined): void {
     if (notAfterMs === undefined) this.#ends.delete(name)
     else if (this.#ends.get(name)?.notAfterMs !== notAfterMs)
       this.#ends.set(name, { notAfterMs, warnDueMs: 0 })
@@ -42,22 +51,44 @@ export class CertificateEnds {
 
   /** Returns the certificates in the order of their names. */
   list(): readonly CertificateEnd[] {
-    return [...this.#ends]
-      .map(([name, { notAfterMs }]) => ({ name, notAfterMs }))
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    const own = [...this.#ends].map(([name, { notAfterMs }]): CertificateEnd => ({ name, notAfterMs }))
+    return [...own, ...this.#controller()].toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** Returns the certificate with which a controller connected last. */
+  #controller(): CertificateEnd[] {
+    const controllers = this.clients.list().filter(({ role }) => role === 'controller')
+    const [last] = controllers.toSorted((a, b) => b.seenMs - a.seenMs)
+    return last === undefined ? [] : [{ name: 'controller', notAfterMs: last.notAfterMs }]
   }
 
   check(): void {
     const nowMs = this.#now()
     for (const [name, end] of this.#ends) {
-      const daysLeft = Math.floor((end.notAfterMs - nowMs) / DAY_MS)
-      if (daysLeft > limits.certificateWarningDays || nowMs < end.warnDueMs) continue
+      if (nowMs < end.warnDueMs || !this.#warn(end.notAfterMs, { certificate: name }, ADVICE[name])) continue
       end.warnDueMs = nowMs + limits.certificateWarnEveryMs
-      this.#log.warn(
-        { certificate: name, expires_at: new Date(end.notAfterMs).toISOString(), days_left: daysLeft },
-        `certificate ${daysLeft < 0 ? 'has ended' : 'ends soon'}: ${ADVICE[name]}`,
-      )
     }
+    const clients = this.clients.list()
+    for (const { commonName, serial, notAfterMs } of clients) {
+      if (nowMs < (this.#clientWarnings.get(serial) ?? 0)) continue
+      const fields = { certificate: 'client', certificate_name: commonName, certificate_serial: serial }
+      if (this.#warn(notAfterMs, fields, 'give this client a new one'))
+        this.#clientWarnings.set(serial, nowMs + limits.certificateWarnEveryMs)
+    }
+    const known = new Set(clients.map(({ serial }) => serial))
+    for (const serial of this.#clientWarnings.keys())
+      if (!known.has(serial)) this.#clientWarnings.delete(serial)
+  }
+
+  /** Returns whether the certificate ends soon, and warns of it then. */
+  #warn(notAfterMs: number, fields: object, advice: string): boolean {
+    const daysLeft = Math.floor((notAfterMs - this.#now()) / DAY_MS)
+    if (daysLeft > limits.certificateWarningDays) return false
+    this.#log.warn(
+      { ...fields, expires_at: new Date(notAfterMs).toISOString(), days_left: daysLeft },
+      `certificate ${daysLeft < 0 ? 'has ended' : 'ends soon'}: ${advice}`,
+    )
+    return true
   }
 }
 

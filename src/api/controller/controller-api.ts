@@ -2,6 +2,7 @@ import { startListener } from '../listener/listener.ts'
 import { createControllerApp } from './create-app.ts'
 import { noteInUse } from './certificate-ends.ts'
 import { admitClients } from './clients.ts'
+import { certificateOf } from './client-certificates.ts'
 import { beginsUpgrade } from './upgrade.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Clients } from './clients.ts'
@@ -26,9 +27,10 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
     beginsUpgrade,
     onCertificates: noteInUse(ends, nodeFiles),
     onConnection(socket) {
-      // A controller may renew its certificate on a schedule of its own. A resumed session may come without one.
-      const end = socket.getPeerX509Certificate()?.validToDate.getTime()
-      if (end !== undefined) ends.set('controller', end)
+      // A client may renew its certificate on a schedule of its own. A resumed session may come without one.
+      const certificate = certificateOf(socket)
+      const role = clients.get(certificate?.commonName ?? '')?.role
+      if (certificate !== undefined && role !== undefined) ends.clients.note({ ...certificate, role })
     },
     log,
   })

@@ -119,6 +119,15 @@ export const exampleSync = {
       { name: 'controller', not_after: '2032-04-05T00:00:00.000Z' },
       { name: 'server', not_after: '2032-04-05T00:00:00.000Z' },
     ],
+    clients: [
+      {
+        name: 'vmhost-controller',
+        role: 'controller',
+        serial: '4f1b2c',
+        not_after: '2032-04-05T00:00:00.000Z',
+        seen_at: '2030-01-01T00:00:00.000Z',
+      },
+    ],
   },
   capacity: {
     cpu: { total_millicores: 16_000, committed_millicores: 1500 },

@@ -27,10 +27,26 @@ type CertificateSight = { readonly name: CertificateName; readonly notAfterMs: n
 /** State of a revocation list. */
 type RevocationSight = { readonly revoked: number; readonly nextUpdateMs?: number }
 
+/** A certificate of a client that connected lately. */
+type ClientSight = {
+  readonly commonName: string
+  readonly role: SyncWire['host']['clients'][number]['role']
+  readonly serial: string
+  readonly notAfterMs: number
+  readonly seenMs: number
+}
+
 type Trust = {
+  readonly clients: readonly ClientSight[]
   readonly certificates: readonly CertificateSight[]
   readonly revocations: RevocationSight | undefined
 }
+
+const clientToWire = toWire<ClientSight, SyncWire['host']['clients'][number]>()({
+  commonName: ['name', (name) => name],
+  notAfterMs: ['not_after', time],
+  seenMs: ['seen_at', time],
+})
 
 const revocationsToWire = ({ revoked, nextUpdateMs }: RevocationSight) => ({
   revoked,
@@ -38,7 +54,7 @@ const revocationsToWire = ({ revoked, nextUpdateMs }: RevocationSight) => ({
 })
 
 /** The only translation of the host view to a response. */
-export function syncToWire(view: HostView, { certificates, revocations }: Trust): SyncWire {
+export function syncToWire(view: HostView, { certificates, clients, revocations }: Trust): SyncWire {
   const { host, images, consoles } = view
   const { kernel, architecture, monitors } = host.machine
   return {
@@ -52,6 +68,7 @@ export function syncToWire(view: HostView, { certificates, revocations }: Trust)
       architecture,
       clock: new Date(host.nowMs).toISOString(),
       certificates: certificates.map(certificateToWire),
+      clients: clients.map(clientToWire),
       ...given({ revocation_list: revocations && revocationsToWire(revocations) }),
     },
     capacity: capacityToWire(view),

@@ -18,6 +18,8 @@ const CERTIFICATE_NAMES = ['authority', 'controller', 'node', 'node_authority', 
 
 export type CertificateName = (typeof CERTIFICATE_NAMES)[number]
 
+const ROLES = ['controller', 'reader', 'console'] as const
+
 const hostSchema = Type.Object(
   {
     id: Type.String({ description: 'As configured; the host name by default.', examples: ['host-1'] }),
@@ -57,12 +59,27 @@ const hostSchema = Type.Object(
           type: 'string',
           description:
             '`server`: of this API. `authority`: the one that signs clients; if there are several, the first to expire. `node`: of the host towards ' +
-            'other hosts. `node_authority`: the one that signs nodes, if it is not in the file of the other. `controller`: of the last client ' +
-            'that connected.',
+            'other hosts. `node_authority`: the one that signs nodes, if it is not in the file of the other. `controller`: of the controller ' +
+            'that connected last.',
         }),
         not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
       }),
       { description: 'The certificates that this API depends on, as far as the host has seen them.' },
+    ),
+    clients: Type.Array(
+      Type.Object({
+        name: Type.String({
+          description: 'Common name of the certificate.',
+          examples: ['vmhost-controller'],
+        }),
+        role: Type.Enum(ROLES, { type: 'string', description: 'What the configuration lets it do.' }),
+        serial: Type.String({ description: 'Serial number, hexadecimal.', examples: ['4f1b2c'] }),
+        not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
+        seen_at: Type.String({ format: 'date-time', description: 'When it last opened a connection.' }),
+      }),
+      {
+        description: `Certificates of clients that connected in the last seven days, at most ${limits.clientCertificatesMax}. A name may have several.`,
+      },
     ),
     revocation_list: Type.Optional(
       Type.Object(

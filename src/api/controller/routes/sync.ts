@@ -28,6 +28,10 @@ export function syncRoutes(app: App, dependencies: ApiDependencies): void {
     // Answer only what is on the disk.
     await store.flushed()
     const { certificates } = dependencies
-    return syncToWire(view, { certificates: certificates.list(), revocations: certificates.revocations })
+    return syncToWire(view, {
+      certificates: certificates.list(),
+      clients: certificates.clients.list(),
+      revocations: certificates.revocations,
+    })
   })
 }
