@@ -4,6 +4,7 @@ import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import { describedApp } from '../../tools/openapi-document.ts'
+import { endingPath } from './support/ending-path.ts'
 import type { Call, Json, Pki } from './support/controller-host.ts'
 
 let pki: Pki
@@ -36,7 +37,11 @@ for (const [what, { query = '', id = 'web-1', ...wrong }] of wrongs) {
     const host = await startControllerHost(t, pki)
     await host.call({ method: 'PUT', path: '/v1/vms/web-1', body: createBody() })
     for (const { method, path } of routes) {
-      const answer = await host.call({ method, path: path.replace('{id}', id) + query, ...wrong })
+      const answer = await host.call({
+        method,
+        path: (query === '' ? endingPath(path) : path + query).replace('{id}', id),
+        ...wrong,
+      })
       assert.notEqual(answer.status, 500, `${method} ${path}`)
     }
   })
@@ -47,7 +52,7 @@ test('every route answers as its description says while the store is not open', 
   host.storeIsOpen = false
   host.waitingFor = ['the store']
   for (const { method, path } of routes) {
-    const answer = await host.call({ method, path: path.replace('{id}', 'web-1') })
+    const answer = await host.call({ method, path: endingPath(path).replace('{id}', 'web-1') })
     assert.notEqual(answer.status, 500, `${method} ${path}`)
   }
 })
@@ -57,7 +62,7 @@ test('every route answers a stranger as its description says', async (t) => {
   const stranger = await pki.issue({ commonName: 'stranger' })
   const client = { ca: pki.authority.certificate, cert: stranger.certificate, key: stranger.key }
   for (const { method, path } of routes) {
-    const answer = await host.call({ method, path: path.replace('{id}', 'web-1'), client })
+    const answer = await host.call({ method, path: endingPath(path).replace('{id}', 'web-1'), client })
     assert.equal(answer.status, 403, `${method} ${path}`)
   }
 })

@@ -7,6 +7,7 @@ import { namedRoutes, rolesFor } from '../../src/api/controller/access.ts'
 import { assertProblem, createBody, makePki, send, startControllerHost } from './support/controller-host.ts'
 import { createVm, startConsole, WEB } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
+import { endingPath } from './support/ending-path.ts'
 import { start, startBody } from './support/snapshots.ts'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
@@ -47,7 +48,7 @@ async function stage(t: TestContext): Promise<Stage> {
 }
 
 const pathOf = (url: string): string =>
-  url
+  endingPath(url)
     .replace(':sha256', 'a'.repeat(64))
     .replace(/(snapshots)\/:id/, '$1/nightly-1')
     .replace(':id', WEB)
