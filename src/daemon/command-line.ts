@@ -7,6 +7,7 @@ type Command = (args: readonly string[]) => Promise<number>
 const commands = new Map<string, () => Promise<Command>>([
   ['serve', async () => (await import('./serve-command.ts')).serveCommand],
   ['setup', async () => (await import('./setup/setup.ts')).setupCommand],
+  ['certificate', async () => (await import('./setup/certificate-command.ts')).certificateCommand],
   ['plan', async () => (await import('./admin-socket.ts')).planCommand],
   ['console', async () => (await import('./admin-socket.ts')).consoleCommand],
   ['doctor', async () => (await import('./doctor/doctor-command.ts')).doctorCommand],
@@ -24,6 +25,8 @@ Usage: vmhostd COMMAND [OPTIONS]
 Commands:
   setup          make directories, mark the storage pool, create certificates and a configuration
   serve          run the daemon in the foreground; systemd does this: systemctl enable --now vmhostd
+  certificate renew
+                 replace the certificates of this host that end soon
   plan VM        print what the running daemon would do next for a VM, and why
   console VM     print the newest output of a VM's serial console
   doctor         check this host before and after the set-up, and say what to do about each finding

@@ -17,7 +17,7 @@ export type CertificateOptions = {
   readonly report: SetupReport
 }
 
-type PairPaths = { readonly certificate: string; readonly key: string }
+export type PairPaths = { readonly certificate: string; readonly key: string }
 
 /** Paths of all files of the initial public-key infrastructure. */
 export type CertificatePaths = {

@@ -1,0 +1,121 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { limits } from '../../config/limits.ts'
+import { certificatesIn } from '../../api/listener/tls-files.ts'
+import { issueCertificate } from './certificates.ts'
+import { certificatePaths } from './ensure-certificates.ts'
+import type { Config } from '../../config/config.ts'
+import type { CertificatePair, LeafRequest } from './certificates.ts'
+import type { PairPaths } from './ensure-certificates.ts'
+import type { SetupReport } from './setup-report.ts'
+
+export type RenewOptions = {
+  readonly config: Config
+  /** Renews certificates that end later too. */
+  readonly all: boolean
+  readonly nowMs: number
+  readonly report: SetupReport
+}
+
+const DAY_MS = 86_400_000
+
+/** Object identifiers of RFC 5280, 4.2.1.12. */
+const SERVER_USE = '1.3.6.1.5.5.7.3.1'
+const CLIENT_USE = '1.3.6.1.5.5.7.3.2'
+
+/**
+ * Replaces the certificates of this host that end soon by ones with the same names and uses, and a new key. Certificates
+ * of an authority whose key is not on this host are reported with what to do. Returns the paths of the new ones.
+ */
+export async function renewCertificates(options: RenewOptions): Promise<readonly string[]> {
+  const { authority, nodeAuthority, server, controller, metrics, node } = certificatePaths(options.config)
+  const renewed: string[] = []
+  const pairs = [
+    [server, authority],
+    [controller, authority],
+    [metrics, authority],
+    [node, nodeAuthority],
+  ] as const
+  for (const [paths, signer] of pairs)
+    if (await renew(paths, signer, options)) renewed.push(paths.certificate)
+  for (const { certificate } of new Set([authority, nodeAuthority])) reportAuthority(certificate, options)
+  return renewed
+}
+
+async function renew(paths: PairPaths, signer: PairPaths, options: RenewOptions): Promise<boolean> {
+  const { report, nowMs, all } = options
+  if (!existsSync(paths.certificate)) return false
+  const old = new X509Certificate(readFileSync(paths.certificate))
+  const until = `ends on ${dayOf(old.validToDate.getTime())}`
+  if (!all && !endsSoon(old, nowMs)) {
+    report.kept(paths.certificate, until)
+    return false
+  }
+  const request = requestOf(old)
+  const authority = signerOf(signer, old)
+  if (authority === undefined || request === undefined) {
+    report.missing(
+      paths.certificate,
+      `${until}; its authority cannot sign here, because ${signer.key} is not the key of it: have that authority sign a new one with the same names and uses, and replace ${paths.certificate} and ${paths.key}`,
+    )
+    return false
+  }
+  replacePair(paths, await issueCertificate(authority, request, nowMs))
+  report.changed(paths.certificate, `renewed, with ${paths.key}; the one before ${until}`)
+  return true
+}
+
+const endsSoon = ({ validToDate }: X509Certificate, nowMs: number): boolean =>
+  validToDate.getTime() - nowMs <= limits.certificateWarningDays * DAY_MS
+
+/**
+ * Returns the pair that signs here: the certificate in the authority's file that fits its key. While an authority is
+ * replaced, the file has both. Undefined if there is not one, or if the old certificate is of another authority.
+ */
+function signerOf({ certificate, key }: PairPaths, old: X509Certificate): CertificatePair | undefined {
+  if (!existsSync(certificate) || !existsSync(key)) return undefined
+  const trusted = certificatesIn(readFileSync(certificate)).map((pem) => ({
+    pem,
+    one: new X509Certificate(pem),
+  }))
+  if (!trusted.some(({ one }) => old.checkIssued(one) && old.verify(one.publicKey))) return undefined
+  const keyPem = readFileSync(key, 'utf8')
+  const own = trusted.find(({ one }) => one.checkPrivateKey(createPrivateKey(keyPem)))
+  return own && { certificate: own.pem, key: keyPem }
+}
+
+/** Returns what the old certificate has; undefined if it has not exactly one common name and a use. */
+function requestOf(old: X509Certificate): LeafRequest | undefined {
+  const commonName: unknown = old.toLegacyObject().subject?.CN
+  const uses = old.keyUsage ?? []
+  const usages = [
+    ...(uses.includes(SERVER_USE) ? (['server'] as const) : []),
+    ...(uses.includes(CLIENT_USE) ? (['client'] as const) : []),
+  ]
+  if (typeof commonName !== 'string' || usages.length === 0) return undefined
+  return { commonName, alternativeNames: namesOf(old), usages }
+}
+
+/** Returns host names and addresses of a certificate, which Node writes as `DNS:a, IP Address:192.0.2.1`. */
+const namesOf = ({ subjectAltName = '' }: X509Certificate): string[] =>
+  Array.from(subjectAltName.matchAll(/(?:DNS|IP Address):([^,"]+)/g), ([, name = '']) => name)
+
+/** Replaces the key and then the certificate by renames. The daemon uses the old pair until both are there. */
+function replacePair(paths: PairPaths, pair: CertificatePair): void {
+  writeFileSync(`${paths.key}.new`, pair.key, { mode: 0o600 })
+  writeFileSync(`${paths.certificate}.new`, pair.certificate, { mode: 0o644 })
+  renameSync(`${paths.key}.new`, paths.key)
+  renameSync(`${paths.certificate}.new`, paths.certificate)
+}
+
+function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {
+  if (!existsSync(path)) return
+  for (const one of certificatesIn(readFileSync(path)).map((pem) => new X509Certificate(pem))) {
+    const until = `authority, ends on ${dayOf(one.validToDate.getTime())}`
+    if (one.validToDate.getTime() - nowMs < limits.certificateValidityDays * DAY_MS)
+      report.warned(path, `${until}: certificates end with it at the latest; see docs/certificates.md`)
+    else report.kept(path, until)
+  }
+}
+
+const dayOf = (timeMs: number): string => new Date(timeMs).toISOString().slice(0, 10)
