@@ -32,8 +32,8 @@ export class CertificateEnds {
   /** Certificates of clients that connected lately. */
   readonly clients: ClientCertificates
 
-  /** State of the revocation list; undefined without one. */
-  revocations: RevocationState | undefined
+  /** Returns the state of the revocation list now; undefined without one. */
+  revocations: () => RevocationState | undefined = () => undefined
 
   /** @param now time of day in milliseconds */
   constructor(log: Log, now: () => number = Date.now) {
@@ -102,8 +102,8 @@ export type NodeFiles = {
 /** Returns the callback of a watch of certificate files: it notes what is in use, and what is in the node's files. */
 export const noteInUse =
   (ends: CertificateEnds, node: NodeFiles) =>
-  (inUse: TlsMaterial, revocations?: RevocationState): void => {
-    ends.revocations = revocations
+  (inUse: TlsMaterial, revocations?: () => RevocationState | undefined): void => {
+    if (revocations !== undefined) ends.revocations = revocations
     ends.set('server', inUse.expiresAtMs)
     ends.set('authority', inUse.authorityExpiresAtMs)
     ends.set('node', endOfFile(node.certificate, endOf))

@@ -28,7 +28,7 @@ export type ListenerOptions = ListenerPlace & {
   readonly admit: Admit
   readonly beginsUpgrade: BeginsUpgrade
   /** Called at the start, and each time that the certificate files were read, with what is in use then. */
-  readonly onCertificates?: (inUse: TlsMaterial, revocations: RevocationState | undefined) => void
+  readonly onCertificates?: (inUse: TlsMaterial, revocations: () => RevocationState | undefined) => void
   /** Called for each connection with a verified client certificate. */
   readonly onConnection?: (socket: TLSSocket) => void
   readonly log: Log
@@ -74,7 +74,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
       peers.trust(material)
     },
     onLook: (inUse) => {
-      onCertificates?.(inUse, peers.revocations)
+      onCertificates?.(inUse, () => peers.revocations)
       void peers.look()
     },
     ...(options.certificateRecheckMs === undefined ? {} : { recheckMs: options.certificateRecheckMs }),

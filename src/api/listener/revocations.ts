@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { errorChain } from '../../log/error-chain.ts'
 import { limits } from '../../config/limits.ts'
 import { serialOf } from './serial.ts'
 import { certificatesIn, TlsFilesUnusable } from './tls-files.ts'
@@ -75,7 +76,11 @@ export class Revocations {
       if (changed) log.info(this.#fields(), 'revocation list replaced')
       return changed
     } catch (error) {
-      if (!this.#complained) log.warn({ error }, 'new revocation list refused; the previous one stays in use')
+      if (!this.#complained)
+        log.warn(
+          { path: this.#options.path, reason: errorChain(error) },
+          'new revocation list refused; the previous one stays in use',
+        )
       this.#complained = true
       return false
     } finally {
