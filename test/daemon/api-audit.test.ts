@@ -52,6 +52,7 @@ test('each mutation has one line, with the certificate, the object and its gener
     peer_address: '127.0.0.1',
     certificate_name: 'vmhost-controller',
     certificate_serial: serialOf(pki.controller.certificate),
+    role: 'controller',
     vm_id: 'web-1',
     request_id: 'create-1',
     generation_after: 1,
