@@ -65,3 +65,20 @@ test('a VM is stopped and deleted without traffic', async (t) => {
   await idle()
   assert.deepEqual([store.vms.get(id), [...host.taps.devices.keys()]], [undefined, []])
 })
+
+test('without traffic a guest goes on after a reboot of the host, and its wake ends', async (t) => {
+  const { host, create, vm, idle, later, shown, endWithHost, stop, start } = await withoutTraffic(t)
+  create({})
+  await idle()
+  await endWithHost()
+  await stop()
+  await host.reboot()
+  await start()
+  await idle()
+  // Until frames that an earlier program may have held are too old, the wake might have some to deliver.
+  assert.equal(shown(), 'running traffic_failed')
+  await later(limits.heldFrameAgeMs + limits.resyncMs)
+  assert.equal(shown(), 'running')
+  // How long the wake took is not known.
+  assert.deepEqual([vm().observed.lastWake, vm().wake], [undefined, undefined])
+})

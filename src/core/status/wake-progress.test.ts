@@ -109,12 +109,15 @@ test('a stop removes a wake only when the unit that was started for it is gone',
   assert.deepEqual(wakeThatEnds(stopped, asleep(), NOW_MS), {})
 })
 
-test('a request has ended although the traffic of the guest that was there is unknown; a wake is not', () => {
+test('a request has ended although the traffic of the guest that was there is unknown; a wake has when its frames are too old', () => {
   const unknown = { known: false, code: 'traffic_failed', retry: 'backoff', message: 'no BPF' } as const
   const world = worldOf({ traffic: unknown })
   assert.deepEqual(wakeThatEnds(sleeper({ wake: { reason: 'power', atMs: 5 } }), world, NOW_MS), {})
-  const begun = sleeper({ wake: { reason: 'power', atMs: 5, savedAtMs: 1, restores: true } })
-  assert.equal(wakeThatEnds(begun, world, NOW_MS), undefined)
+  const atMs = NOW_MS - limits.heldFrameAgeMs
+  const begun = (at: number): VmRecord =>
+    sleeper({ wake: { reason: 'power', atMs: at, savedAtMs: 1, restores: true } })
+  assert.equal(wakeThatEnds(begun(atMs + 1), world, NOW_MS), undefined)
+  assert.deepEqual(wakeThatEnds(begun(atMs), world, NOW_MS), {})
 })
 
 test('only traffic soon after the guest fell asleep makes a short sleep; any other wake ends the row', () => {

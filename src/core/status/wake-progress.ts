@@ -63,10 +63,12 @@ export function wakeThatEnds(
     const isKnownGone = world.unit.known && isGone(world.unit.value)
     return wake.restores === true && !isKnownGone ? undefined : {}
   }
-  if (!isAwake(record, world)) return undefined
+  if (!isAwake(record, world, nowMs)) return undefined
   const { savedAtMs } = wake
   // The request came while the guest was there. It is not a wake, and must not become the wake of a later sleep.
   if (savedAtMs === undefined) return {}
+  // When the guest went on is not known, so neither is how long its wake took.
+  if (!world.traffic.known && record.desired.network !== undefined) return {}
   const isShort = wake.reason === 'traffic' && wake.atMs - savedAtMs < limits.shortSleepMs
   return { lastWake: lastWakeOf(wake, nowMs), shortSleeps: isShort ? (observed.shortSleeps ?? 0) + 1 : 0 }
 }
@@ -81,12 +83,22 @@ const lastWakeOf = ({ reason, atMs, packet, delivery }: PendingWake, nowMs: numb
 })
 
 /** Returns whether the guest is as desired, nothing saved is left, and frames flow to it. */
-function isAwake({ desired, wake }: VmRecord, { unit, monitor, saved, traffic }: World): boolean {
+function isAwake(
+  { desired, wake }: VmRecord,
+  { unit, monitor, saved, traffic }: World,
+  nowMs: number,
+): boolean {
   if (!unit.known || unit.value.kind !== 'active' || !monitor.known) return false
   const { kind } = monitor.value
   const lives = kind === 'running' || kind === 'stalled' || (kind === 'paused' && desired.power === 'paused')
   if (!lives || !saved.known || isSaved(saved.value)) return false
   if (desired.network === undefined) return true
-  // Frames for a guest that was not asleep are never held for long.
-  return traffic.known ? !areHeld(traffic.value) : wake?.savedAtMs === undefined
+  return traffic.known ? !areHeld(traffic.value) : !mayHaveFrames(wake, nowMs)
 }
+
+/**
+ * Returns whether frames may wait for this guest, if its traffic is unknown. Frames for a guest that was not asleep are
+ * never held for long. Those of a wake are too old after a while, also on a host that can never know the traffic.
+ */
+const mayHaveFrames = (wake: PendingWake | undefined, nowMs: number): boolean =>
+  wake?.savedAtMs !== undefined && Math.abs(nowMs - wake.atMs) < limits.heldFrameAgeMs
