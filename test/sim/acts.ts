@@ -12,7 +12,8 @@ import type { CreateVm } from '../../src/core/vm/create.ts'
 import type { FakeClock } from '../fakes/fake-clock.ts'
 import type { FakeHost } from '../fakes/fake-host.ts'
 
-type Act = (context: CommandContext) => unknown
+/** One act in a VM's life. */
+export type Act = (context: CommandContext) => unknown
 
 type Stage = {
   readonly host: FakeHost
@@ -24,12 +25,13 @@ type Stage = {
   readonly receive: () => void
   readonly stop: Act
   readonly remove: Act
+  readonly shutDown: () => void
 }
 
 /** Returns the life of a VM, act by act. */
 export const actsOf = (
   id: VmId,
-  { host, clock, index, request, moveOn, receive, stop, remove }: Stage,
+  { host, clock, index, request, moveOn, receive, stop, remove, shutDown }: Stage,
 ): readonly Act[] => [
   (context) => createVm(context, id, request),
   (context) => setPower(context, id, 'paused'),
@@ -51,7 +53,9 @@ export const actsOf = (
   (context) => keepAwake(context, id, clock.now() + 6000),
   () => clock.advance(6000),
   (context) => setPower(context, id, 'paused'),
+  shutDown,
   (context) => setPower(context, id, 'running'),
+  shutDown,
   () => clock.advance(5000),
   stop,
   (context) => setCompute(context, id, { ...SLEEPER, memoryMib: 512 }),

@@ -8,6 +8,8 @@ import { limits } from '../../src/config/limits.ts'
 export const DISTURBANCES = 0.3
 /** Share of rounds after which the host loses its power. */
 export const REBOOTS = 0.02
+/** Share of rounds after which the host shuts down and boots. */
+export const SHUTDOWNS = 0.02
 /** Share of rounds after which somebody sets the clock, and by how much. */
 export const CLOCK_SETS = 0.1
 /** Share of rounds after which destinations take a step. */

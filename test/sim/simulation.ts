@@ -3,12 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { createVm } from '../../src/commands/vm/create-vm.ts'
-import { setCompute, setDisk, setNetwork } from '../../src/commands/vm/reshape.ts'
-import { rebuildVm } from '../../src/commands/vm/rebuild-vm.ts'
-import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
-import { keepAwake, rebootVm, setPower } from '../../src/commands/vm/set-power.ts'
-import { isHeldBack } from '../../src/core/vm/leaving.ts'
+import { given } from '../../src/lib/given.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
 import { Store } from '../../src/store/store.ts'
@@ -19,47 +14,30 @@ import { FakeHost } from '../fakes/fake-host.ts'
 import { HostChecks } from './host-checks.ts'
 import { SleepWatch } from './sleep-watch.ts'
 import { checkEvents } from './event-checks.ts'
-import { actsOf } from './acts.ts'
 import { calm, Chaos, isCalm } from './chaos.ts'
-import { disturb } from './disturb.ts'
 import {
   DISTURBANCES,
   REBOOTS,
+  SHUTDOWNS,
   CLOCK_SETS,
   MOVES,
   OUTAGES,
-  KEPT_AWAKE_MS,
   SETS_MS,
-  GRACES_SECONDS,
   HEAL_MS,
   MICROTASKS_A_PASS,
   REST_MS,
   TURNS_MAX,
 } from './rates.ts'
 import { StateDisk } from './state-disk.ts'
-import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
+import { ids, Player } from './player.ts'
 import { pick, randomFrom } from './random.ts'
-import type { CreateVm } from '../../src/core/vm/create.ts'
-import {
-  COMPUTE,
-  networkOf,
-  POWERS,
-  PREFIXES,
-  requestOn,
-  imageOn,
-  SIZES_MIB,
-  TIMEOUTS_SECONDS,
-} from './requests.ts'
 import type { CommandContext } from '../../src/commands/context.ts'
-import type { StopTerms } from '../../src/core/vm/stop.ts'
 import type { Composition } from '../../src/daemon/compose.ts'
-import type { DesiredPower } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Odds } from './chaos.ts'
 
 /** The VM whose guest ends when it is asked to. */
 const WITH_AGENT = 'b' as VmId
-const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
 
 /** The whole daemon below its API, on a fake host, with time of its own. One seed is one history. */
 export class Simulation {
@@ -72,10 +50,12 @@ export class Simulation {
   readonly #odds: Odds
   readonly #checks: HostChecks
   readonly sleep: SleepWatch
+  readonly #player: Player
   #life: ({ readonly chaos: Chaos } & Composition) | undefined
+  /** The end of the daemon's work while the host shuts down. */
+  #hostEnd: Promise<unknown> | undefined
   #violation: unknown
   crashes = 0
-  readonly seen = { handovers: 0, releases: 0 }
 
   constructor(seed: number, odds: Odds) {
     this.#random = randomFrom(seed)
@@ -99,13 +79,28 @@ export class Simulation {
       sleep: this.sleep,
       withoutTraffic: odds.withoutTraffic === true,
     })
+    this.#player = new Player({
+      host: this.host,
+      clock: this.clock,
+      sleep: this.sleep,
+      random: this.#random,
+      ...given({ monitor: odds.monitor }),
+      store: () => this.#store,
+      life: () => this.#life ?? assert.fail('no daemon lives'),
+      shutDown: () => this.#shutDown(),
+    })
+  }
+
+  /** Counts what the player has seen. */
+  get seen(): Player['seen'] {
+    return this.#player.seen
   }
 
   /** Runs random edits, faults, crashes and time. Then all faults stop, and everything must come to rest as desired. */
   async run(edits: number): Promise<void> {
     await this.#boot(this.#odds)
     for (let edit = 0; edit < edits; edit += 1) {
-      if (this.#random() < DISTURBANCES) this.#disturb(pick(this.#random, ids))
+      if (this.#random() < DISTURBANCES) this.#player.disturb()
       const outage = this.#random() < OUTAGES
       if (outage) this.#losePool()
       // Edits of one burst arrive while the passes of the earlier ones are at any point.
@@ -120,16 +115,18 @@ export class Simulation {
         await this.#boot(this.#odds)
       }
       this.clock.advance(Math.floor(this.#random() * 5000))
-      if (!outage) continue
-      await this.#quiet()
-      this.host.storage.setInSight(true)
+      if (outage) {
+        await this.#quiet()
+        this.host.storage.setInSight(true)
+      }
+      if (this.#random() < SHUTDOWNS) await this.#shutDownAndBoot()
     }
     // Twice as long as the longest wait of a VM that flaps.
     await this.#heal()
     await this.#heal()
     for (const id of ids) this.#checks.checkAsleepWhereIdle(id)
-    for (const id of ids) this.#receive(id)
-    for (const id of ids) takeBack(this.#commands(), id)
+    for (const id of ids) this.#player.receive(id)
+    for (const id of ids) this.#player.takeBack(id)
     await this.#quiet()
     if (this.#violation !== undefined) throw this.#violation
     for (const id of ids) this.#checks.checkAtRest(id)
@@ -146,34 +143,24 @@ export class Simulation {
    */
   async live(act: number, dieAt: number): Promise<boolean> {
     const [id] = ids
-    const acts = actsOf(id, {
-      host: this.host,
-      clock: this.clock,
-      index: ids.indexOf(id),
-      request: this.#requestFor(id),
-      moveOn: () => this.#moveOn(id),
-      receive: () => this.#receive(id),
-      stop: (context) => this.#stop(context, id),
-      remove: (context) => this.#delete(context, id),
-    })
+    const acts = this.#player.actsOf(id)
     await this.#boot(calm)
-    const life = this.#life
-    assert.ok(life !== undefined)
     for (const perform of acts.slice(0, act)) {
-      perform(life.commands)
+      perform(this.#commands())
       await this.#quiet()
+      await this.#bootAgain()
       this.#checks.checkAtRest(id)
       this.#checks.checkKeptAwake(id)
     }
-    life.chaos.restart({ ...calm, dieAt, powerLoss: this.#odds.powerLoss ?? 0 })
-    acts[act]?.(life.commands)
+    this.#life?.chaos.restart({ ...calm, dieAt, powerLoss: this.#odds.powerLoss ?? 0 })
+    acts[act]?.(this.#commands())
     await this.#quiet()
-    const died = life.chaos.dead
+    const died = (await this.#bootAgain()) || this.#life?.chaos.dead === true
     await this.#heal(REST_MS)
     this.#checks.checkAtRest(id)
     this.#checks.checkAsleepWhereIdle(id)
-    this.#receive(id)
-    takeBack(this.#commands(), id)
+    this.#player.receive(id)
+    this.#player.takeBack(id)
     await this.#quiet()
     this.#checks.checkAwake(id)
     this.sleep.check([id])
@@ -240,117 +227,15 @@ export class Simulation {
     return this.#life.commands
   }
 
-  #requestFor(id: VmId): CreateVm {
-    const index = ids.indexOf(id)
-    const monitor = this.#odds.monitor ?? (index % 2 === 0 ? 'qemu' : 'firecracker')
-    return { ...requestOn(this.host, index), monitor }
-  }
-
   async #edit(): Promise<void> {
-    const context = this.#commands()
-    const id = pick(this.#random, ids)
-    const edits: [() => void, ...(() => void)[]] = [
-      () => void createVm(context, id, this.#requestFor(id)),
-      () => void createVm(context, id, this.#requestFor(id)),
-      () => this.#setPower(context, id, pick(this.#random, POWERS)),
-      () => this.#setPower(context, id, pick(this.#random, POWERS)),
-      () => this.#receive(id),
-      () => this.#receive(id),
-      () => this.clock.advance(2000),
-      () => {
-        const sleepAfterIdleSeconds = pick(this.#random, TIMEOUTS_SECONDS)
-        const memoryMib = this.#store.vms.get(id)?.desired.compute.memoryMib ?? COMPUTE.memoryMib
-        void setCompute(context, id, { ...COMPUTE, memoryMib, sleepAfterIdleSeconds })
-      },
-      () => void setPower(context, id, 'running'),
-      () => this.#keepAwake(context, id),
-      () => this.#reboot(context, id),
-      () => void (this.#random() < 0.5 && this.#stopAndGoOn(context, id)),
-      () => this.clock.advance(2000),
-      () => void setDisk(context, id, { sizeMib: pick(this.#random, SIZES_MIB) }),
-      () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(this.#random, [100, 200]) }),
-      () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(this.#random, [256, 512]) }),
-      () => void setNetwork(context, id, networkOf(ids.indexOf(id), pick(this.#random, [10, 20]))),
-      () => void setNetwork(context, id, { ipv6Prefix: pick(this.#random, PREFIXES) }),
-      () => void rebuildVm(context, id, imageOn(this.host, pick(this.#random, [1, 2]))),
-      () => void (this.#random() < 0.3 && this.#delete(context, id)),
-      () => offer(context, id, pick(this.#random, EXPIRIES_MS)),
-      () => takeBack(context, id),
-    ]
-    pick(this.#random, edits)()
+    this.#player.edit()
     for (let turns = Math.floor(this.#random() * MICROTASKS_A_PASS); turns > 0; turns -= 1)
       await Promise.resolve()
   }
 
-  #disturb(id: VmId): void {
-    const record = this.#store.vms.get(id)
-    this.sleep.excuse(id)
-    if (record !== undefined) disturb(this.host, record, this.#random)
-  }
-
-  #setPower(context: CommandContext, id: VmId, power: DesiredPower): void {
-    if (power === 'stopped') this.#stop(context, id, { graceSeconds: pick(this.#random, GRACES_SECONDS) })
-    else void setPower(context, id, power)
-  }
-
-  #keepAwake(context: CommandContext, id: VmId): void {
-    const forMs = pick(this.#random, KEPT_AWAKE_MS)
-    void keepAwake(context, id, forMs === 0 ? undefined : this.clock.now() + forMs)
-  }
-
-  #stop(context: CommandContext, id: VmId, terms: StopTerms = {}): void {
-    if (setPower(context, id, 'stopped', terms).ok) this.#giveUpOnceFlushed(id)
-  }
-
-  #reboot(context: CommandContext, id: VmId): void {
-    if (rebootVm(context, id, { graceSeconds: pick(this.#random, GRACES_SECONDS) }).ok)
-      this.#giveUpOnceFlushed(id)
-  }
-
-  /** Lets the destination go on. A guest that is released is its own from then on. */
-  #moveOn(id: VmId): void {
-    assert.ok(this.#life !== undefined)
-    const asked = moveOn(this.#life.source, this.#store, id)
-    if (asked === undefined || this.#store.vms.get(id)?.departure?.stage !== asked) return
-    if (asked === 'handing_over') this.seen.handovers += 1
-    if (asked === 'released') {
-      this.seen.releases += 1
-      this.#giveUpOnceFlushed(id)
-    }
-    this.#excuseHandover(id)
-  }
-
   #moveAll(): void {
     if (this.#life?.chaos.dead === true) return
-    for (const id of ids) this.#moveOn(id)
-  }
-
-  /** A handover may last longer than a packet is held. */
-  #excuseHandover(id: VmId): void {
-    const record = this.#store.vms.get(id)
-    if (record !== undefined && isHeldBack(record)) this.sleep.excuse(id)
-  }
-
-  /** Usually both run before any pass has seen the stop. */
-  #stopAndGoOn(context: CommandContext, id: VmId): void {
-    this.#stop(context, id)
-    void setPower(context, id, pick(this.#random, ['running', 'paused']))
-  }
-
-  #delete(context: CommandContext, id: VmId): void {
-    if (deleteVm(context, id).ok) this.#giveUpOnceFlushed(id)
-  }
-
-  /** The request is answered once the store is flushed. Until then, nothing of the guest may go. */
-  #giveUpOnceFlushed(id: VmId): void {
-    void this.#store.flushed().then(() => this.sleep.giveUp(id))
-  }
-
-  #receive(id: VmId): void {
-    const record = this.#store.vms.get(id)
-    if (record === undefined) return
-    this.sleep.receive(record)
-    this.#excuseHandover(id)
+    for (const id of ids) this.#player.moveOn(id)
   }
 
   /** A packet that arrives meanwhile for a sleeping guest may wait too long. */
@@ -369,9 +254,42 @@ export class Simulation {
     await this.host.reboot()
   }
 
+  /** Begins a shutdown of the host. The daemon saves the guests, and ends. */
+  #shutDown(): void {
+    const { reconciler } = this.#life ?? assert.fail('no daemon lives')
+    this.#hostEnd = reconciler.endWithHost('save', AbortSignal.abort()).then(() => reconciler.stop())
+  }
+
+  async #shutDownAndBoot(): Promise<void> {
+    if (this.#life?.chaos.dead !== false) return
+    this.#shutDown()
+    await this.#quiet()
+    await this.#bootAgain()
+  }
+
+  /**
+   * Ends the units as systemd does, and boots the host, if it shuts down. A daemon that was to die at a moment after its
+   * end dies in its next life. Returns whether it died before its end.
+   */
+  async #bootAgain(): Promise<boolean> {
+    if (this.#hostEnd === undefined || this.#life === undefined) return false
+    this.#hostEnd = undefined
+    const { chaos } = this.#life
+    const { odds, moments, dead } = chaos
+    this.#excuse()
+    // The watch sees the end of each unit, and wants its guest to be saved.
+    const isOrderly = !dead && isCalm(odds)
+    if (isOrderly) for (const id of ids) await this.host.units.ensureStopped(id, new AbortController().signal)
+    chaos.dead = true
+    await this.host.reboot()
+    const rest = odds.dieAt === undefined ? odds : { ...odds, dieAt: odds.dieAt - moments }
+    await this.#boot(dead ? this.#healed() : rest)
+    return dead
+  }
+
   /** Lets everything run that does not wait for time. */
   async #quiet(): Promise<void> {
-    const idle = this.#life?.reconciler.idle().then(() => true)
+    const idle = Promise.all([this.#life?.reconciler.idle(), this.#hostEnd]).then(() => true)
     for (let turn = 0; turn < TURNS_MAX; turn += 1) {
       const done = await Promise.race([idle, setImmediate(false)])
       if (done === true || this.#life?.chaos.dead === true) return
@@ -379,9 +297,14 @@ export class Simulation {
     assert.fail(`passes did not end within ${TURNS_MAX} turns`)
   }
 
+  /** Returns the odds of a host without faults that come and go. */
+  #healed(): Odds {
+    return this.#odds.withoutTraffic === true ? { ...calm, withoutTraffic: true } : calm
+  }
+
   /** Ends all faults, and lets time pass. */
   async #heal(ms = HEAL_MS): Promise<void> {
-    const healed = this.#odds.withoutTraffic === true ? { ...calm, withoutTraffic: true as const } : calm
+    const healed = this.#healed()
     if (this.#life?.chaos.dead !== false) await this.#boot(healed)
     else this.#life.chaos.odds = healed
     const untilMs = this.clock.monotonicMs() + ms
