@@ -44,6 +44,7 @@ test('commands, options and values are completed from the words before them', as
   assert.deepEqual(await candidates(['vm', 'ls', '--']), [
     '--label',
     '--state',
+    '--wide',
     '--help',
     '--profile',
     '--json',
