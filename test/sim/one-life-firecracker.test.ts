@@ -1,4 +1,0 @@
-import { calm } from './chaos.ts'
-import { ACTS, testOneLife } from './one-life.ts'
-
-testOneLife('a daemon that dies, with Firecracker,', ACTS, { ...calm, monitor: 'firecracker' })
