@@ -102,7 +102,7 @@ export class HostChecks {
       assert.equal(this.#host.storage.disks.has(id), false, `${id}: a disk of a deleted VM is left`)
       return
     }
-    const cannotSleep = this.#withoutTraffic && isSleeper(record)
+    const cannotSleep = this.#withoutTraffic && isSleeper(record) && !hasLeft(record)
     const fault = cannotSleep ? 'traffic_failed' : undefined
     assert.equal(record.observed.fault?.code, fault, `${id}: a fault outlived its cause, or is missing`)
     if (isLeaving(record)) assert.equal(record.observed.waitingFor, 'the destination')

@@ -36,7 +36,7 @@ import type { SleepWatch } from './sleep-watch.ts'
 /** The VMs of a history. */
 export const ids = ['a', 'b', 'c'] as string[] as [VmId, ...VmId[]]
 
-/** What the player needs of the daemon that lives now. */
+/** Parts of the daemon that lives now. */
 type Life = { readonly commands: CommandContext; readonly source: SourceSide }
 
 export type PlayerOptions = {

@@ -292,7 +292,7 @@ export class Simulation {
     const idle = Promise.all([this.#life?.reconciler.idle(), this.#hostEnd]).then(() => true)
     for (let turn = 0; turn < TURNS_MAX; turn += 1) {
       const done = await Promise.race([idle, setImmediate(false)])
-      if (done === true || this.#life?.chaos.dead === true) return
+      if (done || this.#life?.chaos.dead === true) return
     }
     assert.fail(`passes did not end within ${TURNS_MAX} turns`)
   }
