@@ -6,7 +6,7 @@ import { typed, vmRequest } from './support/typed.ts'
 import type { Generation, VmId } from '../../src/core/ids.ts'
 import type { operations } from '../../src/client/schema.d.ts'
 import type { Vm } from '../../src/client/api-client.ts'
-import type { ControllerHost, Pki } from './support/controller-host.ts'
+import type { ControllerHost, Json, Pki } from './support/controller-host.ts'
 import type { Changes, Typed } from './support/typed.ts'
 
 type Query = NonNullable<operations['listVms']['parameters']['query']>
@@ -308,9 +308,13 @@ test('a well-formed request id is returned and is in the log with VM and operati
     headers,
   })
   assert.equal(answered['x-request-id'], 'Ctl.42_a-b')
-  await eventually(() => host.logLines.length === 1)
-  const line = JSON.parse(host.logLines[0] ?? '')
-  assert.equal(line.level, 'info')
+  const linesOf = (level: string): Json[] =>
+    host.logLines.map((line): Json => JSON.parse(line)).filter((line) => line.level === level)
+  await eventually(() => linesOf('info').length > 0)
+  assert.equal(linesOf('audit')[0]?.request_id, 'Ctl.42_a-b')
+  const [line, ...more] = linesOf('info')
+  assert.deepEqual(more, [])
+  assert.ok(line !== undefined)
   assert.equal(line.request_id, 'Ctl.42_a-b')
   assert.equal(line.vm_id, 'web-1')
   assert.equal(line.operation_id, json.operation_id)

@@ -36,6 +36,13 @@ const STREAM_DESCRIPTION =
   `nothing that is kept. A comment comes after ${limits.eventHeartbeatMs / 1000} s of silence. The daemon ends the connection of a ` +
   `reader that takes nothing for ${limits.eventReaderStallMs / 1000} s.`
 
+/** The media type has no schema of its own for its messages: `contentSchema` says what the data of one holds. */
+const STREAM = {
+  type: 'string',
+  contentMediaType: 'text/event-stream',
+  contentSchema: { anyOf: [ref('EventStart'), ref('Event')] },
+}
+
 const streamSchema = {
   operationId: 'streamEvents',
   tags,
@@ -67,7 +74,7 @@ const streamSchema = {
     200: {
       description: 'Events, without an end unless `follow=false`.',
       headers: requestIdHeader,
-      content: { 'text/event-stream': { schema: { type: 'string' } } },
+      content: { 'text/event-stream': { schema: STREAM } },
     },
     ...problems('starting_up', 'event_readers_full'),
   },
