@@ -25,7 +25,7 @@ type Options = {
 }
 
 /**
- * The certificates that their authorities have revoked. A file that cannot be used leaves the lists of before in use.
+ * The certificates that their authorities have revoked. A file that cannot be used leaves the previous lists in use.
  * So does one that is past its time: what it revokes stays revoked, and other clients are let in.
  */
 export class Revocations {
@@ -94,7 +94,7 @@ export class Revocations {
     const authorities = certificatesIn(this.#options.authorities())
     const readFrom = [text, ...authorities].join('\0')
     if (readFrom === this.#readFrom) return false
-    // The library takes a third of a second to load: only a host with a list pays for it.
+    // The library takes time and memory to load (ADR 0054): only a host with a list pays for it.
     const { parseRevocationLists } = await import('./revocation-list.ts')
     this.#lists = await parseRevocationLists(text, authorities)
     this.#readFrom = readFrom
