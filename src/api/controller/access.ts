@@ -3,7 +3,7 @@ import type { Role } from './clients.ts'
 /** Roles that may use a route besides the controller, which may use all of them. */
 type Others = readonly Exclude<Role, 'controller'>[]
 
-const NOBODY_ELSE: Others = []
+const CONTROLLER_ONLY: Others = []
 const READERS: Others = ['reader']
 const CONSOLES: Others = ['console']
 const ALL: Others = ['reader', 'console']
@@ -38,29 +38,29 @@ const routes: Readonly<Record<string, Others>> = {
   'GET /ui/console.css': ALL,
   'GET /ui/console.js': ALL,
 
-  'PUT /v1/vms/:id': NOBODY_ELSE,
-  'DELETE /v1/vms/:id': NOBODY_ELSE,
-  'PUT /v1/vms/:id/arrival': NOBODY_ELSE,
-  'PUT /v1/vms/:id/boot': NOBODY_ELSE,
-  'PUT /v1/vms/:id/compute': NOBODY_ELSE,
-  'PUT /v1/vms/:id/disk': NOBODY_ELSE,
-  'PUT /v1/vms/:id/exit': NOBODY_ELSE,
-  'PUT /v1/vms/:id/keep-awake': NOBODY_ELSE,
-  'PUT /v1/vms/:id/metadata': NOBODY_ELSE,
-  'PUT /v1/vms/:id/migration': NOBODY_ELSE,
-  'DELETE /v1/vms/:id/migration': NOBODY_ELSE,
-  'PUT /v1/vms/:id/network': NOBODY_ELSE,
-  'PUT /v1/vms/:id/power': NOBODY_ELSE,
-  'PUT /v1/vms/:id/readiness': NOBODY_ELSE,
-  'POST /v1/vms/:id/reboot': NOBODY_ELSE,
-  'POST /v1/vms/:id/rebuild': NOBODY_ELSE,
-  'PUT /v1/vms/:id/resize': NOBODY_ELSE,
-  'PUT /v1/vms/:id/seed': NOBODY_ELSE,
-  'PUT /v1/snapshots/:id': NOBODY_ELSE,
-  'DELETE /v1/snapshots/:id': NOBODY_ELSE,
-  'PUT /v1/snapshots/:id/upload': NOBODY_ELSE,
-  'POST /v1/snapshots/:id/complete': NOBODY_ELSE,
-  'DELETE /v1/images/:sha256': NOBODY_ELSE,
+  'PUT /v1/vms/:id': CONTROLLER_ONLY,
+  'DELETE /v1/vms/:id': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/arrival': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/boot': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/compute': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/disk': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/exit': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/keep-awake': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/metadata': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/migration': CONTROLLER_ONLY,
+  'DELETE /v1/vms/:id/migration': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/network': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/power': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/readiness': CONTROLLER_ONLY,
+  'POST /v1/vms/:id/reboot': CONTROLLER_ONLY,
+  'POST /v1/vms/:id/rebuild': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/resize': CONTROLLER_ONLY,
+  'PUT /v1/vms/:id/seed': CONTROLLER_ONLY,
+  'PUT /v1/snapshots/:id': CONTROLLER_ONLY,
+  'DELETE /v1/snapshots/:id': CONTROLLER_ONLY,
+  'PUT /v1/snapshots/:id/upload': CONTROLLER_ONLY,
+  'POST /v1/snapshots/:id/complete': CONTROLLER_ONLY,
+  'DELETE /v1/images/:sha256': CONTROLLER_ONLY,
 }
 
 /** The routes that the table names, such as `GET /v1/vms/:id`. */

@@ -92,7 +92,7 @@ test('a changed file is in use after the next look, and an unchanged one is not 
   assert.match(lines.join(''), /"revoked":1,.*revocation list replaced/)
 })
 
-test('an unusable file leaves the list of before in use, and one line says why', async (t) => {
+test('an unusable file leaves the previous list in use, and one line says why', async (t) => {
   const good = await revoke(authority, [anna])
   const { revocations, write, warnings } = await stage(t, good)
   const damaged = good.replace(/[A-Za-z]{4}(?=[^\n]*\n-----END)/, 'AAAA')

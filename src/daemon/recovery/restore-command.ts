@@ -110,7 +110,7 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
     if (isDry) console.log('\nDry run: nothing was changed.')
     else
       console.log(
-        `\nThe records are put back.${kept === undefined ? '' : ` Those of before are in ${kept}.`} Next: systemctl start vmhostd`,
+        `\nThe records are put back.${kept === undefined ? '' : ` The previous ones are in ${kept}.`} Next: systemctl start vmhostd`,
       )
     return outlook.unsaid.length > 0 ? 1 : 0
   } finally {

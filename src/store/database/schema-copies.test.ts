@@ -79,7 +79,7 @@ test('a schema does not change if its copy cannot be made', (t) => {
   assert.equal(stage.store.vms.ids().length, 1)
 })
 
-test('a copy that is put in the place of the database is the store of before', (t) => {
+test('a copy that is put in the place of the database is the earlier store', (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertVm('web-1', image)
   stage.reopen(() => ageStore(stage.directory, SCHEMA_VERSION - 1))

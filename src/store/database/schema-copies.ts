@@ -21,7 +21,7 @@ export const schemaCopyPath = (stateDirectory: string, version: number): string 
   join(schemaCopiesOf(stateDirectory), `schema-${version}.db`)
 
 /**
- * Copies a database whose schema is about to change, so that the package before can be used again. The copy is on the
+ * Copies a database whose schema is about to change, so that the previous package can be used again. The copy is on the
  * disk when this returns. It replaces an earlier copy of the same version. The newest `limits.schemaCopiesMax` versions
  * are kept. Throws an error for the operator; then the schema must stay as it is.
  */
