@@ -219,7 +219,9 @@ export class MoveSimulation {
       state === record?.desired.power || (maySleep && state === 'sleeping'),
       `${home.origin}: ${state} ${JSON.stringify(record?.observed.fault)}`,
     )
-    if (record?.desired.power !== 'stopped')
+    // An offer that no host could take stands until it expires.
+    if (departure?.stage === 'offered') assert.equal(record?.observed.waitingFor, 'the destination')
+    else if (record?.desired.power !== 'stopped')
       assert.equal(record?.generations.observed, record?.generations.desired)
     const content = Buffer.from(home.host.diskContents.get(VM)?.content ?? [])
       .toString()
