@@ -19,3 +19,21 @@ export async function typeInto(id: string, line: string): Promise<string> {
   await leave(viewer)
   return text
 }
+
+/** Begins each prompt of the shell: it asks for the position of the cursor (ECMA-48, device status report). */
+const PROMPT = '\u001B[6n'
+
+/** Waits until the shell of a guest that was just started has shown its first prompt: it loses what is typed before. */
+export async function untilPrompt(id: string): Promise<void> {
+  let text = ''
+  const shown = Promise.withResolvers<void>()
+  const viewer = await view(id, {
+    onOutput: (chunk) => {
+      text += chunk.toString('latin1')
+      if (text.includes(PROMPT)) shown.resolve()
+    },
+  })
+  viewer.socket.on('close', () => shown.reject(new Error(`the console of ${id} closed`)))
+  await shown.promise
+  await leave(viewer)
+}

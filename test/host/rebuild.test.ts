@@ -16,7 +16,7 @@ import { configure } from '../../lab/inside/configure.ts'
 import { call, getVm, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { GUEST_IMAGES, guestImage, guestRequest } from '../../lab/inside/guest.ts'
 import { crashDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
-import { typeInto } from '../../lab/inside/type-into.ts'
+import { typeInto, untilPrompt } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
 import { crashWhenMade } from './crash-at.ts'
 import { sharedHost } from './shared-host.ts'
@@ -74,9 +74,9 @@ function otherInitrd(): GuestImage {
 
 const rebuildOf = ({ observed }: Vm): unknown => Reflect.get(observed, 'rebuild')
 
-/** Types a line once the shell listens: it loses characters that come before. Returns the output from the line on. */
+/** Types a line once the shell listens. Returns the output from the line on. */
 async function answerTo(line: string): Promise<string> {
-  await typeInto(VM, 'true')
+  await untilPrompt(VM)
   const text = await typeInto(VM, line)
   return text.slice(text.lastIndexOf(line.slice(0, 10)))
 }
