@@ -6,20 +6,9 @@ import { closed } from '../../lib/schema-check.ts'
 import { toWire } from './member-mapper.ts'
 import { packetSchema, packetToWire } from './packet.ts'
 import { time, timeSchema } from './values.ts'
+import { WAKE_REASONS } from '../../core/vm/record.ts'
 import type { Static } from 'typebox'
-import type { VmRecord, LastWake, WakeReason } from '../../core/vm/record.ts'
-
-const WAKE_REASONS = [
-  'traffic',
-  'power',
-  'console',
-  'keep_awake',
-  'sleep_disabled',
-  'withdrawn',
-  'host_booted',
-  'arrived',
-  'change',
-] as const satisfies readonly WakeReason[]
+import type { VmRecord, LastWake } from '../../core/vm/record.ts'
 
 const savedStateSchema = Type.Object(
   {

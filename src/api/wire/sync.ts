@@ -4,7 +4,8 @@ import { limits } from '../../config/limits.ts'
 import { exampleSync } from './examples.ts'
 import { snapshotSchema } from './snapshot.ts'
 import { timeSchema } from './values.ts'
-import { OBSERVED_STATES, sha256Schema, vmIdSchema, vmSchema } from './vm.ts'
+import { OBSERVED_STATES } from '../../core/vm/record.ts'
+import { sha256Schema, vmIdSchema, vmSchema } from './vm.ts'
 import type { Static } from 'typebox'
 
 const mib = (description: string) => Type.Integer({ minimum: 0, description: `MiB. ${description}` })

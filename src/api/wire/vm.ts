@@ -4,6 +4,7 @@ import { nextPageMembers, timeSchema, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN } f
 import { limits } from '../../config/limits.ts'
 import { exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
+import { OBSERVED_STATES } from '../../core/vm/record.ts'
 import { arrivalSchema, departureSchema, offerSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
 import { guestMembers, readinessSchema } from './guest.ts'
@@ -12,23 +13,9 @@ import { keepAwakeMembers, sleepMembers } from './sleep.ts'
 import type { Static } from 'typebox'
 import type { PlanWire } from './plan.ts'
 import type { DesiredPower } from '../../core/desired.ts'
-import type { ObservedState, StopKind } from '../../core/vm/record.ts'
+import type { StopKind } from '../../core/vm/record.ts'
 
 const POWERS = ['running', 'stopped', 'paused'] as const satisfies readonly DesiredPower[]
-export const OBSERVED_STATES = [
-  'pending',
-  'starting',
-  'running',
-  'pausing',
-  'paused',
-  'stopping',
-  'stopped',
-  'sleeping',
-  'waking',
-  'migrated',
-  'deleting',
-  'failed',
-] as const satisfies readonly ObservedState[]
 
 export const vmIdSchema = Type.String({
   pattern: VM_ID_PATTERN,

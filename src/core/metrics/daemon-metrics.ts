@@ -1,4 +1,5 @@
-import { CODES_MAX, COLLECTORS, PLAN_OUTCOMES, STEPS_MAX, WAKE_REASONS } from './label-values.ts'
+import { CODES_MAX, COLLECTORS, PLAN_OUTCOMES, STEPS_MAX } from './label-values.ts'
+import { WAKE_REASONS } from '../vm/record.ts'
 import { counter, gauge, histogram, onHost } from './metric.ts'
 
 /** From a millisecond to a minute: steps, passes and requests, of which some wait. */

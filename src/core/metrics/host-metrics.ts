@@ -1,5 +1,6 @@
 import { SNAPSHOT_STAGES } from '../snapshots/record.ts'
-import { CERTIFICATES_MAX, MIGRATION_STAGES, VM_STATES } from './label-values.ts'
+import { CERTIFICATES_MAX, MIGRATION_STAGES } from './label-values.ts'
+import { OBSERVED_STATES } from '../vm/record.ts'
 import { gauge, onHost } from './metric.ts'
 
 const MIGRATIONS_MAX = Object.values(MIGRATION_STAGES).flat().length
@@ -73,7 +74,7 @@ export const hostMetrics = {
   ),
   vms: gauge('vmhostd_vms', 'VMs on record, by observed state.', {
     labels: ['state'],
-    bound: onHost(VM_STATES.length),
+    bound: onHost(OBSERVED_STATES.length),
   }),
   certificateEnd: gauge(
     'vmhostd_certificate_not_after_timestamp_seconds',

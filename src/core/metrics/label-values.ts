@@ -1,36 +1,8 @@
 import { ARRIVAL_STAGES } from '../migration/arrival.ts'
 import { DEPARTURE_STAGES } from '../migration/departure.ts'
 import type { Plan } from '../plan/step.ts'
-import type { ObservedState, WakeReason } from '../vm/record.ts'
 
 /** The type check names a value that is missing here. */
-const states: Readonly<Record<ObservedState, true>> = {
-  pending: true,
-  starting: true,
-  running: true,
-  pausing: true,
-  paused: true,
-  stopping: true,
-  stopped: true,
-  sleeping: true,
-  waking: true,
-  migrated: true,
-  deleting: true,
-  failed: true,
-}
-
-const reasons: Readonly<Record<WakeReason, true>> = {
-  traffic: true,
-  power: true,
-  console: true,
-  keep_awake: true,
-  sleep_disabled: true,
-  change: true,
-  withdrawn: true,
-  arrived: true,
-  host_booted: true,
-}
-
 const outcomes: Readonly<Record<Plan['outcome'], true>> = {
   settled: true,
   act: true,
@@ -38,8 +10,6 @@ const outcomes: Readonly<Record<Plan['outcome'], true>> = {
   blocked: true,
 }
 
-export const VM_STATES = Object.keys(states) as readonly ObservedState[]
-export const WAKE_REASONS = Object.keys(reasons) as readonly WakeReason[]
 export const PLAN_OUTCOMES = Object.keys(outcomes) as readonly Plan['outcome'][]
 
 /** Parts of the metrics that are collected by themselves: one may fail while the others are known. */

@@ -8,19 +8,21 @@ import type { Departure } from '../migration/departure.ts'
 import type { Delivery, PacketFlow } from '../world/network-state.ts'
 import type { LastExit } from './last-exit.ts'
 
-export type ObservedState =
-  | 'pending'
-  | 'starting'
-  | 'running'
-  | 'pausing'
-  | 'paused'
-  | 'stopping'
-  | 'stopped'
-  | 'sleeping'
-  | 'waking'
-  | 'migrated'
-  | 'deleting'
-  | 'failed'
+export const OBSERVED_STATES = [
+  'pending',
+  'starting',
+  'running',
+  'pausing',
+  'paused',
+  'stopping',
+  'stopped',
+  'sleeping',
+  'waking',
+  'migrated',
+  'deleting',
+  'failed',
+] as const
+export type ObservedState = (typeof OBSERVED_STATES)[number]
 
 /** Why the observed state makes no progress. Times are milliseconds since the epoch. */
 export type Fault = {
@@ -260,16 +262,18 @@ export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>
  * timeout of 0, a change that needs the guest, a handover that was withdrawn, its release to this host, or a boot of the
  * host whose shutdown ended the guest.
  */
-export type WakeReason =
-  | 'traffic'
-  | 'power'
-  | 'console'
-  | 'keep_awake'
-  | 'sleep_disabled'
-  | 'change'
-  | 'withdrawn'
-  | 'arrived'
-  | 'host_booted'
+export const WAKE_REASONS = [
+  'traffic',
+  'power',
+  'console',
+  'keep_awake',
+  'sleep_disabled',
+  'withdrawn',
+  'host_booted',
+  'arrived',
+  'change',
+] as const
+export type WakeReason = (typeof WAKE_REASONS)[number]
 
 /** A wake that was requested or has begun, and has not ended. It is on record, so it outlives the daemon. */
 export type PendingWake = {

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
-import { MIGRATION_STAGES, VM_STATES } from '../../core/metrics/label-values.ts'
+import { MIGRATION_STAGES } from '../../core/metrics/label-values.ts'
+import { OBSERVED_STATES } from '../../core/vm/record.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Store } from '../../store/store.ts'
@@ -40,7 +41,7 @@ export async function collectVms(
     addVm(record, activity, samples)
   }
   activity.keepOnly(ids)
-  for (const state of VM_STATES) samples.add(metrics.vms, byState.get(state) ?? 0, { state })
+  for (const state of OBSERVED_STATES) samples.add(metrics.vms, byState.get(state) ?? 0, { state })
   for (const direction of ['departure', 'arrival'] as const) {
     for (const stage of MIGRATION_STAGES[direction])
       samples.add(metrics.migrations, moves.get(`${direction} ${stage}`) ?? 0, { direction, stage })
