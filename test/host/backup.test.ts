@@ -38,13 +38,11 @@ sharedHost({
   make: () => {
     folder = mkdtempSync(join(tmpdir(), 'backup-'))
   },
-  remove: async () => {
+  remove: () => {
     rmSync(folder, { recursive: true, force: true })
     rmSync(`${STATE}/copies`, { recursive: true, force: true })
-    for (const { id } of [started, younger]) {
-      await sh('systemctl', 'stop', `vmhost-${id}`).catch(() => '')
+    for (const { id } of [started, younger])
       rmSync(`${STATE}/pool/disks/${id}`, { recursive: true, force: true })
-    }
   },
 })
 

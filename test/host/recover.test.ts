@@ -29,12 +29,10 @@ sharedHost({
   make: () => {
     folder = mkdtempSync(join(tmpdir(), 'recover-'))
   },
-  remove: async () => {
+  remove: () => {
     rmSync(folder, { recursive: true, force: true })
-    for (const { id } of [runs, sleeps, off]) {
-      await sh('systemctl', 'stop', `vmhost-${id}`).catch(() => '')
+    for (const { id } of [runs, sleeps, off])
       rmSync(`${STATE}/pool/disks/${id}`, { recursive: true, force: true })
-    }
   },
 })
 

@@ -40,9 +40,8 @@ async function restarted(): Promise<void> {
 }
 
 sharedHost({
-  remove: async () => {
+  remove: () => {
     removeCopies()
-    await sh('systemctl', 'stop', unitOf(younger)).catch(() => '')
     rmSync(`${STATE}/pool/disks/${younger.id}`, { recursive: true, force: true })
   },
 })
