@@ -8,7 +8,7 @@ import { exchange } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { asleep, awake, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
-import { typeInto } from '../../lab/inside/type-into.ts'
+import { typeInto, untilPrompt } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
 import { adoptionReport } from './adoption-report.ts'
 import { IDLE_SECONDS, sleeperOfTests } from './sleeper-of-tests.ts'
@@ -106,8 +106,7 @@ story('the consoles of a VM that runs and of one that sleeps outlive the daemon'
       await until('the guest is up', async () =>
         (await sh('vmhostd', 'console', RUNNER)).includes('demo guest ready') ? true : undefined,
       )
-      // Its shell loses input that comes before its first prompt.
-      await typeInto(RUNNER, 'true')
+      await untilPrompt(RUNNER)
       await typeInto(RUNNER, 'echo the-""evidence')
       await setPower(RUNNER, 'stopped')
       await settled(RUNNER, 'stopped')

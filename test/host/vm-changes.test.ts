@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { call, mutate, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
-import { typeInto } from '../../lab/inside/type-into.ts'
+import { typeInto, untilPrompt } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
 import { sharedHost } from './shared-host.ts'
 import { story } from './story.ts'
@@ -99,7 +99,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       await until('the guest answers at its new address', () =>
         sh('ping', '-c', '1', '-W', '1', '192.0.2.51'),
       )
-      await typeInto(VM, 'true')
+      await untilPrompt(VM)
       const seed = await typeInto(
         VM,
         'mount -o ro /dev/vdb /run/seed; cat /run/seed/*-data; umount /run/seed',
