@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseCores, parseMib, parseSeconds, showMib, showSpan } from './units.ts'
+import { parseCores, parseMib, parseSeconds } from './units.ts'
 
 test('sizes are read in MiB, with or without a unit, and only if they are whole', () => {
   for (const [text, mib] of [
@@ -45,16 +45,4 @@ test('times are read in seconds', () => {
   }
   for (const text of ['', '1.5h', '1w', '-1', 'soon'])
     assert.throws(() => parseSeconds(text, '--timeout'), /--timeout/, text)
-})
-
-test('sizes and spans are shown in the unit that fits', () => {
-  assert.equal(showMib(512), '512 MiB')
-  assert.equal(showMib(1536), '1.5 GiB')
-  assert.equal(showMib(3 * 1024 * 1024), '3 TiB')
-  assert.equal(showSpan(0), '0 s')
-  assert.equal(showSpan(45_400), '45 s')
-  assert.equal(showSpan(200_000), '3 min 20 s')
-  assert.equal(showSpan(7_200_000), '2 h')
-  assert.equal(showSpan(90_000_000), '1 d 1 h')
-  assert.equal(showSpan(-5), '0 s')
 })

@@ -1,4 +1,4 @@
-import { showSpan } from '../units.ts'
+import { showSpan } from '../../lib/shown-units.ts'
 import type { HostEvent } from '../../client/events.ts'
 import type { Colour } from '../text.ts'
 

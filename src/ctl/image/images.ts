@@ -1,6 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { allPages, showList, eachNamed } from '../several.ts'
-import { showMib, showSpan } from '../units.ts'
+import { showMib, showSpan } from '../../lib/shown-units.ts'
 import { listVms } from '../vm/list.ts'
 import { CtlError, usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'

@@ -1,5 +1,5 @@
 import { bar, Rate } from '../progress-bar.ts'
-import { showMib } from '../units.ts'
+import { showMib } from '../../lib/shown-units.ts'
 import { errorWords, isSettled } from '../vm/vm-words.ts'
 import { arrivalOf, departureOf, hostOf } from './hosts.ts'
 import type { Note } from '../wait.ts'

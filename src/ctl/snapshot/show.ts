@@ -1,7 +1,7 @@
 import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
-import { showMib, showSpan } from '../units.ts'
+import { showMib, showSpan } from '../../lib/shown-units.ts'
 import {
   doneWords,
   errorWords,

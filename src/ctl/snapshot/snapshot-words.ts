@@ -1,6 +1,6 @@
-import { showMib } from '../units.ts'
+import { showMib } from '../../lib/shown-units.ts'
 import { bar, Rate } from '../progress-bar.ts'
-import { attemptWords } from '../cause-first.ts'
+import { attemptWords } from '../../client/cause-first.ts'
 import type { Snapshot } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
 import type { Shell } from '../shell.ts'

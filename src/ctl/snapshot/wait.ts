@@ -2,7 +2,7 @@ import { watchSnapshot } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
-import { showMib } from '../units.ts'
+import { showMib } from '../../lib/shown-units.ts'
 import { boundOptions, waitFor } from '../wait.ts'
 import {
   progressWriter,

@@ -1,6 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { usageError } from '../ctl-error.ts'
-import { causeFirst } from '../cause-first.ts'
+import { causeFirst } from '../../client/cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
 import { printable } from '../../lib/text.ts'
 import { seeThrough } from './wait.ts'

@@ -1,6 +1,7 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery, fromPresent, requireOne } from './change.ts'
 import { usageError } from '../ctl-error.ts'
-import { parseSeconds, showSpan } from '../units.ts'
+import { showSpan } from '../../lib/shown-units.ts'
+import { parseSeconds } from '../units.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
 

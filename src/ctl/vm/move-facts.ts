@@ -1,4 +1,4 @@
-import { showMib, showSpan } from '../units.ts'
+import { showMib, showSpan } from '../../lib/shown-units.ts'
 import type { Vm } from '../../client/api-client.ts'
 
 type Fact = readonly [name: string, value: string | undefined]

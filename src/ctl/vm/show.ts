@@ -1,7 +1,7 @@
 import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
-import { showCores, showMib, showSpan } from '../units.ts'
+import { showCores, showMib, showSpan } from '../../lib/shown-units.ts'
 import { exitFacts } from './exit.ts'
 import { moveFacts } from './move-facts.ts'
 import {

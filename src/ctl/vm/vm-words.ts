@@ -1,5 +1,5 @@
-import { showMib, showSpan } from '../units.ts'
-import { attemptWords } from '../cause-first.ts'
+import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { attemptWords } from '../../client/cause-first.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
 
