@@ -1,15 +1,14 @@
-const ETHERNET_BYTES = 14
-const TYPE_IPV4 = 0x0800
-const TYPE_IPV6 = 0x86dd
-const IPV6_HEADER_BYTES = 40
-const TCP = 6
-const UDP = 17
-/**
- * Hop-by-hop options, routing, destination options (RFC 8200, 4.1). One header of a kind is usual; fragments end the
- * walk.
- */
-const EXTENSIONS: readonly number[] = [0, 43, 60]
-const EXTENSIONS_MAX = 6
+import {
+  ETHERNET_BYTES,
+  EXTENSIONS,
+  EXTENSIONS_MAX,
+  IPV6_HEADER_BYTES,
+  TCP,
+  TYPE_IPV4,
+  TYPE_IPV6,
+  UDP,
+} from './frame-layout.ts'
+
 const FIN_AND_PSH = 0x09
 const CWR = 0x80
 

@@ -1,18 +1,21 @@
 import { formatAddress } from './address.ts'
+import {
+  ETHERNET_BYTES,
+  EXTENSIONS,
+  EXTENSIONS_MAX,
+  IPV4_HEADER_BYTES,
+  IPV6_HEADER_BYTES,
+  TCP,
+  TYPE_IPV4,
+  TYPE_IPV6,
+  UDP,
+} from './frame-layout.ts'
 import type { PacketFlow } from '../world/network-state.ts'
 
-const ETHERNET_BYTES = 14
-const TYPE_IPV4 = 0x0800
-const TYPE_IPV6 = 0x86dd
-const IPV4_HEADER_BYTES = 20
-const IPV6_HEADER_BYTES = 40
-/** Hop-by-hop options, routing, destination options (RFC 8200, 4.1). */
-const EXTENSIONS: readonly number[] = [0, 43, 60]
 const FRAGMENT = 44
-const EXTENSIONS_MAX = 6
 
 const NAMES: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmpv6' }
-const WITH_PORTS: readonly number[] = [6, 17]
+const WITH_PORTS: readonly number[] = [TCP, UDP]
 
 /** Returns what packet a frame carries, from its Ethernet header on; undefined if it is not IP, or is cut short. */
 export function packetFlow(frame: Uint8Array): PacketFlow | undefined {
