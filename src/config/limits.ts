@@ -1,6 +1,7 @@
 import { clientLimits } from './client-limits.ts'
 import { consoleLimits } from './console-limits.ts'
 import { eventLimits } from './event-limits.ts'
+import { maintenanceLimits } from './maintenance-limits.ts'
 import { poolLimits } from './pool-limits.ts'
 import { migrationLimits } from './migration-limits.ts'
 import { snapshotLimits } from './snapshot-limits.ts'
@@ -383,6 +384,7 @@ export const limits = {
   ...clientLimits,
   ...consoleLimits,
   ...eventLimits,
+  ...maintenanceLimits,
   ...migrationLimits,
   ...poolLimits,
   ...snapshotLimits,

@@ -2,6 +2,7 @@ import { exitStatus } from './exit-status.ts'
 import { completionCommand } from './completion/completion-command.ts'
 import { consoleCommand } from './console/console-command.ts'
 import { eventsCommand, historyCommand } from './events/events-command.ts'
+import { cordonCommand, statusCommand, uncordonCommand } from './host/cordon.ts'
 import { imageListCommand, imageRemoveCommand } from './image/images.ts'
 import {
   createCommand as createSnapshotCommand,
@@ -87,6 +88,9 @@ export const commands: readonly Command[] = [
   imageListCommand,
   imageRemoveCommand,
   syncCommand,
+  statusCommand,
+  cordonCommand,
+  uncordonCommand,
   eventsCommand,
   completionCommand,
   versionCommand,

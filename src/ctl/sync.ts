@@ -5,6 +5,7 @@ import { causeFirst } from '../client/cause-first.ts'
 import { exitStatus } from './exit-status.ts'
 import { renderFacts, renderTable } from './text.ts'
 import { showCores, showMib } from '../lib/shown-units.ts'
+import { maintenanceColour, maintenanceWords } from './host/maintenance-words.ts'
 import { listVms } from './vm/list.ts'
 import type { components } from '../client/schema.d.ts'
 import type { Command, Context } from './command.ts'
@@ -86,6 +87,7 @@ function renderHost(sync: Sync, { paint }: Context): string {
       ]),
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
+      ...maintenanceFacts(host),
       ['SSH key', host.ssh_public_key],
       ...certificateFacts(host),
       ...revocationFacts(host),
@@ -102,6 +104,12 @@ function renderHost(sync: Sync, { paint }: Context): string {
   )
   return `${paint(host.id, 'bold')}\n${facts}`
 }
+
+/** Returns a fact about a host that is out of service. */
+const maintenanceFacts = ({ maintenance }: Sync['host']): [string, string, Colour | undefined][] =>
+  maintenance.state === 'schedulable'
+    ? []
+    : [['maintenance', maintenanceWords(maintenance), maintenanceColour(maintenance)]]
 
 /** Returns how much of their memory running VMs have; undefined if that is unknown, or if no VM runs. */
 function residentWords({

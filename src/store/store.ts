@@ -10,6 +10,7 @@ import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
 import { EventTable } from './events/event-table.ts'
+import { MaintenanceRow } from './maintenance/maintenance-row.ts'
 import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
@@ -36,6 +37,7 @@ export class Store {
   readonly arrivals: Arrivals
   readonly departures: Departures
   readonly events: EventTable
+  readonly maintenance: MaintenanceRow
   readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
@@ -83,6 +85,7 @@ export class Store {
       revisions,
       noteWrite: () => this.#flush.noteWrite(),
     })
+    this.maintenance = new MaintenanceRow(this.#db, this.#transactions, this.events)
     this.#storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
     this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)

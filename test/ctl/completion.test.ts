@@ -35,6 +35,7 @@ test('commands, options and values are completed from the words before them', as
     'snapshot',
     'image',
     'sync',
+    'host',
     'events',
     'completion',
     'version',

@@ -23,6 +23,7 @@ const routes: Readonly<Record<string, Others>> = {
 
   'GET /metrics': READERS,
   'GET /v1/sync': READERS,
+  'GET /v1/maintenance': READERS,
   'GET /v1/vms': READERS,
   'GET /v1/vms/:id': ALL,
   'GET /v1/vms/:id/plan': READERS,
@@ -38,6 +39,7 @@ const routes: Readonly<Record<string, Others>> = {
   'GET /ui/console.css': ALL,
   'GET /ui/console.js': ALL,
 
+  'PUT /v1/maintenance': CONTROLLER_ONLY,
   'PUT /v1/vms/:id': CONTROLLER_ONLY,
   'DELETE /v1/vms/:id': CONTROLLER_ONLY,
   'PUT /v1/vms/:id/arrival': CONTROLLER_ONLY,

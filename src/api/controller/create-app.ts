@@ -7,6 +7,7 @@ import { docsRoutes } from './routes/docs.ts'
 import { eventRoutes } from './routes/events.ts'
 import { healthRoutes } from '../listener/health.ts'
 import { imageRoutes } from './routes/images.ts'
+import { maintenanceRoutes } from './routes/maintenance.ts'
 import { snapshotChangeRoutes } from './routes/snapshot-changes.ts'
 import { snapshotReadRoutes } from './routes/snapshot-reads.ts'
 import { syncRoutes } from './routes/sync.ts'
@@ -35,6 +36,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
       guardRoles(routes, dependencies)
       healthRoutes(routes, dependencies)
       syncRoutes(routes, dependencies)
+      maintenanceRoutes(routes, dependencies)
       vmReadRoutes(routes, dependencies)
       vmChangeRoutes(routes, dependencies)
       vmMigrationRoutes(routes, dependencies)

@@ -14,6 +14,7 @@ import {
   roundSchema,
   takeRoundSchema,
 } from './moves.ts'
+import { maintenanceSchema, setMaintenanceSchema } from './maintenance.ts'
 import { planSchema } from './plan.ts'
 import {
   createVmSchema,
@@ -72,6 +73,8 @@ export const namedSchemas = {
   ImageList: imageListSchema,
   ImageRemoval: imageRemovalSchema,
   Sync: syncSchema,
+  Maintenance: maintenanceSchema,
+  SetMaintenance: setMaintenanceSchema,
   Event: eventSchema,
   EventList: eventListSchema,
   EventStart: eventStartSchema,

@@ -7,6 +7,8 @@ import { errorToWire } from './vm-to-wire.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import type { HostView } from '../../owners/capacity/host-report.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
+import { maintenanceToWire } from './maintenance.ts'
+import type { Maintenance } from '../../core/maintenance/maintenance.ts'
 import type { CertificateName, SyncWire } from './sync.ts'
 
 const monitorToWire = ({
@@ -36,10 +38,12 @@ type ClientSight = {
   readonly seenMs: number
 }
 
-type Trust = {
+/** The members of the answer that are not in the host view. */
+type Beside = {
   readonly clients: readonly ClientSight[]
   readonly certificates: readonly CertificateSight[]
   readonly revocations: RevocationSight | undefined
+  readonly maintenance: Maintenance
 }
 
 const clientToWire = toWire<ClientSight, SyncWire['host']['clients'][number]>()({
@@ -54,7 +58,10 @@ const revocationsToWire = ({ revoked, nextUpdateMs }: RevocationSight) => ({
 })
 
 /** The only translation of the host view to a response. */
-export function syncToWire(view: HostView, { certificates, clients, revocations }: Trust): SyncWire {
+export function syncToWire(
+  view: HostView,
+  { certificates, clients, revocations, maintenance }: Beside,
+): SyncWire {
   const { host, images, consoles } = view
   const { kernel, architecture, monitors } = host.machine
   return {
@@ -67,6 +74,7 @@ export function syncToWire(view: HostView, { certificates, clients, revocations 
       kernel,
       architecture,
       clock: new Date(host.nowMs).toISOString(),
+      maintenance: maintenanceToWire(maintenance),
       certificates: certificates.map(certificateToWire),
       clients: clients.map(clientToWire),
       ...given({ revocation_list: revocations && revocationsToWire(revocations) }),

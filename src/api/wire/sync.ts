@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { limits } from '../../config/limits.ts'
 import { exampleSync } from './examples.ts'
+import { maintenanceSchema } from './maintenance.ts'
 import { snapshotSchema } from './snapshot.ts'
 import { timeSchema } from './values.ts'
 import { OBSERVED_STATES } from '../../core/vm/record.ts'
@@ -54,6 +55,7 @@ const hostSchema = Type.Object(
     kernel: Type.String({ description: 'Release of the running kernel.', examples: ['6.12.41-cloud-amd64'] }),
     architecture: Type.String({ description: 'As `uname -m` prints it.', examples: ['x86_64'] }),
     clock: Type.String({ format: 'date-time', description: "The host's time when this answer was made." }),
+    maintenance: maintenanceSchema,
     certificates: Type.Array(
       Type.Object({
         name: Type.Enum(CERTIFICATE_NAMES, {

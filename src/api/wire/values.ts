@@ -14,6 +14,8 @@ export const KERNEL_ARGUMENTS_PATTERN = '^[\\x20-\\x7e]*$'
  */
 export const SSH_KEY_PATTERN =
   '^([^\\x00-\\x1f\\x7f]+ )?(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]*=*( [^\\x00-\\x1f\\x7f]*)?$'
+/** One line of text, without control characters. */
+export const ONE_LINE_PATTERN = '^[^\\x00-\\x1f\\x7f]+$'
 export const URL_PATTERN = '^(https?|file)://[^\\x00-\\x20\\x7f]+$'
 /** URL of an object store. */
 export const STORE_URL_PATTERN = '^https?://[^\\x00-\\x20\\x7f]+$'
@@ -50,6 +52,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [MAC_ADDRESS_PATTERN, 'must be a unicast MAC address in lower case, as in 02:00:5e:10:00:01'],
   [KERNEL_ARGUMENTS_PATTERN, 'must be printable ASCII on one line'],
   [SSH_KEY_PATTERN, 'must be a public SSH key on one line, as in a file that ends in .pub'],
+  [ONE_LINE_PATTERN, 'must be one line of text, without control characters'],
   [URL_PATTERN, 'must be an https:, http: or file: URL'],
   [HTTP_PATH_PATTERN, 'must be a path that begins with a slash, in printable ASCII without spaces'],
   [STORE_URL_PATTERN, 'must be an https: or http: URL'],

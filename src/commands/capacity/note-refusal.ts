@@ -3,15 +3,16 @@ import { StateUnwritable } from '../../store/database/transactions.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 import type { VmId } from '../../core/ids.ts'
 
-/** Refusals because the host has no room. */
+/** Refusals because the host has no room, or takes nothing more. */
 const WITHOUT_ROOM: readonly Refusal['code'][] = [
   'insufficient_capacity',
   'console_places_exhausted',
   'user_ids_exhausted',
+  'host_cordoned',
 ]
 
 /**
- * Makes an event of a refusal because the host has no room. The same refusal of the same VM is one event for a while,
+ * Makes an event of a refusal because the host has no room or is cordoned. The same refusal of the same VM is one event for a while,
  * because a controller may try again without end.
  */
 export function noteRefusal({ store, now }: CommandContext, vmId: VmId, { code, ...refusal }: Refusal): void {

@@ -3,6 +3,7 @@ import { isComing } from '../../core/migration/arrival.ts'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
+import { refuseNewVm } from '../maintenance/refuse-cordoned.ts'
 import { refuseAddresses } from '../vm/check-network.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -64,6 +65,7 @@ function insert(
   const { store, capacity, now, newOperationId } = context
   const { vm } = manifest
   const wrong =
+    refuseNewVm(context, id) ??
     refuseOffer(id, manifest) ??
     refuseVcpus(context, { compute: vm.desired.compute, monitor: vm.monitor }, '/migration_id') ??
     refuseAddresses(context, id, vm.desired.network ?? {})

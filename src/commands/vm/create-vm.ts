@@ -11,6 +11,7 @@ import {
   refuseSleep,
   withNameServers,
 } from './check-network.ts'
+import { refuseNewVm } from '../maintenance/refuse-cordoned.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import { refreshSources, refuseSmallDisk } from './image-sources.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
@@ -39,6 +40,7 @@ function insert(
   const monitor = request.monitor ?? capacity.monitors().default
   const rootfs = digestOf(request, 'rootfs') as Sha256
   const wrong =
+    refuseNewVm(context, id) ??
     refuseImageUrls(context, request.image.images, IMAGES) ??
     refuseSmallDisk(context, request.disk, { sha256: rootfs, pointer: '/disk/size_mib' }) ??
     // The host's own choice is never refused: its VMs wait until the program is installed.

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { err, ok } from '../../lib/result.ts'
 import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease, refuseTooLarge } from '../capacity/admit.ts'
+import { refuseGrowth } from '../maintenance/refuse-cordoned.ts'
 import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { given } from '../../lib/given.ts'
 import type { InputsChange } from '../../core/vm/create.ts'
@@ -56,6 +57,7 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     if (!setsPowerAnew && stops === undefined && isDeepStrictEqual(desired.value, before.desired))
       return ok({ record: before, changed: false })
     const refusal =
+      refuseGrowth(context, id, { before: before.desired, after: desired.value }) ??
       refuseIncrease(context, increaseBy(context, before, desired.value)) ??
       refuseTooLarge(context, before, desired.value)
     if (refusal !== undefined) return err(refusal)

@@ -1,6 +1,7 @@
 import type { FaultCode, ProblemCode } from '../errors.ts'
 import type { Generation, OperationId, VmId } from '../ids.ts'
 import type { DesiredPower } from '../desired.ts'
+import type { MaintenanceState } from '../maintenance/maintenance.ts'
 import type { MigrationId, NodeName } from '../migration/offer.ts'
 import type { SnapshotId, SnapshotStatus } from '../snapshots/record.ts'
 import type { ExitCause } from '../vm/last-exit.ts'
@@ -87,8 +88,16 @@ export type RefusalEvent = {
   readonly detail: string
 }
 
+/** The state of the host changed. `detail` is the reason in the words of the operator. */
+export type HostStateEvent = {
+  readonly kind: 'host_maintenance'
+  readonly from: MaintenanceState
+  readonly to: MaintenanceState
+  readonly detail?: string
+}
+
 /** An event without its time and its number. One that is about no VM has no `vmId`. */
-export type EventBody = VmEvent | SnapshotEvent | RefusalEvent
+export type EventBody = VmEvent | SnapshotEvent | RefusalEvent | HostStateEvent
 
 /** Returns the VM that an event is about. */
 export const vmOfEvent = (body: EventBody): VmId | undefined => ('vmId' in body ? body.vmId : undefined)
@@ -113,6 +122,7 @@ export const EVENT_KINDS = [
   'snapshot_state',
   'snapshot_deleted',
   'admission_refused',
+  'host_maintenance',
 ] as const satisfies readonly EventBody['kind'][]
 
 export type EventKind = (typeof EVENT_KINDS)[number]

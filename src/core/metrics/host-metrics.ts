@@ -1,3 +1,4 @@
+import { MAINTENANCE_STATES } from '../maintenance/maintenance.ts'
 import { SNAPSHOT_STAGES } from '../snapshots/record.ts'
 import { CERTIFICATES_MAX, MIGRATION_STAGES } from './label-values.ts'
 import { OBSERVED_STATES } from '../vm/record.ts'
@@ -7,6 +8,11 @@ const MIGRATIONS_MAX = Object.values(MIGRATION_STAGES).flat().length
 
 /** Metrics of the host as a whole. */
 export const hostMetrics = {
+  maintenance: gauge(
+    'vmhostd_host_maintenance',
+    'The state that is desired of the host: 1 for the present one, 0 for the others.',
+    { labels: ['state'], bound: onHost(MAINTENANCE_STATES.length) },
+  ),
   hostCpus: gauge('vmhostd_host_cpus', 'CPUs of the host that are online.'),
   hostMemory: gauge('vmhostd_host_memory_size_bytes', 'Memory of the host.'),
   hostMemoryAvailable: gauge(

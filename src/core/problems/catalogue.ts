@@ -3,6 +3,7 @@ import { capacity } from './capacity.ts'
 import { consoles } from './consoles.ts'
 import { events } from './events.ts'
 import { images } from './images.ts'
+import { maintenance } from './maintenance.ts'
 import { migrations } from './migrations.ts'
 import { network } from './network.ts'
 import { requests } from './requests.ts'
@@ -18,6 +19,7 @@ const everyRejection = {
   ...vms.rejections,
   ...consoles.rejections,
   ...capacity.rejections,
+  ...maintenance.rejections,
   ...storage.rejections,
   ...images.rejections,
   ...network.rejections,

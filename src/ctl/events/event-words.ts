@@ -41,6 +41,8 @@ export function eventWords(event: HostEvent): string {
       return `snapshot ${snapshot}: ${from} → ${to}${detail === '' ? '' : `: ${detail}`}`
     case 'snapshot_deleted':
       return `snapshot ${snapshot}: deleted`
+    case 'host_maintenance':
+      return `host: ${from} → ${to}${detail === '' ? '' : `: ${detail}`}`
     case 'admission_refused':
       return `refused: ${detail} (${code})`
     default:

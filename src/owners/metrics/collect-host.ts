@@ -1,4 +1,5 @@
 import { ledgerOf } from '../../core/capacity/ledger.ts'
+import { MAINTENANCE_STATES } from '../../core/maintenance/maintenance.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
 import { limits } from '../../config/limits.ts'
@@ -49,8 +50,11 @@ function throwFault(...seen: readonly Result<unknown, HostFault>[]): void {
   for (const one of seen) if (!one.ok) throw one.error
 }
 
-/** Collects what is promised. Returns false if a part is not known. */
+/** Collects what is desired of the host, and what is promised. Returns false if a part is not known. */
 export async function collectLedger({ store, inspector }: HostSources, samples: Samples): Promise<boolean> {
+  const present = store.maintenance.get().state
+  for (const state of MAINTENANCE_STATES)
+    samples.add(metrics.maintenance, state === present ? 1 : 0, { state })
   const recorded = store.vms.recorded()
   const shares = inspector.poolShares()
   const ledger = ledgerOf(

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { lockStore } from '../../../test/locked-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
+import { vmOfEvent } from '../../core/events/event.ts'
 import type { EventBody, StoredEvent } from '../../core/events/event.ts'
 import type { OperationId, VmId } from '../../core/ids.ts'
 import type { ObservedState } from '../../core/vm/record.ts'
@@ -141,7 +142,7 @@ test('events that are too old are removed, and at most one row of removals behin
   events.add(1, refusal('old'))
   const many = Array.from({ length: limits.eventsPruneEvery }, () => refusal('young'))
   events.add(limits.eventsAgeMsMax + 2, ...many)
-  const names = new Set(all(stage.store).map(({ body }) => body.vmId))
+  const names = new Set(all(stage.store).map(({ body }) => vmOfEvent(body)))
   assert.deepEqual([...names], ['young'])
   assert.equal(events.keptAfter, 1)
 })

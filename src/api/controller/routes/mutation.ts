@@ -60,6 +60,7 @@ export const ADMISSION_CODES = [
   'vm_deleting',
   'address_in_use',
   'address_not_allowed',
+  'host_cordoned',
   'monitor_not_offered',
   'too_many_vcpus',
   'insufficient_capacity',

@@ -32,6 +32,7 @@ export function syncRoutes(app: App, dependencies: ApiDependencies): void {
       certificates: certificates.list(),
       clients: certificates.clients.list(),
       revocations: certificates.revocations(),
+      maintenance: store.maintenance.get(),
     })
   })
 }

@@ -1,5 +1,6 @@
 import { offerVm, withdrawOffer } from '../../../commands/migration/offer-vm.ts'
 import { refuseMonitor } from '../../../commands/capacity/admit.ts'
+import { refuseNewVm } from '../../../commands/maintenance/refuse-cordoned.ts'
 import { takenAlready, takeVm } from '../../../commands/migration/take-vm.ts'
 import { noVmWords } from '../../../commands/vm/store-desired.ts'
 import { err } from '../../../lib/result.ts'
@@ -89,11 +90,14 @@ function putArrival(app: App, dependencies: ApiDependencies): void {
     const commands = contextOf(dependencies)
     const refuse = (kind: MonitorKind) => refuseMonitor(commands, kind, '/migration_id')
     // A VM on record needs no look at its source.
+    const isNew = commands.store.vms.get(id) === undefined
+    const cordoned = isNew ? refuseNewVm(commands, id) : undefined
     const offered =
-      commands.store.vms.get(id) === undefined
+      isNew && cordoned === undefined
         ? await dependencies.arrivals.readOffer({ ...take, refuseMonitor: refuse })
         : undefined
     return mutate({ request, reply, dependencies, creates: true }, (context) => {
+      if (cordoned !== undefined) return err(cordoned)
       if (offered === undefined)
         return takenAlready(context, id, take) ?? err({ code: 'not_found', detail: noVmWords(id) })
       return offered.ok ? takeVm(context, id, { ...take, ...offered.value }) : offered

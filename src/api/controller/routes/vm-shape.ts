@@ -40,6 +40,7 @@ export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
 
 /** Refusals of a change that may need room on the host. */
 const CAPACITY_CODES = [
+  'host_cordoned',
   'insufficient_capacity',
   'console_places_exhausted',
   'capacity_unknown',

@@ -1,0 +1,63 @@
+import { setMaintenance } from '../../../commands/maintenance/set-maintenance.ts'
+import { maintenanceFromWire, maintenanceToWire } from '../../wire/maintenance.ts'
+import { ref } from '../../wire/named.ts'
+import { noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
+import { BODY_CODES } from './mutation.ts'
+import { contextOf } from './vm-parts.ts'
+import type { MaintenanceWire } from '../../wire/maintenance.ts'
+import type { App } from '../../listener/app.ts'
+import type { ApiDependencies } from '../dependencies.ts'
+
+const tags = ['Host']
+
+const answer = (description: string) => ({ ...ref('Maintenance'), description, headers: requestIdHeader })
+
+/** Serves the desired state of the host. */
+export function maintenanceRoutes(app: App, dependencies: ApiDependencies): void {
+  getMaintenance(app, dependencies)
+  putMaintenance(app, dependencies)
+}
+
+function getMaintenance(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    operationId: 'getMaintenance',
+    tags,
+    summary: 'Get whether the host takes more',
+    description: 'The state that was set last. It outlives the daemon and a boot of the host.',
+    querystring: noQuery,
+    response: { 200: answer('The state of the host.'), ...problems('starting_up') },
+  }
+  app.get('/v1/maintenance', { schema }, async (): Promise<MaintenanceWire> => {
+    const { store } = contextOf(dependencies)
+    const maintenance = store.maintenance.get()
+    // Answer only what is on the disk.
+    await store.flushed()
+    return maintenanceToWire(maintenance)
+  })
+}
+
+function putMaintenance(app: App, dependencies: ApiDependencies): void {
+  const schema = {
+    operationId: 'setMaintenance',
+    tags,
+    summary: 'Take the host out of service, or back',
+    description:
+      'A cordoned host refuses what it would have to hold in addition with `host_cordoned`. Its VMs keep their desired state, and ' +
+      'take every other change. The same request again changes nothing.',
+    querystring: noQuery,
+    body: ref('SetMaintenance'),
+    response: {
+      200: answer('Nothing changed: the host is desired to be so already.'),
+      202: answer('Stored.'),
+      ...problems('starting_up', 'state_unwritable', ...BODY_CODES),
+    },
+  }
+  app.put('/v1/maintenance', { schema }, async (request, reply): Promise<MaintenanceWire> => {
+    const context = contextOf(dependencies)
+    const { maintenance, changed } = setMaintenance(context, maintenanceFromWire(request.body))
+    if (!changed) request.audited = { outcome: 'unchanged' }
+    await context.store.flushed()
+    reply.code(changed ? 202 : 200)
+    return maintenanceToWire(maintenance)
+  })
+}
