@@ -16,7 +16,7 @@ export type Snapshot = {
   readonly progress: { readonly phase: string; readonly done_mib: number; readonly percent: number }
   readonly needs_urls: boolean
   readonly lacking_urls?: { readonly parts: readonly number[]; readonly complete: boolean }
-  readonly parts: { readonly size_mib: number; readonly packed: number; readonly sent: number }
+  readonly parts: { readonly part_size_mib: number; readonly packed: number; readonly sent: number }
   readonly size_mib?: number
   readonly stored_size_mib?: number
   readonly staged_mib: number

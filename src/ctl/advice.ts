@@ -186,7 +186,6 @@ const ORIGINS: ReadonlyMap<string, Origin> = new Map<string, Origin>([
   ['/compute/sleep_after_idle_seconds', { option: 'sleep-after', unit: 'seconds' }],
   ['/sleep_after_idle_seconds', { option: 'sleep-after', unit: 'seconds' }],
   ['/disk/size_mib', { option: 'disk', unit: 'MiB' }],
-  ['/disk_mib', { option: 'disk', unit: 'MiB' }],
   ['/network/ipv4_address', { option: 'ipv4' }],
   ['/ipv4_address', { option: 'ipv4' }],
   ['/network/ipv6_address', { option: 'ipv6' }],

@@ -94,7 +94,7 @@ function renderHost(sync: Sync, { paint }: Context): string {
       ['VMs', vmWords(vms)],
       ['resident', residentWords(capacity.memory)],
       ['waiting', waitingWords(capacity.memory), 'yellow'],
-      ['images', `${images.length}, ${images.filter((image) => image.in_use).length} in use`],
+      ['images', `${images.length}, ${images.filter((image) => image.use_count > 0).length} in use`],
       ['snapshots', snapshotWords(snapshots)],
       ['staging', stagingWords(staging)],
       ['consoles', `${safe} of ${running} running VMs protected`, safe === running ? undefined : 'red'],

@@ -62,7 +62,7 @@ test('the digest of a local image file is computed', async (t) => {
   const line = `vm create web-1 --rootfs https://i.example/root#sha256=${SHA} --kernel ${path} --json`
   const { status, out, err } = await stage.run(line)
   assert.equal(status, 0, err)
-  assert.equal(JSON.parse(out).desired.image.kernel_sha256, sha256)
+  assert.equal(JSON.parse(out).desired.image.kernel.sha256, sha256)
   const { sources } = stage.host.store.vms.inputs('web-1' as VmId)
   assert.equal(sources.get(sha256 as Sha256)?.url.reveal(), `file://${path}`)
 })

@@ -129,7 +129,7 @@ test('a rebuild names the image by its digest, and is taken once the VM is stopp
   await stage.run('vm stop web-1')
   settle(stage, 'web-1')
   const dry = await stage.run(`vm rebuild web-1 ${image} --dry-run`)
-  assert.match(dry.out, /\/desired\/image\/rootfs_sha256: .* → "c+"\n/)
+  assert.match(dry.out, /\/desired\/image\/rootfs\/sha256: .* → "c+"\n/)
   assert.match((await stage.run(`vm rebuild web-1 ${image}`)).out, /^web-1: taken; generation/)
   assert.equal((await stage.run('vm rebuild web-1 https://i.example/second')).status, 2)
 })

@@ -41,7 +41,7 @@ function requestsFrom(random: () => number): Call[] {
     }
     if (kind < 0.4) return { method: 'PUT', path: `${path}/power`, body: { state: POWERS[upTo(3) - 1] } }
     if (kind < 0.7)
-      return { method: 'PUT', path: `${path}/resize`, body: { ...compute, disk_mib: upTo(9000) } }
+      return { method: 'PUT', path: `${path}/resize`, body: { ...compute, disk: { size_mib: upTo(9000) } } }
     return { method: 'DELETE', path }
   })
 }

@@ -102,7 +102,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'put /v1/vms/{id}/compute': { cpu_millicores: 1000, memory_mib: 1024, sleep_after_idle_seconds: 0 },
   'put /v1/vms/{id}/resize': {
     ...{ cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
-    disk_mib: 9000,
+    disk: { size_mib: 9000 },
   },
   'put /v1/vms/{id}/disk': { size_mib: 9000 },
   'put /v1/vms/{id}/network': { ipv4_address: '192.0.2.77' },

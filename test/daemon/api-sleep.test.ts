@@ -94,7 +94,7 @@ test('a VM that flaps says so, with its longer idle time; one that may not sleep
   observe(host, { state: 'running', shortSleeps: 3 })
   assert.equal((await get(host)).observed.flapping, undefined)
   observe(host, { state: 'running', shortSleeps: 5 })
-  assert.deepEqual((await get(host)).observed.flapping, { short_sleeps: 5, sleeps_after_idle_seconds: 40 })
+  assert.deepEqual((await get(host)).observed.flapping, { short_sleeps: 5, sleep_after_idle_seconds: 40 })
   const body = { ...compute, sleep_after_idle_seconds: 0 }
   assert.equal((await typed(host.api.PUT('/v1/vms/{id}/compute', { params, body }))).status, 202)
   assert.equal((await get(host)).observed.flapping, undefined)
@@ -129,7 +129,7 @@ test('a dry run of power running wakes no VM', async (t) => {
 
 test('an idle timeout of 0 is a change like any other, by compute and by resize', async (t) => {
   const host = await hostWithSleeper(t)
-  const body = { ...compute, sleep_after_idle_seconds: 0, disk_mib: 2048 }
+  const body = { ...compute, sleep_after_idle_seconds: 0, disk: { size_mib: 2048 } }
   const { status, json } = await typed(host.api.PUT('/v1/vms/{id}/resize', { params, body }))
   assert.deepEqual([status, json.generations.desired], [202, 2])
   assert.deepEqual(host.pokes, ['web-1: resize'])

@@ -57,7 +57,7 @@ test('a snapshot is accepted at once, and waits for the host', async (t) => {
     status: 'pending',
     progress: { phase: 'waiting', done_mib: 0, percent: 0 },
     needs_urls: false,
-    parts: { size_mib: 64, packed: 0, sent: 0 },
+    parts: { part_size_mib: 64, packed: 0, sent: 0 },
     staged_mib: 0,
   })
   assert.match(started.json.operation_id, /^op-/)
@@ -145,7 +145,7 @@ test('the resource shows all known facts as the snapshot progresses', async (t) 
     progress: { phase: 'packing', done_mib: 100, total_mib: 300, percent: 33 },
     needs_urls: true,
     lacking_urls: { parts: [3], complete: false },
-    parts: { size_mib: 64, packed: 3, sent: 1 },
+    parts: { part_size_mib: 64, packed: 3, sent: 1 },
     staged_mib: 149,
     size_mib: 300,
     consistency: 'crash',
@@ -171,7 +171,7 @@ test('the resource shows all known facts as the snapshot progresses', async (t) 
       status: 'completed',
       needs_urls: false,
       progress: { phase: 'completed', done_mib: 300, total_mib: 300, percent: 100 },
-      parts: { size_mib: 64, packed: 3, sent: 3 },
+      parts: { part_size_mib: 64, packed: 3, sent: 3 },
     },
   )
 })

@@ -225,10 +225,10 @@ test('images of the pool are listed with their size, the number of VMs made from
   })
   const createdAt = created.json.created_at
   assert.deepEqual((await sync(host)).json.images, [
-    { sha256: SHA, size_mib: 24, in_use: true, use_count: 2, last_used_at: createdAt },
-    { sha256: kernel.sha256, size_mib: 9, in_use: true, use_count: 2, last_used_at: createdAt },
-    { sha256: other, size_mib: 7, in_use: false, use_count: 0 },
-    { sha256: initrd, size_mib: 3, in_use: true, use_count: 1, last_used_at: createdAt },
+    { sha256: SHA, size_mib: 24, use_count: 2, last_used_at: createdAt },
+    { sha256: kernel.sha256, size_mib: 9, use_count: 2, last_used_at: createdAt },
+    { sha256: other, size_mib: 7, use_count: 0 },
+    { sha256: initrd, size_mib: 3, use_count: 1, last_used_at: createdAt },
   ])
   for (const id of ['web-1', 'web-2']) {
     await host.call({ method: 'DELETE', path: `/v1/vms/${id}` })

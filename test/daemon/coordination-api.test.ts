@@ -51,7 +51,7 @@ test('a node reads the manifest of its offer', async (t) => {
         power: 'running',
         compute: { cpu_millicores: 1500, memory_mib: 512, sleep_after_idle_seconds: 0 },
         disk: { size_mib: 2048, iops_max: 500 },
-        image: { rootfs_sha256: 'a'.repeat(64), kernel_sha256: 'b'.repeat(64), rebuild: 3 },
+        image: { rootfs: { sha256: 'a'.repeat(64) }, kernel: { sha256: 'b'.repeat(64) }, rebuild: 3 },
         network: { mac_address: '02:00:5e:10:00:01', ipv4_address: '192.0.2.10' },
         readiness: { protocol: 'http', port: 80, path: '/healthz' },
         restart_policy: 'on_failure',

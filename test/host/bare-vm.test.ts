@@ -129,7 +129,7 @@ for (const [index, { monitor, skip }] of monitors.entries()) {
         // A bucket may be full at the beginning.
         const leastMs = ((HAMMERED - IOPS) / IOPS) * 1000
         assert.ok(limitedMs > leastMs * 0.9, `${HAMMERED} writes took ${limitedMs.toFixed(0)} ms`)
-        await mutate('PUT', `/v1/vms/${id}/disk`, { size_mib: 64 })
+        await mutate('PUT', `/v1/vms/${id}/disk`, { iops_max: null })
         await settled(id, 'running')
         const freeMs = await hammer()
         assert.ok(

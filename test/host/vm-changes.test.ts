@@ -28,7 +28,7 @@ const device = async (): Promise<string> => /dev (\S+)/.exec(await sh('ip', 'rou
 
 test('a disk grows under the running guest, which sees it at once', async () => {
   const pid = await mainPid(UNIT)
-  await mutate('PUT', `${PATH}/resize`, { ...compute, disk_mib: 160 })
+  await mutate('PUT', `${PATH}/resize`, { ...compute, disk: { size_mib: 160 } })
   const { observed } = await settled(VM, 'running')
   assert.deepEqual(observed.disk, { size_mib: 160, guest_size_mib: 160 })
   assert.equal(await mainPid(UNIT), pid)
@@ -38,7 +38,7 @@ test('rate limits of the disk are put in force and lifted under the running gues
   const pid = await mainPid(UNIT)
   await mutate('PUT', `${PATH}/disk`, { size_mib: 160, iops_max: 200, mib_per_second_max: 20 })
   await settled(VM, 'running')
-  await mutate('PUT', `${PATH}/disk`, { size_mib: 160 })
+  await mutate('PUT', `${PATH}/disk`, { iops_max: null, mib_per_second_max: null })
   await settled(VM, 'running')
   assert.equal(await mainPid(UNIT), pid)
 })
@@ -83,7 +83,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       await settled(VM, 'stopped')
       await mutate('PUT', `${PATH}/compute`, bigger)
       await mutate('PUT', `${PATH}/network`, { ipv4_address: '192.0.2.51' })
-      await mutate('PUT', `${PATH}/resize`, { ...bigger, disk_mib: 192 })
+      await mutate('PUT', `${PATH}/resize`, { ...bigger, disk: { size_mib: 192 } })
       await mutate('PUT', `${PATH}/boot`, { kernel_arguments: 'changed.once=1' })
       await mutate('PUT', `${PATH}/seed`, { user_data: '#cloud-config\n# changed once\n' })
       const stopped = await settled(VM, 'stopped')
@@ -108,7 +108,7 @@ story("a VM changes its shape while it is stopped, within the host's capacity", 
       assert.match(seed, /# changed once/)
     },
   "a change beyond the host's capacity is refused, and a dry run says so before": async () => {
-    const huge = { ...compute, memory_mib: 320, cpu_millicores: 1500, disk_mib: 15_000_000 }
+    const huge = { ...compute, memory_mib: 320, cpu_millicores: 1500, disk: { size_mib: 15_000_000 } }
     for (const query of ['?dry_run=true', '']) {
       const { status, body } = await call('PUT', `${PATH}/resize${query}`, huge)
       assert.deepEqual([status, Reflect.get(body, 'code')], [409, 'insufficient_capacity'])

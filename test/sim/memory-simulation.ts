@@ -165,7 +165,10 @@ export class MemorySimulation {
     // The memory of a VM changes while it is stopped.
     const sizes: [number, ...number[]] = [...SIZES_MIB, MEMORY_MIB]
     const memoryMib = record.observed.state === 'stopped' ? pick(this.#random, sizes) : undefined
-    setCompute(this.#context, id, this.#compute(memoryMib ?? record.desired.compute.memoryMib))
+    setCompute(this.#context, id, {
+      wake: null,
+      ...this.#compute(memoryMib ?? record.desired.compute.memoryMib),
+    })
   }
 
   /** Lets the VM sleep and lend its memory, so that others have it in the end. */
@@ -174,7 +177,7 @@ export class MemorySimulation {
     const { wake: _shared, ...compute } = desired.compute
     keepAwake(this.#context, id, undefined)
     this.watch.excuse(id)
-    setCompute(this.#context, id, { ...compute, sleepAfterIdleSeconds: 4 })
+    setCompute(this.#context, id, { ...compute, wake: null, sleepAfterIdleSeconds: 4 })
   }
 
   #keepAwake(id: VmId): void {

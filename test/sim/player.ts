@@ -102,7 +102,7 @@ export class Player {
       () => void (random() < 0.5 && this.#stopAndGoOn(context, id)),
       () => clock.advance(2000),
       () => void setDisk(context, id, { sizeMib: pick(random, SIZES_MIB) }),
-      () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(random, [100, 200]) }),
+      () => void setDisk(context, id, { sizeMib: 128, iopsMax: pick(random, [null, 100, 200]) }),
       () => void setCompute(context, id, { ...COMPUTE, memoryMib: pick(random, [256, 512]) }),
       () => void setNetwork(context, id, networkOf(ids.indexOf(id), pick(random, [10, 20]))),
       () => void setNetwork(context, id, { ipv6Prefix: pick(random, PREFIXES) }),

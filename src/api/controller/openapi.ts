@@ -13,6 +13,9 @@ Repeating any request is safe. Send \`If-Match\` with the \`ETag\` of an earlier
 \`?dry_run=true\` to learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM or a
 snapshot a long poll.
 
+A request that changes a part of a VM leaves out what stays: an absent member stays as it is stored, and \`null\` removes one that
+may be absent. Lists, labels, \`bandwidth\` and \`firewall\` are replaced as a whole. A member has the same name and form in the request and in the answer.
+
 Errors are \`application/problem+json\`; decide on \`code\`, and see [all codes](/docs/errors). Unknown members, wrong types and
 unknown query parameters are refused. Bodies have at most 1 MiB. Times are RFC 3339 in UTC.
 

@@ -29,7 +29,7 @@ export const exampleVm = {
     power: 'running',
     compute,
     disk,
-    image: { rootfs_sha256: rootfs, kernel_sha256: kernel },
+    image: { rootfs: { sha256: rootfs }, kernel: { sha256: kernel } },
     network: { mac_address: '02:76:00:09:27:c0', ipv4_address: '192.0.2.10', ipv6_address: '2001:db8::10' },
   },
   observed: {
@@ -73,7 +73,7 @@ export const exampleSnapshot = {
   progress: { phase: 'packing', done_mib: 310, total_mib: 2048, percent: 15 },
   needs_urls: true,
   lacking_urls: { parts: [3], complete: false },
-  parts: { size_mib: 64, packed: 3, sent: 2 },
+  parts: { part_size_mib: 64, packed: 3, sent: 2 },
   size_mib: 2048,
   staged_mib: 192,
   consistency: 'file_system',
@@ -175,7 +175,6 @@ export const exampleSync = {
     {
       sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
       size_mib: 1024,
-      in_use: true,
       use_count: 1,
       last_used_at: '2030-01-01T12:00:00.000Z',
     },

@@ -1,12 +1,15 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { RESTART_POLICIES } from '../../core/desired.ts'
+import { changedExit } from '../../core/vm/exit-policy.ts'
 import { EXIT_CAUSES } from '../../core/vm/last-exit.ts'
 import { closed } from '../../lib/schema-check.ts'
 import { given } from '../../lib/given.ts'
+import { orNull } from './or-null.ts'
 import { shownText, time, timeSchema } from './values.ts'
 import type { Static } from 'typebox'
 import type { ExitPolicy } from '../../core/desired.ts'
+import type { ExitChange } from '../../core/vm/create.ts'
 import type { LastExit } from '../../core/vm/last-exit.ts'
 import type { Observed } from '../../core/vm/record.ts'
 
@@ -39,24 +42,32 @@ export const exitMembers = {
   ),
 }
 
-export const setExitSchema = Type.Object(exitMembers, {
-  ...closed,
-  description: 'All members together: an omitted one is as by default.',
-  examples: [{ restart_policy: 'on_failure', delete_after_seconds: 3600 }],
-})
+export const setExitSchema = Type.Object(
+  {
+    restart_policy: orNull(exitMembers.restart_policy),
+    delete_after_seconds: orNull(exitMembers.delete_after_seconds),
+    delete_on_exit: orNull(exitMembers.delete_on_exit),
+  },
+  {
+    ...closed,
+    description: 'A member that is absent stays as it is stored; `null` makes it as if it was never given.',
+    examples: [{ restart_policy: 'on_failure', delete_after_seconds: 3600, delete_on_exit: null }],
+  },
+)
 
-type ExitWire = Static<typeof setExitSchema>
+type ExitWire = Static<ReturnType<typeof Type.Object<typeof exitMembers>>>
 
 /** Returns undefined for what holds by default. */
-export function exitFromWire(wire: ExitWire): ExitPolicy | undefined {
-  const {
-    restart_policy: restartPolicy = 'always',
-    delete_after_seconds: deleteAfterSeconds,
-    delete_on_exit: deleteOnExit = false,
-  } = wire
-  if (restartPolicy === 'always' && deleteAfterSeconds === undefined && !deleteOnExit) return undefined
-  return { restartPolicy, ...given({ deleteAfterSeconds }), ...(deleteOnExit ? { deleteOnExit } : {}) }
-}
+export const exitFromWire = (wire: ExitWire): ExitPolicy | undefined =>
+  changedExit(undefined, exitChangeFromWire(wire))
+
+/** Translates a change of the exit policy. */
+export const exitChangeFromWire = (wire: Static<typeof setExitSchema>): ExitChange =>
+  given({
+    restartPolicy: wire.restart_policy,
+    deleteAfterSeconds: wire.delete_after_seconds,
+    deleteOnExit: wire.delete_on_exit,
+  })
 
 export const exitToWire = (exit: ExitPolicy | undefined): ExitWire =>
   given({

@@ -61,10 +61,10 @@ function desiredFromWire(desired: ManifestWire['vm']['desired']): Desired {
     compute: computeFromWire(compute),
     disk: diskFromWire(disk),
     image: {
-      rootfsSha256: image.rootfs_sha256 as Sha256,
-      kernelSha256: image.kernel_sha256 as Sha256,
+      rootfsSha256: image.rootfs.sha256 as Sha256,
+      kernelSha256: image.kernel.sha256 as Sha256,
       ...given({
-        initrdSha256: image.initrd_sha256 as Sha256 | undefined,
+        initrdSha256: image.initrd?.sha256 as Sha256 | undefined,
         kernelArguments: image.kernel_arguments,
         rebuild: image.rebuild,
       }),

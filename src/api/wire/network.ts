@@ -3,7 +3,8 @@ import { closed } from '../../lib/schema-check.ts'
 import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN } from '../../core/ids.ts'
 import { CIDR_PATTERN, PORTS_PATTERN } from './values.ts'
-import type { Static, TSchema } from 'typebox'
+import { orNull } from './or-null.ts'
+import type { Static } from 'typebox'
 
 export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
 const ipv4Schema = Type.String({ format: 'ipv4', examples: ['192.0.2.10'] })
@@ -135,19 +136,6 @@ export const createNetworkSchema = Type.Object(
   },
   { ...closed, description: 'If absent, the VM has no network device.' },
 )
-
-/**
- * Returns the same schema with `null` allowed. In this form, an error about a wrong value still names what is wrong
- * with it.
- */
-const orNull = <S extends TSchema & { readonly type: string }>(schema: S, description?: string) =>
-  Type.Optional(
-    Type.Unsafe<Static<S> | null>({
-      ...schema,
-      type: [schema.type, 'null'],
-      ...(description === undefined ? {} : { description }),
-    }),
-  )
 
 export const setNetworkSchema = Type.Object(
   {

@@ -4,6 +4,7 @@ import { limits } from '../../config/limits.ts'
 import { exampleCreateVm, exampleSshKey } from './examples.ts'
 import { readinessSchema } from './guest.ts'
 import { exitMembers } from './exit.ts'
+import { orNull } from './or-null.ts'
 import { createNetworkSchema } from './network.ts'
 import {
   computeMembers,
@@ -110,27 +111,44 @@ export const rebootSchema = Type.Object(
   { ...closed, examples: [{ grace_seconds: 30 }] },
 )
 
-export const setComputeSchema = Type.Object(computeMembers, {
+/** Compute of a request that changes it. */
+const computeChange = { ...computeMembers, wake: orNull(computeMembers.wake, 'Not guaranteed if `null`.') }
+
+/** The rule that holds for the body of each request that changes a part of a VM. */
+const STAYS = 'A member that is absent stays as it is stored, and `null` removes it.'
+
+export const setComputeSchema = Type.Object(computeChange, {
   ...closed,
-  description:
-    'The whole object. CPU and memory change only while the VM is stopped; the idle timeout in any state.',
+  description: `CPU and memory change only while the VM is stopped; the idle timeout in any state. ${STAYS}`,
   examples: [{ cpu_millicores: 2000, memory_mib: 1024, sleep_after_idle_seconds: 600 }],
 })
 
 export const resizeSchema = Type.Object(
-  { ...computeMembers, disk_mib: diskMembers.size_mib },
+  { ...computeChange, disk: Type.Object({ size_mib: diskMembers.size_mib }, closed) },
   {
     ...closed,
-    description: 'Compute and the size of the disk in one request: all members are stored, or none.',
-    examples: [{ cpu_millicores: 2000, memory_mib: 1024, disk_mib: 4096, sleep_after_idle_seconds: 600 }],
+    description: `Compute and the size of the disk in one request: all members are stored, or none. ${STAYS}`,
+    examples: [
+      { cpu_millicores: 2000, memory_mib: 1024, sleep_after_idle_seconds: 600, disk: { size_mib: 4096 } },
+    ],
   },
 )
 
-export const setDiskSchema = Type.Object(diskMembers, {
-  ...closed,
-  description: 'The whole object: an omitted limit is removed.',
-  examples: [{ size_mib: 4096, iops_max: 500, mib_per_second_max: 100 }],
-})
+export const setDiskSchema = Type.Object(
+  {
+    size_mib: Type.Optional(diskMembers.size_mib),
+    iops_max: orNull(diskMembers.iops_max, 'Reads and writes per second, together. Not limited if `null`.'),
+    mib_per_second_max: orNull(
+      diskMembers.mib_per_second_max,
+      'Reads and writes together. Not limited if `null`.',
+    ),
+  },
+  {
+    ...closed,
+    description: STAYS,
+    examples: [{ size_mib: 4096, iops_max: 500, mib_per_second_max: null }],
+  },
+)
 
 export const setBootSchema = Type.Object(
   {
@@ -167,11 +185,20 @@ export const rebuildSchema = Type.Object(
   { ...closed, examples: [{ rootfs: exampleCreateVm.image.rootfs }] },
 )
 
-export const setMetadataSchema = Type.Object(metadataMembers, {
-  ...closed,
-  description: 'The whole object.',
-  examples: [{ labels: { env: 'prod' }, protected: true }],
-})
+export const setMetadataSchema = Type.Object(
+  {
+    labels: Type.Optional({
+      ...metadataMembers.labels,
+      description: 'All labels, in place of those before.',
+    }),
+    protected: Type.Optional(metadataMembers.protected),
+  },
+  {
+    ...closed,
+    description: 'A member that is absent stays as it is stored.',
+    examples: [{ labels: { env: 'prod' } }, { protected: true }],
+  },
+)
 
 export type SetDiskWire = Static<typeof setDiskSchema>
 export type SetComputeWire = Static<typeof setComputeSchema>

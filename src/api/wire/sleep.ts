@@ -68,7 +68,7 @@ const flappingSchema = Type.Object(
       description: `Number of consecutive sleeps that traffic ended within ${limits.shortSleepMs / 1000} s.`,
       examples: [5],
     }),
-    sleeps_after_idle_seconds: Type.Integer({
+    sleep_after_idle_seconds: Type.Integer({
       minimum: 1,
       description: 'Present idle timeout in seconds, rounded up.',
       examples: [40],
@@ -159,5 +159,5 @@ function flappingToWire(record: VmRecord): SleepWire['flapping'] | undefined {
   const timeoutMs = idleTimeoutMs(record)
   if (timeoutMs === undefined || !isFlapping(record)) return undefined
   const { shortSleeps = 0 } = record.observed
-  return { short_sleeps: shortSleeps, sleeps_after_idle_seconds: Math.ceil(timeoutMs / 1000) }
+  return { short_sleeps: shortSleeps, sleep_after_idle_seconds: Math.ceil(timeoutMs / 1000) }
 }

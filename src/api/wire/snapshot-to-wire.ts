@@ -35,7 +35,7 @@ export function snapshotToWire({ record, tally }: SnapshotSight, operationId?: O
     needs_urls: lacking,
     ...(lacking ? { lacking_urls: { parts: [...lacks.parts], complete: lacks.complete } } : {}),
     ...(record.stage === 'failed' ? { resumable: record.resumable } : {}),
-    parts: { size_mib: record.partMib, packed: tally.packed, sent: tally.sent },
+    parts: { part_size_mib: record.partMib, packed: tally.packed, sent: tally.sent },
     staged_mib: Math.ceil(mib(record.staged.bytes)),
     ...(sha256 === undefined ? {} : { stored_size_mib: Math.ceil(mib(tally.storedBytes)), sha256 }),
     ...(capture === undefined ? {} : captureToWire(capture)),

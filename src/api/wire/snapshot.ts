@@ -77,7 +77,7 @@ const lackingSchema = Type.Object(
 
 const partsSchema = Type.Object(
   {
-    size_mib: mib('Size of each part but the last, which is shorter.', 64),
+    part_size_mib: mib('Size of each part but the last, which is shorter.', 64),
     packed: count('Number of compressed parts. The final number is known only when `sha256` is present.'),
     sent: count('Number of parts that the store has. They are never sent again.'),
   },

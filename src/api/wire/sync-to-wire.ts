@@ -112,7 +112,6 @@ function imageToWire({ sha256, sizeMib, use }: HostView['images'][number]): Sync
   return {
     sha256,
     size_mib: sizeMib,
-    in_use: count > 0,
     use_count: count,
     ...(lastUsedAtMs === undefined ? {} : { last_used_at: time(lastUsedAtMs) }),
   }

@@ -181,7 +181,6 @@ const vmSummarySchema = Type.Object({
 const imageSchema = Type.Object({
   sha256: sha256Schema,
   size_mib: mib('Length of the image, rounded up.'),
-  in_use: Type.Boolean({ description: 'Whether a VM on this host uses it.' }),
   use_count: count('VMs on this host that use it.'),
   last_used_at: Type.Optional({
     ...timeSchema,

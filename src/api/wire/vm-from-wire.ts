@@ -8,8 +8,10 @@ import { parseGuestAddress, parseGuestPrefix, parseNameServer } from '../../core
 import { readinessComplaints, readinessFromWire } from './guest.ts'
 import { exitFromWire } from './exit.ts'
 import { fromWire } from './member-mapper.ts'
+import type { ChangeOf } from '../../lib/changed.ts'
 import type {
   BootChange,
+  ComputeChange,
   CreateVm,
   CreateNetwork,
   InputsChange,
@@ -249,6 +251,14 @@ function portsFromWire(text: string, pointer: string, complaints: Complaint[]): 
   return { first, last }
 }
 
-export const computeFromWire = fromWire<SetComputeWire, Compute>()({})
+export const computeFromWire = fromWire<CreateVmWire['compute'], Compute>()({})
 
-export const diskFromWire = fromWire<SetDiskWire, Disk>()({})
+export const diskFromWire = fromWire<CreateVmWire['disk'], Disk>()({})
+
+export const computeChangeFromWire = ({ wake, ...compute }: SetComputeWire): ComputeChange => ({
+  ...computeFromWire(compute),
+  ...given({ wake }),
+})
+
+export const diskChangeFromWire = ({ size_mib, iops_max, mib_per_second_max }: SetDiskWire): ChangeOf<Disk> =>
+  given({ sizeMib: size_mib, iopsMax: iops_max, mibPerSecondMax: mib_per_second_max })

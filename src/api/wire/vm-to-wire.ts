@@ -93,9 +93,9 @@ export function desiredToWire({
     compute: computeToWire(compute),
     disk: diskToWire(disk),
     image: {
-      rootfs_sha256: image.rootfsSha256,
-      kernel_sha256: image.kernelSha256,
-      ...(image.initrdSha256 === undefined ? {} : { initrd_sha256: image.initrdSha256 }),
+      rootfs: { sha256: image.rootfsSha256 },
+      kernel: { sha256: image.kernelSha256 },
+      ...(image.initrdSha256 === undefined ? {} : { initrd: { sha256: image.initrdSha256 } }),
       ...given({ kernel_arguments: image.kernelArguments, rebuild: image.rebuild }),
     },
     ...(network === undefined ? {} : { network: networkToWire(network) }),

@@ -104,6 +104,7 @@ export const sha256Schema = Type.String({
   pattern: SHA256_PATTERN,
   description: 'SHA-256 of the image, verified while it downloads.',
 })
+const digestSchema = Type.Object({ sha256: sha256Schema })
 const generationSchema = Type.Integer({ minimum: 0 })
 
 const rebuildSchema = Type.Integer({ minimum: 1, examples: [1] })
@@ -115,9 +116,9 @@ export const desiredMembers = {
   disk: Type.Object(diskMembers),
   image: Type.Object(
     {
-      rootfs_sha256: sha256Schema,
-      kernel_sha256: sha256Schema,
-      initrd_sha256: Type.Optional(sha256Schema),
+      rootfs: digestSchema,
+      kernel: digestSchema,
+      initrd: Type.Optional(digestSchema),
       kernel_arguments: Type.Optional(Type.String()),
       rebuild: Type.Optional({
         ...rebuildSchema,
@@ -125,7 +126,7 @@ export const desiredMembers = {
           'Number of the rebuild that makes the root disk. Absent: the disk is that of the creation.',
       }),
     },
-    { description: 'Images by digest. URLs are never returned.' },
+    { description: 'The images of the request, by their digests. URLs are never returned.' },
   ),
   network: Type.Optional(networkSchema),
   readiness: Type.Optional(readinessSchema),

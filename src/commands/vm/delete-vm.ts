@@ -38,12 +38,13 @@ export function deleteVm(context: CommandContext, id: VmId): CommandResult {
   return result
 }
 
-/** Stores labels and protection. They do not affect the host, so no generation rises. */
-export function setMetadata(context: CommandContext, id: VmId, metadata: Metadata): CommandResult {
+/** Stores labels, protection or both. They do not affect the host, so no generation rises. */
+export function setMetadata(context: CommandContext, id: VmId, change: Partial<Metadata>): CommandResult {
   const { store, now, newOperationId } = context
   return store.transaction(() => {
     const found = changeableVm(store, id)
     if (!found.ok) return found
+    const metadata = { ...found.value.metadata, ...change }
     if (isDeepStrictEqual(found.value.metadata, metadata)) return ok({ record: found.value, changed: false })
     const record = store.vms.changeMetadata(id, metadata, now())
     return ok({ record, changed: true, operationId: newOperationId() })

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { changed } from '../../lib/changed.ts'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import {
@@ -10,39 +11,51 @@ import {
 } from './check-network.ts'
 import { refuseVcpus } from '../capacity/admit.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
-import type { Compute, Desired, Disk, ExitPolicy, Network, ReadinessCheck } from '../../core/desired.ts'
+import { changedExit } from '../../core/vm/exit-policy.ts'
+import type { ChangeOf } from '../../lib/changed.ts'
+import type { Compute, Desired, Disk, Network, ReadinessCheck } from '../../core/desired.ts'
 import type { VmId, MacAddress } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult, Refusal } from '../context.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { nextInstance } from '../../core/desired.ts'
-import type { InputsChange, SetNetwork, VmInputs } from '../../core/vm/create.ts'
+import type { ComputeChange, ExitChange, InputsChange, SetNetwork, VmInputs } from '../../core/vm/create.ts'
 import type { Addresses } from './check-network.ts'
 
 /** Stores CPU, memory and idle timeout. */
-export const setCompute = (context: CommandContext, id: VmId, compute: Compute): CommandResult =>
-  reshape(context, id, { reason: 'compute', shape: ({ disk }) => ({ compute, disk }) })
+export const setCompute = (context: CommandContext, id: VmId, change: ComputeChange): CommandResult =>
+  reshape(context, id, {
+    reason: 'compute',
+    shape: ({ compute, disk }) => ({ compute: changed<Compute>(compute, change), disk }),
+  })
 
 /** Stores the size of the disk and its rate limits. */
-export const setDisk = (context: CommandContext, id: VmId, disk: Disk): CommandResult =>
-  reshape(context, id, { reason: 'disk', shape: ({ compute }) => ({ compute, disk }) })
+export const setDisk = (context: CommandContext, id: VmId, change: ChangeOf<Disk>): CommandResult =>
+  reshape(context, id, {
+    reason: 'disk',
+    shape: ({ compute, disk }) => ({ compute, disk: changed<Disk>(disk, change) }),
+  })
 
 /** Stores compute and the size of the disk, both or neither. The disk's rate limits stay. */
 export const resize = (
   context: CommandContext,
   id: VmId,
-  { compute, diskMib }: { readonly compute: Compute; readonly diskMib: number },
+  change: { readonly compute: ComputeChange; readonly diskMib: number },
 ): CommandResult =>
   reshape(context, id, {
     reason: 'resize',
-    shape: ({ disk }) => ({ compute, disk: { ...disk, sizeMib: diskMib } }),
+    shape: ({ compute, disk }) => ({
+      compute: changed<Compute>(compute, change.compute),
+      disk: { ...disk, sizeMib: change.diskMib },
+    }),
   })
 
-/** Stores what follows from the end of the guest, and from a stop; `undefined` is what holds by default. */
-export const setExit = (context: CommandContext, id: VmId, exit: ExitPolicy | undefined): CommandResult =>
+/** Stores what follows from the end of the guest, and from a stop. */
+export const setExit = (context: CommandContext, id: VmId, change: ExitChange): CommandResult =>
   storeDesired(context, id, {
     reason: 'exit policy',
-    decide: ({ desired: { exit: _before, ...rest } }) => ok(exit === undefined ? rest : { ...rest, exit }),
+    decide: ({ desired: { exit: before, ...rest } }) =>
+      ok({ ...rest, ...given({ exit: changedExit(before, change) }) }),
   })
 
 /** Stores user data and keys. The guest has them from its next boot on, as another instance. */

@@ -131,13 +131,15 @@ test('a disk grows in any state and never shrinks', (t) => {
   assert.equal(refusal(resize(context, id, { compute, diskMib: 64 })).code, 'disk_shrink')
 })
 
-test('a resize keeps the rate limits of the disk; setting the disk lifts those it leaves out', (t) => {
+test('a limit of the disk stays unless a request removes it', (t) => {
   const { context, id, create, accepted } = commandStage(t)
   create()
   accepted(setDisk(context, id, { sizeMib: 64, iopsMax: 500 }))
   const resized = accepted(resize(context, id, { compute, diskMib: 128 }))
   assert.deepEqual(resized.record.desired.disk, { sizeMib: 128, iopsMax: 500 })
-  const lifted = accepted(setDisk(context, id, { sizeMib: 128 }))
+  const more = accepted(setDisk(context, id, { mibPerSecondMax: 20 })).record
+  assert.deepEqual(more.desired.disk, { sizeMib: 128, iopsMax: 500, mibPerSecondMax: 20 })
+  const lifted = accepted(setDisk(context, id, { iopsMax: null, mibPerSecondMax: null }))
   assert.deepEqual(lifted.record.desired.disk, { sizeMib: 128 })
 })
 

@@ -7,7 +7,9 @@ import type {
   ImageRole,
   Network,
   ReadinessCheck,
+  RestartPolicy,
 } from '../desired.ts'
+import type { ChangeOf } from '../../lib/changed.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { MacAddress, Sha256 } from '../ids.ts'
 import type { Metadata } from './record.ts'
@@ -23,6 +25,16 @@ export type CreateNetwork = Omit<Network, 'macAddress'> & { readonly macAddress?
  * are `null`, the host chooses.
  */
 export type SetNetwork = { readonly [Name in keyof Network]?: Network[Name] | null }
+
+/** A change of compute: all but `wake` are given. */
+export type ComputeChange = Omit<Compute, 'wake'> & Pick<ChangeOf<Compute>, 'wake'>
+
+/** A change of the exit policy: an absent member stays as it is, and `null` is the default. */
+export type ExitChange = {
+  readonly restartPolicy?: RestartPolicy | null
+  readonly deleteAfterSeconds?: number | null
+  readonly deleteOnExit?: boolean | null
+}
 
 /** A request to create a VM, validated in shape. The sources do not count when two requests are compared. */
 export type CreateVm = {

@@ -1,4 +1,7 @@
 import { unreachable } from '../../lib/assert.ts'
+import { changed } from '../../lib/changed.ts'
+import type { ExitPolicy } from '../desired.ts'
+import type { ExitChange } from './create.ts'
 import type { ExitCause } from './last-exit.ts'
 import type { VmRecord } from './record.ts'
 
@@ -18,6 +21,16 @@ export function isFinal({ desired: { exit } }: Policied, cause: ExitCause): bool
       return unreachable(exit?.restartPolicy as never)
   }
 }
+
+/** Returns the policy after a change; undefined for what holds by default. */
+export function changedExit(before: ExitPolicy | undefined, change: ExitChange): ExitPolicy | undefined {
+  const { restartPolicy = 'always', deleteOnExit = false, ...rest } = changed<Loose>(before ?? {}, change)
+  if (restartPolicy === 'always' && rest.deleteAfterSeconds === undefined && !deleteOnExit) return undefined
+  return { restartPolicy, ...rest, ...(deleteOnExit ? { deleteOnExit } : {}) }
+}
+
+/** A policy in which each member may be absent. */
+type Loose = Partial<Omit<ExitPolicy, 'deleteOnExit'>> & { readonly deleteOnExit?: boolean }
 
 /** Returns whether the guest ended for good after the newest request for power. */
 export const hasEnded = ({

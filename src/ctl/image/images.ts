@@ -49,9 +49,10 @@ type Uses = { readonly parts: Set<string>; readonly vms: Set<string> }
 function usesIn(vms: readonly Vm[]): ReadonlyMap<string, Uses> {
   const found = new Map<string, Uses>()
   for (const { id, desired } of vms) {
-    const { rootfs_sha256: rootfs, kernel_sha256: kernel, initrd_sha256: initrd } = desired.image
-    for (const [part, sha256] of Object.entries({ rootfs, kernel, initrd })) {
-      if (sha256 === undefined) continue
+    const { rootfs, kernel, initrd } = desired.image
+    for (const [part, image] of Object.entries({ rootfs, kernel, initrd })) {
+      if (image === undefined) continue
+      const { sha256 } = image
       const uses = found.get(sha256) ?? { parts: new Set(), vms: new Set() }
       uses.parts.add(part)
       uses.vms.add(id)

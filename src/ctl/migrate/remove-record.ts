@@ -72,7 +72,7 @@ async function removeOnce(daemon: Daemon, { id, isEmpty, isForced = false }: Rem
   let seen = etag
   if (vm.protected && isForced) {
     const params = { path, header: { 'if-match': etag } }
-    const body = { labels: vm.labels, protected: false }
+    const body = { protected: false }
     seen = (await answered<Vm>(client.PUT('/v1/vms/{id}/metadata', { params, body }))).etag
   }
   const params = { path, header: { 'if-match': seen } }

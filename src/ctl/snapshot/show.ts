@@ -70,5 +70,5 @@ function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string
 const stagedWords = ({ staged_mib: staged }: Snapshot): string =>
   staged === 0 ? 'nothing' : `${showMib(staged)} on the host`
 
-const partsWords = ({ parts: { size_mib: size, packed, sent } }: Snapshot): string =>
+const partsWords = ({ parts: { part_size_mib: size, packed, sent } }: Snapshot): string =>
   `of ${showMib(size)}: ${packed} compressed, ${sent} sent`

@@ -67,7 +67,12 @@ const CREATE_OPTIONS: readonly Option[] = [
 const FILE_ADVICE = 'the file is the JSON body of PUT /v1/vms/{id}; "vmhostctl vm create --help" shows one'
 
 /** Values of a VM that is created without --file. */
-const DEFAULTS = { cpu_millicores: 1000, memory_mib: 512, disk_mib: 2048, sleep_after_idle_seconds: 0 }
+const DEFAULTS = {
+  cpu_millicores: 1000,
+  memory_mib: 512,
+  disk: { size_mib: 2048 },
+  sleep_after_idle_seconds: 0,
+}
 
 export const createCommand: Command = {
   words: ['vm', 'create'],
@@ -124,7 +129,7 @@ async function requestOf(context: Context): Promise<CreateVm> {
     ...givenPower(context),
     ...givenMonitor(context),
     ...givenReadiness(context),
-    ...givenExit(context, {}),
+    ...exitOf(context),
     ...(await givenAccess(context)),
     ...givenMetadata(context, template.labels),
   }
@@ -134,10 +139,11 @@ async function requestOf(context: Context): Promise<CreateVm> {
 
 const objectIn = (value: unknown): object => (typeof value === 'object' && value !== null ? value : {})
 
-function shapeMembers({ disk_mib: size, ...compute }: ReturnType<typeof givenShape>) {
+function shapeMembers({ disk, wake, ...rest }: ReturnType<typeof givenShape>) {
+  const compute = { ...rest, ...(wake === undefined ? {} : { wake: wake ?? undefined }) }
   return {
     ...(Object.keys(compute).length === 0 ? {} : { compute: compute as CreateVm['compute'] }),
-    ...(size === undefined ? {} : { disk: { size_mib: size } }),
+    ...(disk === undefined ? {} : { disk }),
   }
 }
 
@@ -177,6 +183,10 @@ function givenPower({ given }: Context): Pick<Draft, 'power'> {
   const power = POWERS.find((name) => name === given.text('power'))
   return power === undefined ? {} : { power }
 }
+
+/** Returns what the options say about the end of the guest. What they take back is absent from a new VM. */
+const exitOf = (context: Context): Partial<Draft> =>
+  Object.fromEntries(Object.entries(givenExit(context)).map(([name, value]) => [name, value ?? undefined]))
 
 function givenMonitor({ given }: Context): Pick<Draft, 'monitor'> {
   const monitor = MONITORS.find((kind) => kind === given.text('monitor'))

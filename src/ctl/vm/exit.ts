@@ -1,12 +1,13 @@
-import { changeVm, DRY_RUN_OPTION, dryRunQuery, fromPresent, requireOne } from './change.ts'
+import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne } from './change.ts'
 import { usageError } from '../ctl-error.ts'
 import { showSpan } from '../../lib/shown-units.ts'
 import { parseSeconds } from '../units.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
+import type { paths } from '../../client/schema.d.ts'
 
 const POLICIES = ['always', 'on_failure', 'never'] as const
-type ExitWire = Pick<Vm['desired'], 'restart_policy' | 'delete_after_seconds' | 'delete_on_exit'>
+type SetExit = paths['/v1/vms/{id}/exit']['put']['requestBody']['content']['application/json']
 
 /** The word for a VM that no time deletes. */
 const STAYS = 'never'
@@ -34,8 +35,8 @@ export const EXIT_OPTIONS: readonly Option[] = [
 ]
 
 /** Parses a time, or the word for none. Elsewhere 0 switches a time off; here it would delete VMs, so it is refused. */
-function parseDeleteAfter(text: string, what: string): number | undefined {
-  if (text === STAYS) return undefined
+function parseDeleteAfter(text: string, what: string): number | null {
+  if (text === STAYS) return null
   const seconds = parseSeconds(text, what)
   if (seconds > 0) return seconds
   throw usageError(
@@ -44,18 +45,15 @@ function parseDeleteAfter(text: string, what: string): number | undefined {
   )
 }
 
-/** Returns the members with those that the options set. */
-export function givenExit({ given }: Pick<Context, 'given'>, before: ExitWire): ExitWire {
-  const policy = POLICIES.find((one) => one === given.text('restart')) ?? before.restart_policy
+/** Returns the members that the options set. */
+export function givenExit({ given }: Pick<Context, 'given'>): SetExit {
+  const policy = POLICIES.find((one) => one === given.text('restart'))
   const after = given.text('delete-after')
-  const seconds =
-    after === undefined ? before.delete_after_seconds : parseDeleteAfter(after, '--delete-after')
   const word = given.text('delete-on-exit')
-  const deletes = word === undefined ? before.delete_on_exit : word === 'yes'
   return {
     ...(policy === undefined ? {} : { restart_policy: policy }),
-    ...(seconds === undefined ? {} : { delete_after_seconds: seconds }),
-    ...(deletes === undefined ? {} : { delete_on_exit: deletes }),
+    ...(after === undefined ? {} : { delete_after_seconds: parseDeleteAfter(after, '--delete-after') }),
+    ...(word === undefined ? {} : { delete_on_exit: word === 'yes' }),
   }
 }
 
@@ -72,16 +70,11 @@ export const exitCommand: Command = {
     ['sandbox-1 --restart never --delete-on-exit yes', 'nothing of it is left when it powers off'],
     ['web-1 --delete-after 24h', 'deleted a day after it was stopped'],
   ],
-  run: async (context) => {
+  run: (context) => {
     requireOne(context, EXIT_OPTIONS)
-    const path = { id: context.given.operand }
-    return fromPresent(context, path.id, (vm, etag) => {
-      const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }
-      const { restart_policy, delete_after_seconds, delete_on_exit } = vm.desired
-      const before = { restart_policy, delete_after_seconds, delete_on_exit } as ExitWire
-      const body = givenExit(context, before)
-      return changeVm(context, context.client().PUT('/v1/vms/{id}/exit', { params, body }))
-    })
+    const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
+    const body = givenExit(context)
+    return changeVm(context, context.client().PUT('/v1/vms/{id}/exit', { params, body }))
   },
 }
 

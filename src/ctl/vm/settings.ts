@@ -95,29 +95,31 @@ export const resizeCommand: Command = {
     const path = { id: context.given.operand }
     return fromPresent(context, path.id, (vm, etag) => {
       const params = { path, query: dryRunQuery(context), header: { 'if-match': etag } }
-      const { wake, ...shape } = { ...shapeOf(vm), ...givenShape(context) }
-      const body = { ...shape, ...(wake === undefined ? {} : { wake }) }
+      const body = { ...shapeOf(vm), ...givenShape(context) }
       return changeVm(context, context.client().PUT('/v1/vms/{id}/resize', { params, body }))
     })
   },
 }
 
-/** Parses how the memory of a VM that sleeps is kept; undefined if it is lent. */
-function parseWake(text: string, what: string): 'guaranteed' | undefined {
+/** Parses how the memory of a VM that sleeps is kept; null if it is lent. */
+function parseWake(text: string, what: string): 'guaranteed' | null {
   if (text === 'guaranteed') return text
-  if (text === 'shared') return undefined
+  if (text === 'shared') return null
   throw usageError(`${what} ${text} is not a way to wake`, 'write guaranteed or shared')
 }
 
 type Shape = {
   cpu_millicores: number
   memory_mib: number
-  disk_mib: number
+  disk: { size_mib: number }
   sleep_after_idle_seconds: number
-  wake?: 'guaranteed' | undefined
+  wake?: 'guaranteed' | null
 }
 
-const shapeOf = ({ desired: { compute, disk } }: Vm): Shape => ({ ...compute, disk_mib: disk.size_mib })
+const shapeOf = ({ desired: { compute, disk } }: Vm): Shape => ({
+  ...compute,
+  disk: { size_mib: disk.size_mib },
+})
 
 /** Returns the members that the options set. */
 export function givenShape({ given }: Pick<Context, 'given'>): Partial<Shape> {
@@ -129,7 +131,7 @@ export function givenShape({ given }: Pick<Context, 'given'>): Partial<Shape> {
   const wake = given.text('wake')
   if (cpu !== undefined) shape.cpu_millicores = parseCores(cpu, '--cpu')
   if (memory !== undefined) shape.memory_mib = parseMib(memory, '--memory')
-  if (disk !== undefined) shape.disk_mib = parseMib(disk, '--disk')
+  if (disk !== undefined) shape.disk = { size_mib: parseMib(disk, '--disk') }
   if (sleep !== undefined) shape.sleep_after_idle_seconds = parseSeconds(sleep, '--sleep-after')
   if (wake !== undefined) shape.wake = parseWake(wake, '--wake')
   return shape

@@ -13,7 +13,7 @@ const vm: Vm = {
     power: 'running',
     compute,
     disk: { size_mib: 4096, iops_max: 500, mib_per_second_max: 100 },
-    image: { rootfs_sha256: SHA, kernel_sha256: SHA },
+    image: { rootfs: { sha256: SHA }, kernel: { sha256: SHA } },
     network: {
       mac_address: '02:00:5e:10:00:01',
       ipv4_address: '192.0.2.10',
@@ -98,7 +98,7 @@ test('a VM that sleeps is shown with what is saved, what woke it last, and that 
         held_packets: 3,
         dropped_packets: 1,
       },
-      flapping: { short_sleeps: 5, sleeps_after_idle_seconds: 40 },
+      flapping: { short_sleeps: 5, sleep_after_idle_seconds: 40 },
     },
   }
   const text = renderVm(asleep, Date.UTC(2030, 0, 1, 0, 1), (word) => word)

@@ -153,14 +153,9 @@ const trafficWords = ({ protocol, ports }: Pick<InboundRule, 'protocol' | 'ports
 const DIGEST_SHOWN = 12
 
 function imageWords(image: Vm['desired']['image']): string {
-  const { rootfs_sha256: rootfs, kernel_sha256: kernel, initrd_sha256: initrd } = image
-  const parts = [
-    ['rootfs', rootfs],
-    ['kernel', kernel],
-    ['initrd', initrd],
-  ] as const
-  return parts
-    .flatMap(([name, digest]) => (digest === undefined ? [] : [`${name} ${digest.slice(0, DIGEST_SHOWN)}…`]))
+  const { rootfs, kernel, initrd } = image
+  return Object.entries({ rootfs, kernel, initrd })
+    .flatMap(([name, one]) => (one === undefined ? [] : [`${name} ${one.sha256.slice(0, DIGEST_SHOWN)}…`]))
     .join(', ')
 }
 

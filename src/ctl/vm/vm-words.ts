@@ -69,7 +69,7 @@ export function idleWords({ desired: { compute, network } }: Vm): string {
 export function sleepCell({ desired, observed }: Vm): string {
   const { saved_state: saved, flapping } = observed
   if (saved !== undefined) return `${showMib(saved.size_mib)} saved`
-  if (flapping !== undefined) return `after ${showSpan(flapping.sleeps_after_idle_seconds * 1000)}, flaps`
+  if (flapping !== undefined) return `after ${showSpan(flapping.sleep_after_idle_seconds * 1000)}, flaps`
   const seconds = desired.compute.sleep_after_idle_seconds
   return seconds === 0 || desired.network === undefined ? '' : `after ${showSpan(seconds * 1000)}`
 }
@@ -136,7 +136,7 @@ export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: num
     [
       'flapping',
       flapping &&
-        `${flapping.short_sleeps} short sleeps in a row: it sleeps after ${showSpan(flapping.sleeps_after_idle_seconds * 1000)} now`,
+        `${flapping.short_sleeps} short sleeps in a row: it sleeps after ${showSpan(flapping.sleep_after_idle_seconds * 1000)} now`,
       'yellow',
     ],
   ]

@@ -3,7 +3,7 @@ import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
 import { keepAwake, rebootVm, setPower } from '../../../commands/vm/set-power.ts'
 import { given } from '../../../lib/given.ts'
 import { setExit } from '../../../commands/vm/reshape.ts'
-import { exitFromWire } from '../../wire/exit.ts'
+import { exitChangeFromWire } from '../../wire/exit.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
@@ -123,7 +123,9 @@ function putMetadata(app: App, dependencies: ApiDependencies): void {
     body: ref('SetMetadata'),
   }
   app.put('/v1/vms/:id/metadata', { schema }, async (request, reply): Promise<VmWire> => {
-    return mutate({ request, reply, dependencies }, (context, id) => setMetadata(context, id, request.body))
+    return mutate({ request, reply, dependencies }, (context, id) =>
+      setMetadata(context, id, given(request.body)),
+    )
   })
 }
 
@@ -157,7 +159,7 @@ function putExit(app: App, dependencies: ApiDependencies): void {
   }
   app.put('/v1/vms/:id/exit', { schema }, async (request, reply): Promise<VmWire> => {
     return mutate({ request, reply, dependencies }, (context, id) =>
-      setExit(context, id, exitFromWire(request.body)),
+      setExit(context, id, exitChangeFromWire(request.body)),
     )
   })
 }

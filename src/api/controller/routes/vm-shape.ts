@@ -13,8 +13,8 @@ import { readinessComplaints, readinessFromWire } from '../../wire/guest.ts'
 import {
   bootFromWire,
   networkChangeFromWire,
-  computeFromWire,
-  diskFromWire,
+  computeChangeFromWire,
+  diskChangeFromWire,
   rebuildFromWire,
   seedFromWire,
 } from '../../wire/vm-from-wire.ts'
@@ -62,7 +62,7 @@ function putCompute(app: App, dependencies: ApiDependencies): void {
   }
   app.put('/v1/vms/:id/compute', { schema }, async (request, reply): Promise<VmWire> =>
     mutate({ request, reply, dependencies }, (context, id) =>
-      setCompute(context, id, computeFromWire(request.body)),
+      setCompute(context, id, computeChangeFromWire(request.body)),
     ),
   )
 }
@@ -85,7 +85,10 @@ function putResize(app: App, dependencies: ApiDependencies): void {
   }
   app.put('/v1/vms/:id/resize', { schema }, async (request, reply): Promise<VmWire> =>
     mutate({ request, reply, dependencies }, (context, id) =>
-      resize(context, id, { compute: computeFromWire(request.body), diskMib: request.body.disk_mib }),
+      resize(context, id, {
+        compute: computeChangeFromWire(request.body),
+        diskMib: request.body.disk.size_mib,
+      }),
     ),
   )
 }
@@ -100,7 +103,7 @@ function putDisk(app: App, dependencies: ApiDependencies): void {
   }
   app.put('/v1/vms/:id/disk', { schema }, async (request, reply): Promise<VmWire> =>
     mutate({ request, reply, dependencies }, (context, id) =>
-      setDisk(context, id, diskFromWire(request.body)),
+      setDisk(context, id, diskChangeFromWire(request.body)),
     ),
   )
 }
