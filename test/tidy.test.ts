@@ -50,7 +50,16 @@ const law: Record<string, readonly string[]> = {
     'store',
   ],
   // Runs in a browser. No file imports it: it is bundled by itself.
-  page: ['page', 'client/console', 'client/api-problem.ts', 'client/connection-failed.ts', 'core', 'lib'],
+  page: [
+    'page',
+    'client/console',
+    'client/api-problem.ts',
+    'client/cause-first.ts',
+    'client/connection-failed.ts',
+    'client/schema.d.ts',
+    'core',
+    'lib',
+  ],
   'main.ts': ['daemon', 'lib', 'ctl-main.ts'],
   // The same code makes a terminal and a console's pty raw.
   'ctl-main.ts': ['ctl', 'daemon/build.ts', 'host/pty/open-pty.ts'],

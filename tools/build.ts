@@ -57,6 +57,8 @@ export const EXECUTABLES: readonly Executable[] = [
       'errors.md': 'docs/errors.md',
       'console.js': `${PAGES_FOLDER}/console.js`,
       'console.css': `${PAGES_FOLDER}/console.css`,
+      'vms.js': `${PAGES_FOLDER}/vms.js`,
+      'vms.css': `${PAGES_FOLDER}/vms.css`,
       'config.example.toml': 'src/config/config.example.toml',
       'traffic.bpf.o': BPF_OBJECT,
       'pack-thread.js': PACK_THREAD,

@@ -9,10 +9,12 @@ import { checkout } from './paths.ts'
  */
 export const PAGES_FOLDER = 'dist/page'
 
-/** Files of the console page, by the names under which they are embedded and served. */
+/** Files of the pages, by the names under which they are embedded and served. */
 const OUTPUTS = {
   'console.js': 'src/page/console/main.ts',
   'console.css': 'src/page/console/console.css',
+  'vms.js': 'src/page/vms/main.ts',
+  'vms.css': 'src/page/vms/vms.css',
 } as const
 
 /** Bundles scripts and styles of the pages into a folder; returns the bundled files. */

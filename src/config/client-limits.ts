@@ -1,4 +1,4 @@
-/** Bounds of the typed client, of vmhostctl and of the console page; a part of `limits`. */
+/** Bounds of the typed client, of vmhostctl and of the pages; a part of `limits`. */
 export const clientLimits = {
   /** The client: from a request to its whole answer, in addition to the wait that the request itself asks for. */
   clientAnswerMs: 15_000,
@@ -48,4 +48,11 @@ export const clientLimits = {
   consolePageScrollbackLines: 10_000,
   /** While a window is resized, its size is sent once it stays unchanged for this long. */
   consolePageFitMs: 100,
+
+  /** The page of the host: between two looks without an event, and how long it waits before it opens a refused stream again. */
+  hostPageAskEveryMs: 15_000,
+  /** Between two looks, however many events come. */
+  hostPageRefreshMsMin: 500,
+  /** From a request to its whole answer. */
+  hostPageAnswerMs: 20_000,
 } as const

@@ -8,6 +8,8 @@ const SOURCES = {
   'errors.md': '../../docs/errors.md',
   'console.js': '../../dist/page/console.js',
   'console.css': '../../dist/page/console.css',
+  'vms.js': '../../dist/page/vms.js',
+  'vms.css': '../../dist/page/vms.css',
   'config.example.toml': '../config/config.example.toml',
   'traffic.bpf.o': '../../dist/bpf/traffic.bpf.o',
 } as const

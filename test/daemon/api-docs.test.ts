@@ -81,6 +81,7 @@ test('the document has exactly the routes of the daemon', () => {
       'get /healthz',
       'get /metrics',
       'get /readyz',
+      'get /ui',
       'get /ui/console/{id}',
       'get /v1/events',
       'get /v1/images',

@@ -35,6 +35,12 @@ const routes: Readonly<Record<string, Others>> = {
   'GET /v1/images': READERS,
 
   'GET /v1/vms/:id/console': CONSOLES,
+  // The way to the pages. What a page shows, it asks for with the certificate of its reader.
+  'GET /': ALL,
+  'GET /ui': ALL,
+  'GET /ui/': ALL,
+  'GET /ui/vms.css': ALL,
+  'GET /ui/vms.js': ALL,
   'GET /ui/console/:id': CONSOLES,
   'GET /ui/console.css': ALL,
   'GET /ui/console.js': ALL,

@@ -2,6 +2,7 @@ import { createApp } from '../listener/create-app.ts'
 import { namedSchemas } from '../wire/named.ts'
 import { describeController } from './openapi.ts'
 import { consolePageRoutes } from './routes/console-page.ts'
+import { hostPageRoutes } from './routes/host-page.ts'
 import { consoleRoute } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { eventRoutes } from './routes/events.ts'
@@ -46,6 +47,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
       imageRoutes(routes, dependencies)
       eventRoutes(routes, dependencies)
       consoleRoute(routes, dependencies)
+      hostPageRoutes(routes, dependencies)
       consolePageRoutes(routes, dependencies)
       metricsRoute(routes, 'Host', dependencies.metrics)
       docsRoutes(routes, dependencies)

@@ -20,7 +20,7 @@ import type { Health } from '../listener/health.ts'
 import type { Waits } from './waits.ts'
 
 /** Files that are embedded in the executable; a daemon that runs from its sources reads them beside those. */
-export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css'
+export type PageAsset = 'scalar.js' | 'errors.md' | 'console.js' | 'console.css' | 'vms.js' | 'vms.css'
 
 /** Everything that the controller API needs from the rest of the daemon. */
 export type ApiDependencies = Health & {

@@ -1,5 +1,6 @@
 import { ConsoleConnection } from '../../client/console/console-connection.ts'
 import { limits } from '../../config/limits.ts'
+import { sleep } from '../browser/sleep.ts'
 import { browserLinks } from './browser-links.ts'
 import { statusOfClose, statusOfLoss, statusOfRefusal } from './status.ts'
 import type { ConsoleEvent, ConsoleRequest } from '../../client/console/console-connection.ts'
@@ -98,19 +99,6 @@ export class Connection {
     this.#isAttached = status.kind === 'attached'
     this.#display.status(status)
   }
-}
-
-/** Resolves after so many milliseconds, or rejects when the signal is raised. */
-async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  const stop = (): void => reject(signal.reason)
-  signal.addEventListener('abort', stop)
-  await promise.finally(() => {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
-  })
 }
 
 /** Parses the address of the page: `/ui/console/{id}?mode=ssh&user=…`. A serial console waits for its VM's starts. */

@@ -1,4 +1,5 @@
 /** The console page. Its document is src/api/controller/routes/console-page.ts. */
+import { find } from '../browser/elements.ts'
 import { Connection, requestOf } from './connection.ts'
 import { Screen } from './screen.ts'
 import { shortWords, statusWords } from './status.ts'
@@ -6,19 +7,13 @@ import type { Display } from './connection.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
 
-function element<T extends HTMLElement>(id: string, kind: new () => T): T {
-  const found = document.querySelector(`#${id}`)
-  if (!(found instanceof kind)) throw new Error(`the page has no #${id}`)
-  return found
-}
-
 const request = requestOf(location)
-const statusLine = element('status', HTMLParagraphElement)
-const again = element('again', HTMLButtonElement)
-const user = element('user', HTMLInputElement)
-const spoken = element('spoken', HTMLInputElement)
+const statusLine = find('status', HTMLParagraphElement)
+const again = find('again', HTMLButtonElement)
+const user = find('user', HTMLInputElement)
+const spoken = find('spoken', HTMLInputElement)
 
-const screen = new Screen(element('terminal', HTMLElement), {
+const screen = new Screen(find('terminal', HTMLElement), {
   onInput: (bytes) => connection.type(bytes),
   onResize: (size) => {
     showSize(size)
@@ -48,7 +43,7 @@ function showStatus(status: Status): void {
 }
 
 function showSize({ cols, rows }: WindowSize): void {
-  element('size', HTMLElement).textContent = `${cols}×${rows}`
+  find('size', HTMLElement).textContent = `${cols}×${rows}`
 }
 
 function connect(): void {
@@ -56,13 +51,13 @@ function connect(): void {
   screen.focus()
 }
 
-element('vm', HTMLElement).textContent = request.vm
-element(request.mode, HTMLButtonElement).setAttribute('aria-current', 'true')
+find('vm', HTMLElement).textContent = request.vm
+find(request.mode, HTMLButtonElement).setAttribute('aria-current', 'true')
 if (request.mode === 'ssh') user.value = request.user ?? user.value
 again.addEventListener('click', connect)
 spoken.addEventListener('change', () => {
   screen.spoken = spoken.checked
 })
-screen.onLeave = () => element('tty', HTMLButtonElement).focus()
+screen.onLeave = () => find('tty', HTMLButtonElement).focus()
 showSize(screen.size)
 connect()

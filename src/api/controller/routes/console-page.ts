@@ -1,8 +1,9 @@
 import { Type } from 'typebox'
-import { pageHeaders, problems, SCRIPT_TYPE } from '../../listener/answers.ts'
+import { pageHeaders, problems } from '../../listener/answers.ts'
+import { servePageAssets } from './page-assets.ts'
 import { params, tags } from './vm-parts.ts'
 import type { App } from '../../listener/app.ts'
-import type { ApiDependencies, PageAsset } from '../dependencies.ts'
+import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves a terminal in the browser: the page and its files. The VM is looked up only when the page connects. */
 export function consolePageRoutes(app: App, dependencies: ApiDependencies): void {
@@ -29,16 +30,7 @@ export function consolePageRoutes(app: App, dependencies: ApiDependencies): void
       return consolePage
     },
   )
-  const assets: readonly (readonly [PageAsset, string])[] = [
-    ['console.js', SCRIPT_TYPE],
-    ['console.css', 'text/css; charset=utf-8'],
-  ]
-  for (const [name, type] of assets) {
-    app.get(`/ui/${name}`, { schema: { hide: true } }, async (_request, reply) => {
-      reply.type(type).headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
-      return Buffer.from(dependencies.readAsset(name))
-    })
-  }
+  servePageAssets(app, dependencies, ['console.js', 'console.css'])
 }
 
 /**

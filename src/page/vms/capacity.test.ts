@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { syncOnWire } from '../../../test/vm-on-wire.ts'
+import { metersOf, noticesOf } from './capacity.ts'
+
+const memory = (committed: number) => ({
+  ...syncOnWire().capacity.memory,
+  total_mib: 4096,
+  available_mib: 2048,
+  committed_mib: committed,
+  allocatable_mib: 1024,
+  resident_mib: 300,
+})
+
+const meters = (committed: number) => metersOf({ ...syncOnWire().capacity, memory: memory(committed) })
+
+test('a meter shows what is committed, what is left and what is measured', () => {
+  const [first, cpu, disk] = meters(256)
+  assert.deepEqual(first, {
+    name: 'Memory',
+    part: 0.25,
+    words: '256 MiB of 1 GiB committed',
+    detail: '768 MiB left · 300 MiB resident in VMs · 2 GiB available on the host',
+    isFull: false,
+  })
+  assert.equal(cpu?.words, '1.5 of 16 cores committed')
+  assert.match(disk?.detail ?? '', /left · .* free in the pool/)
+})
+
+test('a resource is full before all of it is committed, and too much is said', () => {
+  assert.equal(meters(900)[0]?.isFull, false)
+  assert.equal(meters(930)[0]?.isFull, true)
+  const [over] = meters(1280)
+  assert.deepEqual([over?.part, over?.detail.split(' · ')[0]], [1, '256 MiB too much'])
+})
+
+test('a host of which all is well has no notice', () => {
+  const sync = syncOnWire()
+  const quiet = {
+    ...sync,
+    snapshots: [],
+    consoles: { ...sync.consoles, unprotected: [], places_total: 10, places_free: 5 },
+  }
+  assert.deepEqual(noticesOf(quiet), [])
+})
+
+test('what needs attention is a sentence each', () => {
+  const sync = syncOnWire()
+  const [snapshot] = sync.snapshots
+  assert.ok(snapshot)
+  const notices = noticesOf({
+    ...sync,
+    host: {
+      ...sync.host,
+      clock: '2032-04-04T00:00:00.000Z',
+      revocation_list: { revoked: 1, next_update: '2032-04-01T00:00:00.000Z' },
+    },
+    capacity: { ...sync.capacity, memory: { ...sync.capacity.memory, waiting_vms: 1 } },
+    consoles: { ...sync.consoles, places_total: 10, places_free: 0, unprotected: ['web-1', 'web-2'] },
+    snapshots: [{ ...snapshot, error: 'no room' }],
+  })
+  assert.deepEqual(notices, [
+    'The certificate of the controller expires in 1 day, on 2032-04-05.',
+    'The certificate of the server expires in 1 day, on 2032-04-05.',
+    'A newer revocation list was due on 2032-04-01.',
+    '1 VM waits for memory.',
+    'No console place is free: no further VM can start or wake on this host.',
+    'These VMs would end with the daemon; stop and start each once: web-1, web-2.',
+    '1 snapshot has an error.',
+  ])
+})

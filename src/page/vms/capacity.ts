@@ -1,0 +1,106 @@
+import { limits } from '../../config/limits.ts'
+import { showCores, showMib } from '../../lib/shown-units.ts'
+import type { components } from '../../client/schema.d.ts'
+
+export type Sync = components['schemas']['Sync']
+
+/** One resource of the host. */
+export type Meter = {
+  readonly name: string
+  /** The part that is committed, from 0 to 1. */
+  readonly part: number
+  /** How much is committed, of how much. */
+  readonly words: string
+  /** The rest, and the figures that are measured now. */
+  readonly detail: string
+  readonly isFull: boolean
+}
+
+/** Part of what may be committed from which a resource is shown as full. */
+const FULL_PART = 0.9
+
+export function metersOf({ cpu, memory, disks }: Sync['capacity']): readonly Meter[] {
+  return [
+    {
+      ...meter('Memory', memory),
+      detail: [
+        leftWords(memory),
+        ...(memory.resident_mib === undefined ? [] : [`${showMib(memory.resident_mib)} resident in VMs`]),
+        `${showMib(memory.available_mib)} available on the host`,
+      ].join(' · '),
+    },
+    {
+      name: 'CPU',
+      part: Math.min(1, partOf(cpu.committed_millicores, cpu.total_millicores)),
+      words: `${showCores(cpu.committed_millicores)} of ${coresWords(cpu.total_millicores)} committed`,
+      detail: 'shared by all VMs',
+      isFull: false,
+    },
+    ...disks.map((disk) => ({
+      ...meter(disks.length === 1 ? 'Disk' : `Disk ${disk.pool}`, disk),
+      detail: `${leftWords(disk)} · ${showMib(disk.available_mib)} free in the pool`,
+    })),
+  ]
+}
+
+type Committed = { readonly committed_mib: number; readonly allocatable_mib: number }
+
+function meter(name: string, { committed_mib: committed, allocatable_mib: allocatable }: Committed) {
+  const part = partOf(committed, allocatable)
+  return {
+    name,
+    part: Math.min(1, part),
+    words: `${showMib(committed)} of ${showMib(allocatable)} committed`,
+    isFull: part >= FULL_PART,
+  }
+}
+
+const partOf = (some: number, all: number): number => (all <= 0 ? (some > 0 ? 1 : 0) : some / all)
+
+const leftWords = ({ committed_mib: committed, allocatable_mib: allocatable }: Committed): string =>
+  committed > allocatable
+    ? `${showMib(committed - allocatable)} too much`
+    : `${showMib(allocatable - committed)} left`
+
+const coresWords = (millicores: number): string =>
+  `${showCores(millicores)} ${millicores === 1000 ? 'core' : 'cores'}`
+
+/** Returns what of the host itself needs attention, a sentence each; empty if all is well. */
+export function noticesOf({ host, capacity, consoles, snapshots }: Sync): readonly string[] {
+  const { waiting_vms: waiting } = capacity.memory
+  const failed = snapshots.filter(({ error }) => error !== undefined).length
+  const { places_free: places, places_total: placesAll, unprotected } = consoles
+  return [
+    ...certificateNotices(host),
+    ...(waiting === 0 ? [] : [`${count(waiting, 'VM waits', 'VMs wait')} for memory.`]),
+    ...(placesAll > 0 && places === 0
+      ? ['No console place is free: no further VM can start or wake on this host.']
+      : []),
+    ...(unprotected.length === 0
+      ? []
+      : [`These VMs would end with the daemon; stop and start each once: ${unprotected.join(', ')}.`]),
+    ...(failed === 0 ? [] : [`${count(failed, 'snapshot has', 'snapshots have')} an error.`]),
+  ]
+}
+
+const count = (number: number, one: string, many: string): string => `${number} ${number === 1 ? one : many}`
+
+const DAY_MS = 86_400_000
+
+function certificateNotices({ certificates, clock, revocation_list: list }: Sync['host']): readonly string[] {
+  const nowMs = Date.parse(clock)
+  const ends = certificates.flatMap(({ name, not_after: end }) => {
+    const days = Math.floor((Date.parse(end) - nowMs) / DAY_MS)
+    if (days > limits.certificateWarningDays) return []
+    const what = `The certificate of the ${name.replaceAll('_', ' ')}`
+    return [
+      days < 0
+        ? `${what} has expired.`
+        : `${what} expires in ${count(days, 'day', 'days')}, on ${end.slice(0, 10)}.`,
+    ]
+  })
+  const due = list?.next_update
+  return due !== undefined && Date.parse(due) < nowMs
+    ? [...ends, `A newer revocation list was due on ${due.slice(0, 10)}.`]
+    : ends
+}

@@ -1,0 +1,104 @@
+import { causeFirst } from '../../client/cause-first.ts'
+import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { agoWords, coarseSpan } from './ages.ts'
+import type { components } from '../../client/schema.d.ts'
+
+export type Vm = components['schemas']['Vm']
+export type ObservedState = Vm['observed']['state']
+
+/** How a VM stands, for its colour: the word of its state is always beside it. */
+export type Tone = 'bad' | 'busy' | 'good' | 'asleep' | 'off'
+
+/** A VM as the list shows it: texts only, so that a row changes exactly when one of them does. */
+export type Row = {
+  readonly id: string
+  readonly tone: Tone
+  readonly state: ObservedState
+  /** How long it is in this state, such as `3 h`. */
+  readonly since: string
+  /** The event that it waits for, or why it is not as desired; empty if there is nothing to say. */
+  readonly note: string
+  /** The whole error, its cause first; empty for a healthy VM. */
+  readonly error: string
+  readonly memory: string
+  /** The part of the memory that is on the host now; empty if it is unknown. */
+  readonly resident: string
+  readonly traffic: string
+  /** Time of the last traffic (RFC 3339); empty without any. */
+  readonly trafficAt: string
+  readonly addresses: string
+  readonly labels: string
+}
+
+/** Facts that are not in the VM itself. */
+export type Now = {
+  /** Milliseconds since the epoch, by the clock of the host. */
+  readonly nowMs: number
+  /** Memory of running VMs on the host, in MiB. */
+  readonly residentMib: ReadonlyMap<string, number>
+}
+
+export function rowOf(vm: Vm, { nowMs, residentMib }: Now): Row {
+  const { id, desired, observed } = vm
+  const { last_traffic_at: trafficAt = '' } = observed
+  const resident = residentMib.get(id)
+  return {
+    id,
+    tone: toneOf(vm),
+    state: observed.state,
+    since: coarseSpan(nowMs - Date.parse(observed.state_since)),
+    note: noteOf(vm, nowMs),
+    error: errorOf(vm),
+    memory: showMib(desired.compute.memory_mib),
+    resident: resident === undefined ? '' : `${showMib(resident)} resident`,
+    traffic: trafficWords(vm, nowMs),
+    trafficAt,
+    addresses: addressesOf(vm).join(' '),
+    labels: labelsOf(vm).join(' '),
+  }
+}
+
+const isSettled = ({ generations }: Vm): boolean => generations.observed === generations.desired
+
+export const hasError = ({ observed }: Vm): boolean =>
+  observed.error !== undefined || observed.state === 'failed'
+
+export function toneOf(vm: Vm): Tone {
+  const { state } = vm.observed
+  if (hasError(vm)) return 'bad'
+  if (!isSettled(vm) || vm.observed.waiting_for !== undefined) return 'busy'
+  if (state === 'running') return 'good'
+  return state === 'sleeping' ? 'asleep' : 'off'
+}
+
+/** Returns the error with its code and how often it was met. The next attempt is not shown: it would soon be in the past. */
+function errorOf({ observed: { state, error, fault } }: Vm): string {
+  if (error === undefined) return state === 'failed' ? 'The VM failed; its events say why.' : ''
+  const words = fault === undefined ? '' : ` (${fault.code}, attempt ${fault.attempt})`
+  return `${causeFirst(error)}${words}`
+}
+
+function noteOf(vm: Vm, nowMs: number): string {
+  const { desired, observed } = vm
+  const { waiting_for: waitingFor, memory_queue: queue, stops_hard_at: hardAt, last_exit: exit } = observed
+  if (queue !== undefined)
+    return `waits for memory: place ${queue.place}, ${showMib(queue.missing_mib)} missing`
+  if (hardAt !== undefined) return `stops hard in ${showSpan(Date.parse(hardAt) - nowMs)}`
+  if (waitingFor !== undefined) return `waits for ${waitingFor}`
+  if (!isSettled(vm)) return hasError(vm) ? '' : 'a change is being applied'
+  if (observed.state === 'stopped' && desired.power !== 'stopped')
+    return exit?.detail ?? 'the guest ended by itself'
+  return ''
+}
+
+function trafficWords({ desired, observed }: Vm, nowMs: number): string {
+  if (observed.last_traffic_at !== undefined) return agoWords(nowMs - Date.parse(observed.last_traffic_at))
+  return desired.network === undefined ? 'no network' : 'none yet'
+}
+
+export const addressesOf = ({ desired: { network } }: Vm): readonly string[] =>
+  [network?.ipv4_address, network?.ipv6_address].filter((address) => address !== undefined)
+
+/** Returns labels as they are given on a command line. */
+export const labelsOf = ({ labels }: Vm): readonly string[] =>
+  Object.entries(labels).map(([key, value]) => `${key}=${value}`)
