@@ -53,7 +53,7 @@ export type Admitted = { readonly vms: number; readonly asleep: number; readonly
 export async function admittedAt(sleepRatio: number): Promise<Admitted> {
   const pki = await makePki()
   const directory = mkdtempSync(join(tmpdir(), 'density-'))
-  const store = new Store(directory, USER_IDS, async () => {})
+  const store = new Store(directory, USER_IDS, { datasync: async () => {} })
   try {
     return await onHost(pki, { directory, store, sleepRatio })
   } finally {

@@ -61,7 +61,7 @@ export async function reconcileStage(
   }: StageOptions = {},
 ) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
-  const store = new Store(directory, { first: 600_000, count: 10 }, flush)
+  const store = new Store(directory, { first: 600_000, count: 10 }, { datasync: flush })
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const recording = recordingLog()

@@ -82,7 +82,10 @@ export class Daemon {
     checkThreads(log)
     const flusher = new FileFlusher(flushThreadSource)
     const userIds = { first: config.vms.userIdFirst, count: config.vms.userIdCount }
-    const store = new Store(config.stateDirectory, userIds, (fd) => flusher.datasync(fd))
+    const store = new Store(config.stateDirectory, userIds, {
+      datasync: (fd) => flusher.datasync(fd),
+      nowMs: Date.now(),
+    })
     try {
       const poolId = await knownPool(store, config)
       await store.flushed()

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { LogEmptying, WalFlush } from './database/write-ahead-log.ts'
-import { Revisions } from './database/revisions.ts'
+import { Revisions, firstNumber } from './database/revisions.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Arrivals } from './migration/arrivals.ts'
 import { Departures } from './migration/departures.ts'
@@ -25,6 +25,15 @@ import type { VmSummary } from '../core/vm/record.ts'
 
 export type VmListener = (id: VmId) => void
 export type SnapshotListener = (id: SnapshotId) => void
+
+export type StoreOptions = {
+  readonly datasync?: Datasync
+  /**
+   * The time, in milliseconds since the epoch. The numbers of a new store follow from it, so that they are above those of a store
+   * that was lost; without it they begin at 0.
+   */
+  readonly nowMs?: number
+}
 
 /**
  * Durable state: one SQLite file, owned by this process alone. A commit is on the disk when the promise of {@link
@@ -52,7 +61,7 @@ export class Store {
   readonly #snapshotListeners = new Set<SnapshotListener>()
 
   /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse if another process has it. */
-  constructor(directory: string, userIds: UserIdRange, datasync?: Datasync) {
+  constructor(directory: string, userIds: UserIdRange, { datasync, nowMs = 0 }: StoreOptions = {}) {
     this.#lock = lockStateDirectory(directory)
     const path = `${directory}/vmhostd.db`
     try {
@@ -64,7 +73,7 @@ export class Store {
     this.#flush = new WalFlush(path, datasync)
     const log = new LogEmptying(this.#db)
     const revisions = new Revisions({
-      reserved: () => Number(this.#meta('revisions') ?? 0),
+      reserved: () => Number(this.#meta('revisions') ?? firstNumber(nowMs)),
       reserve: (upTo) => {
         this.#writeMeta('revisions', String(upTo))
         this.#flush.noteCommit()
@@ -229,7 +238,10 @@ export class Store {
     const known = this.#meta('store_id')
     if (known !== undefined) return known
     const made = randomUUID().slice(0, 8)
-    this.#setMeta('store_id', made)
+    this.#transactions.commit(() => {
+      this.#writeMeta('store_id', made)
+      this.events.begin()
+    })
     return made
   }
 }

@@ -32,7 +32,7 @@ function nameOf(index: number): VmId {
 /** A host in memory with as many console places as a real one, and a daemon on it that can be restarted. */
 function stageOf(t: TestContext) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-sleepers-'))
-  const store = new Store(directory, { first: 600_000, count: SLEEPERS + 1 }, async () => {})
+  const store = new Store(directory, { first: 600_000, count: SLEEPERS + 1 }, { datasync: async () => {} })
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   host.consoles.limit(limits.consolePlacesMax)

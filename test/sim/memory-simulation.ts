@@ -66,7 +66,7 @@ export class MemorySimulation {
     this.#odds = odds
     this.clock = new FakeClock({ random: this.#random })
     this.#directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'vmhostd-mem-'))
-    this.#store = new Store(this.#directory, { first: 600_000, count: 100 }, async () => {})
+    this.#store = new Store(this.#directory, { first: 600_000, count: 100 }, { datasync: async () => {} })
     this.host = new FakeHost(this.clock, this.#store.storeId)
     this.#capacity.total.memoryMib = MEMORY_MIB
     this.#capacity.monitor = MONITOR_MIB

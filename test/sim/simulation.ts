@@ -173,7 +173,7 @@ export class Simulation {
   #openStore(): Store {
     // The disk flushes at once unless power is lost, because copies of the state take time.
     const flush = (this.#odds.powerLoss ?? 0) > 0 ? this.#disk.flush : async (): Promise<void> => {}
-    const store = new Store(this.#directory, { first: 600_000, count: 100 }, flush)
+    const store = new Store(this.#directory, { first: 600_000, count: 100 }, { datasync: flush })
     store.onVmChange((id) => {
       // A pass treats an error thrown here as a bug of its own, so it is kept for the end.
       try {

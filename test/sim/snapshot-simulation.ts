@@ -62,7 +62,7 @@ export class SnapshotSimulation {
     this.random = randomFrom(seed)
     this.clock = new FakeClock({ random: this.random })
     this.#directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'vmhostd-snap-'))
-    this.store = new Store(this.#directory, { first: 600_000, count: 100 }, async () => {})
+    this.store = new Store(this.#directory, { first: 600_000, count: 100 }, { datasync: async () => {} })
     const objectStore = new FakeObjectStore({ forgetsCompleted })
     this.host = new FakeHost(this.clock, this.store.storeId, { objectStore })
     this.#watchCaptures()

@@ -173,7 +173,7 @@ export class SimulatedHost {
 
   #open(): Store {
     const flush = this.#flushes ? this.#disk.flush : async (): Promise<void> => {}
-    return new Store(this.#disk.directory, { first: 600_000, count: 100 }, flush)
+    return new Store(this.#disk.directory, { first: 600_000, count: 100 }, { datasync: flush })
   }
 }
 

@@ -60,6 +60,7 @@ class Stage {
       get keptAfter() {
         return keptAfter()
       },
+      beganAfter: 0,
     }
   }
 }
@@ -95,16 +96,23 @@ test('many events come in batches, and none is left out', async () => {
   assert.deepEqual(idsOf(await stage.read({ after: 0, follow: false })), [0, ...numbers].map(String))
 })
 
-for (const [what, wanted, start] of [
+for (const [what, wanted, start, beganAfter = 0] of [
   ['all of it is kept', 10, { after: 10, kept_after: 10, missed: false }],
   ['some is not kept', 9, { after: 10, kept_after: 10, missed: true }],
   ['the number is of another host', 21, { after: 10, kept_after: 10, missed: true }],
   ['nothing is asked for', undefined, { after: 20, kept_after: 10, missed: false }],
+  ['the number is of a lost store', 14, { after: 10, kept_after: 10, missed: true }, 15],
+  ['it is where the store began', 15, { after: 15, kept_after: 10, missed: false }, 15],
 ] as const) {
   test(`the beginning of a stream when ${what}`, () => {
-    assert.deepEqual(startOf({ newest: 20, keptAfter: 10 }, wanted), start)
+    assert.deepEqual(startOf({ newest: 20, keptAfter: 10, beganAfter }, wanted), start)
   })
 }
+
+test('a new store has all its events, and a reader that asks for all lacks none', () => {
+  const start = startOf({ newest: 20, keptAfter: 0, beganAfter: 15 }, 0)
+  assert.deepEqual(start, { after: 0, kept_after: 0, missed: false })
+})
 
 test('a reader that is overtaken by the removal of old events is informed', async () => {
   const stage = new Stage()

@@ -1,11 +1,13 @@
 import { limits } from '../../config/limits.ts'
+import { lacksEvents } from '../../core/events/history.ts'
 import { eventToWire } from '../wire/events.ts'
+import type { EventHistory } from '../../core/events/history.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { EventTable } from '../../store/events/event-table.ts'
 import type { EventStartWire } from '../wire/events.ts'
 
 /** The events that a stream reads. */
-export type EventSource = Pick<EventTable, 'list' | 'newest' | 'keptAfter'> & {
+export type EventSource = Pick<EventTable, 'list' | keyof EventHistory> & {
   /** Resolves when all events that were listed are on the disk. */
   readonly flushed: () => Promise<void>
 }
@@ -68,15 +70,10 @@ export async function* eventStream(source: EventSource, options: EventStreamOpti
   }
 }
 
-/**
- * Returns where a stream begins. A number that this store has not given out is one of another host, or of a former life
- * of this one.
- */
-export function startOf(
-  { newest, keptAfter }: Pick<EventSource, 'newest' | 'keptAfter'>,
-  wanted: number | undefined = newest,
-): EventStartWire {
-  const missed = wanted < keptAfter || wanted > newest
+/** Returns where a stream begins. */
+export function startOf(history: EventHistory, wanted: number | undefined = history.newest): EventStartWire {
+  const { keptAfter } = history
+  const missed = lacksEvents(history, wanted)
   return { after: missed ? keptAfter : wanted, kept_after: keptAfter, missed }
 }
 

@@ -85,7 +85,7 @@ export const eventListSchema = Type.Object({
   items: Type.Array(Type.Unsafe<EventWire>({ $ref: 'Event#' })),
   kept_after: Type.Integer({
     minimum: 0,
-    description: 'Events with higher numbers are kept. 0 if none was removed yet.',
+    description: 'All events with higher numbers are kept. 0 if none was removed yet.',
     examples: [0],
   }),
   ...nextPageMembers,
@@ -98,7 +98,7 @@ export const eventStartSchema = Type.Object(
     kept_after: Type.Integer({ minimum: 0, description: 'Events with higher numbers are kept.' }),
     missed: Type.Boolean({
       description:
-        'Events between the number that was asked for and `after` are not kept, or that number is not of this host: read everything again.',
+        'Events between the number that was asked for and `after` are not kept, or that number is not of this host or from before its records were put back: read everything again.',
     }),
   },
   { examples: [{ after: 1042, kept_after: 0, missed: false }] },

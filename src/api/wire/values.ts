@@ -34,7 +34,7 @@ const LABEL = '[A-Za-z0-9._/-]{1,128}=[A-Za-z0-9._-]{0,63}'
 export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
 /** Number of an event, as the id of a message. */
-export const SEQUENCE_PATTERN = '^[0-9]{1,15}$'
+export const SEQUENCE_PATTERN = '^[0-9]{1,16}$'
 /** Id of a console session. */
 export const SESSION_PATTERN = '^[0-9a-f]{16}$'
 /** Name of an attempt to take a VM; it becomes a name in the pools of both hosts. */

@@ -164,7 +164,7 @@ type Opened = { readonly store: Store; readonly end: () => void }
 
 function openPresent(config: Config): Opened {
   mkdirSync(config.stateDirectory, { recursive: true, mode: 0o711 })
-  const store = new Store(config.stateDirectory, rangeOf(config))
+  const store = new Store(config.stateDirectory, rangeOf(config), { nowMs: Date.now() })
   return { store, end: () => store.close() }
 }
 

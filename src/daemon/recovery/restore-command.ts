@@ -105,7 +105,7 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
       )
       return 1
     }
-    const kept = isDry ? undefined : restoring.putBack(words.leaveOut)
+    const kept = isDry ? undefined : restoring.putBack(words.leaveOut, Date.now())
     print(filesInWords(putFilesBack(content.files, { configPath, config, isDry }), isDry))
     if (isDry) console.log('\nDry run: nothing was changed.')
     else

@@ -29,7 +29,11 @@ class Stage {
   readonly directory = mkdtempSync(join(tmpdir(), 'vmhostd-ssh-'))
   /** While set, a flush of the store waits for this promise. */
   disk: Promise<void> | undefined
-  readonly store = new Store(this.directory, { first: 600_000, count: 3 }, async () => this.disk)
+  readonly store = new Store(
+    this.directory,
+    { first: 600_000, count: 3 },
+    { datasync: async () => this.disk },
+  )
   readonly shells = new FakeGuestShells()
   readonly guest: FakeGuest = this.shells.guest(ADDRESS)
   readonly clock = new FakeClock()

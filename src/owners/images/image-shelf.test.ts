@@ -26,7 +26,7 @@ const web = 'web-1' as VmId
 
 function stage(t: TestContext, { idleHours = 24 } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'image-shelf-'))
-  const store = new Store(directory, { first: 600_000, count: 3 }, async () => {})
+  const store = new Store(directory, { first: 600_000, count: 3 }, { datasync: async () => {} })
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const { storage } = host

@@ -4,6 +4,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { ageStore } from '../../../test/age-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
+import { limits } from '../../config/limits.ts'
+import { lacksEvents } from '../../core/events/history.ts'
 import { SCHEMA_VERSION } from '../database/migrations.ts'
 import { keepSchemaCopy, schemaCopyPath } from '../database/schema-copies.ts'
 import { Store } from '../store.ts'
@@ -14,6 +16,13 @@ import type { VmId } from '../../core/ids.ts'
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
 const range = { first: 600_000, count: 100 }
 const about = { madeAtMs: 5000, version: '1.2.3', hostId: 'host-1' }
+const NOW = 1_800_000_000_000
+const refusal = {
+  kind: 'admission_refused',
+  vmId: 'web-1' as VmId,
+  code: 'insufficient_capacity',
+  detail: 'the host is short',
+} as const
 const files = [{ path: '/etc/vmhostd/config.toml', mode: 0o644, content: Buffer.from('# mine\n') }]
 
 const restoring = (stage: StoreStage, file: string): Restoring =>
@@ -23,7 +32,7 @@ const restoring = (stage: StoreStage, file: string): Restoring =>
 function putBack(stage: StoreStage, file: string, leftOut: readonly VmId[] = []): string | undefined {
   let kept: string | undefined
   stage.reopen(() => {
-    kept = restoring(stage, file).putBack(leftOut)
+    kept = restoring(stage, file).putBack(leftOut, NOW)
   })
   return kept
 }
@@ -77,6 +86,47 @@ test('records that were put back are the same store, and give out no revision a 
   assert.ok(change(11) > newest)
 })
 
+test('a reader of any earlier number is informed that it may lack something, and one that lists the host after it is not', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  stage.insertVm('web-1', image)
+  const known = [1, stage.store.events.newest]
+  writeBackup(stage.directory, file, { about, files: [] })
+  stage.insertVm('web-2', image)
+  known.push(stage.store.events.newest)
+  putBack(stage, file)
+  known.push(stage.store.events.newest - 1)
+  for (const number of known) assert.ok(lacksEvents(stage.store.events, number), String(number))
+  const { newest } = stage.store.events
+  // The events of the backup are removed with this one, and known.at(-1) is still of another history.
+  stage.store.events.add(limits.eventsAgeMsMax + 2000, refusal)
+  assert.deepEqual(
+    stage.store.events.list({ after: 0, limit: 10 }).map(({ body }) => body),
+    [refusal],
+  )
+  for (const number of known) assert.ok(lacksEvents(stage.store.events, number), String(number))
+  assert.ok(!lacksEvents(stage.store.events, newest))
+})
+
+test('records that are put back twice, with none to be read in between, do not give out a number twice', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  stage.insertVm('web-1', image)
+  writeBackup(stage.directory, file, { about, files: [] })
+  const restore = (nowMs: number): void =>
+    stage.reopen(() => {
+      writeFileSync(`${stage.directory}/vmhostd.db`, 'not a database')
+      restoring(stage, file).putBack([], nowMs)
+    })
+  restore(NOW)
+  stage.insertVm('web-2', image)
+  const { newest } = stage.store.events
+  restore(NOW + 3_600_000)
+  stage.insertVm('web-3', image)
+  stage.insertVm('web-4', image)
+  assert.ok(lacksEvents(stage.store.events, newest))
+})
+
 test('records that cannot be read are kept as they are, and the revisions go on above any of theirs', (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertVm('web-1', image)
@@ -85,7 +135,7 @@ test('records that cannot be read are kept as they are, and the revisions go on 
   const { revision } = stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1)
   stage.reopen(() => {
     writeFileSync(`${stage.directory}/vmhostd.db`, 'not a database')
-    const kept = restoring(stage, file).putBack([])
+    const kept = restoring(stage, file).putBack([], NOW)
     assert.equal(readFileSync(kept ?? '', 'utf8'), 'not a database')
   })
   assert.ok(stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1).revision > revision)
@@ -122,7 +172,7 @@ test('records of a newer build are replaced by the copy that it made', (t) => {
     db.exec(`ALTER TABLE vms ADD COLUMN later TEXT; PRAGMA user_version = ${SCHEMA_VERSION + 1}`)
     db.close()
     assert.throws(() => new Store(stage.directory, range), /copies\/schema-\d+\.db/)
-    restoring(stage, schemaCopyPath(stage.directory, SCHEMA_VERSION)).putBack([])
+    restoring(stage, schemaCopyPath(stage.directory, SCHEMA_VERSION)).putBack([], NOW)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1'])
 })
@@ -133,7 +183,7 @@ test('nothing is put back while a daemon has the state directory', (t) => {
   const file = `${stage.directory}/b.vmhostd`
   writeBackup(stage.directory, file, { about, files: [] })
   stage.insertVm('web-2', image)
-  assert.throws(() => restoring(stage, file).putBack([]), /another vmhostd works on/)
+  assert.throws(() => restoring(stage, file).putBack([], NOW), /another vmhostd works on/)
   stage.reopen()
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
 })

@@ -4,7 +4,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { lockStateDirectory } from '../database/open-database.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
+import { firstNumber } from '../database/revisions.ts'
 import { copyDatabase, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
+import { KEPT_AFTER } from '../events/event-table.ts'
 import { Store } from '../store.ts'
 import { BACKUP_FORMAT } from './write-backup.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -103,7 +105,7 @@ export class Restoring {
    *
    * @returns where the present records are kept; undefined if there are none
    */
-  putBack(leftOut: readonly VmId[]): string | undefined {
+  putBack(leftOut: readonly VmId[], nowMs: number): string | undefined {
     this.#close()
     const lock = lockStateDirectory(this.#stateDirectory)
     try {
@@ -114,9 +116,13 @@ export class Restoring {
         db.exec('PRAGMA foreign_keys = ON')
         for (const id of leftOut) db.prepare('DELETE FROM vms WHERE id = ?').run(id)
         const given = Math.max(revisionsIn(db), ...(kept === undefined ? [] : [kept.revisions]))
-        db.prepare(
-          `INSERT INTO meta (key, value) VALUES ('revisions', ?1) ON CONFLICT DO UPDATE SET value = ?1`,
-        ).run(String(given + limits.revisionsSkippedByRestore))
+        const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
+        // What readers know by earlier numbers is another history.
+        for (const key of ['revisions', KEPT_AFTER]) {
+          db.prepare(
+            'INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2',
+          ).run(key, String(first))
+        }
         db.exec('PRAGMA journal_mode = DELETE')
       })
       for (const end of ['-wal', '-shm']) rmSync(`${present}${end}`, { force: true })

@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { pick, randomFrom } from '../../../test/sim/random.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { limits } from '../../config/limits.ts'
+import { lacksEvents } from '../../core/events/history.ts'
+import { Store } from '../store.ts'
 import type { VmId } from '../../core/ids.ts'
 import { Revisions } from './revisions.ts'
 import { Transactions } from './transactions.ts'
@@ -79,4 +84,26 @@ test('a rehearsal at the end of a block does not undo a reservation', (t) => {
   stage.reopen()
   const next = change(id)
   assert.ok(next > last, `${next} after ${last}`)
+})
+
+test('a new store gives out no number of a lost one, and a reader of the lost one is informed', (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'revisions-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const open = (nowMs: number): Store => new Store(directory, { first: 600_000, count: 1 }, { nowMs })
+  const hourMs = 3_600_000
+  const known: number[] = []
+  for (const nowMs of [1000 * hourMs, 1001 * hourMs]) {
+    const store = open(nowMs)
+    // A restart skips numbers, so that a number of the lost store may be below the newest one.
+    store.close()
+    const again = open(nowMs + 1)
+    again.events.add(nowMs, { kind: 'host_maintenance', from: 'schedulable', to: 'cordoned' })
+    for (const number of known) assert.ok(lacksEvents(again.events, number), String(number))
+    assert.ok(!lacksEvents(again.events, 0), 'a reader that asks for all gets all')
+    known.push(...again.events.list({ after: 0, limit: 10 }).map(({ sequence }) => sequence))
+    known.push(again.events.newest)
+    assert.ok(!lacksEvents(again.events, known.at(-1) ?? 0))
+    again.close()
+    rmSync(`${directory}/vmhostd.db`)
+  }
 })

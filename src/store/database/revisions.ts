@@ -8,6 +8,9 @@ export type RevisionStorage = {
   readonly reserve: (upTo: number) => void
 }
 
+/** Returns where numbers begin at a time: microseconds since the epoch, which no store gives out as fast. 2^53 is in the year 2255. */
+export const firstNumber = (nowMs: number): number => Math.round(nowMs * 1000)
+
 /**
  * Numbers for `revision`, each given out once in the life of a store. A number never comes back: not for a VM that
  * takes the id of a deleted one, nor after a rollback, a restart, or a power failure that lost unflushed progress. So

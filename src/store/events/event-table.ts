@@ -4,6 +4,7 @@ import { Listeners } from '../../lib/listeners.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { EventBody, StoredEvent } from '../../core/events/event.ts'
+import type { EventHistory } from '../../core/events/history.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { Transactions } from '../database/transactions.ts'
@@ -23,7 +24,7 @@ export type EventTableOptions = {
 }
 
 /** The events that are kept, in the order of their numbers. */
-export class EventTable {
+export class EventTable implements EventHistory {
   readonly #transactions: Transactions
   readonly #options: EventTableOptions
   readonly #statements: Statements
@@ -71,15 +72,21 @@ export class EventTable {
       }))
   }
 
-  /** Returns the newest number that an event, or a revision, has; 0 in a new store. */
   get newest(): number {
     return this.#options.revisions.last
   }
 
-  /** Returns the number of the last event that is not kept any more; 0 if all are kept. */
   get keptAfter(): number {
-    const row = this.#statements.of(`SELECT value FROM meta WHERE key = '${KEPT_AFTER}'`).get()
-    return Number(row?.['value'] ?? 0)
+    return this.#number(KEPT_AFTER)
+  }
+
+  get beganAfter(): number {
+    return this.#number(BEGAN_AFTER)
+  }
+
+  /** Notes that all numbers so far are of other stores. Call it within the transaction that makes this store one of its own. */
+  begin(): void {
+    this.#setNumber(BEGAN_AFTER, this.newest)
   }
 
   /** Calls `listener` after each transaction with events; returns the function that ends this. */
@@ -102,10 +109,21 @@ export class EventTable {
       .get(upTo)?.['last']
     if (last === null || last === undefined) return
     this.#statements.of('DELETE FROM events WHERE sequence <= ?').run(last)
+    // Events from before a restore are older than what readers know of.
+    this.#setNumber(KEPT_AFTER, Math.max(Number(last), this.keptAfter))
+  }
+
+  #number(key: string): number {
+    return Number(this.#statements.of('SELECT value FROM meta WHERE key = ?').get(key)?.['value'] ?? 0)
+  }
+
+  #setNumber(key: string, value: number): void {
     this.#statements
       .of('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
-      .run(KEPT_AFTER, String(last))
+      .run(key, String(value))
   }
 }
 
-const KEPT_AFTER = 'events_kept_after'
+/** The row of `meta` with the number after which all events are kept. */
+export const KEPT_AFTER = 'events_kept_after'
+const BEGAN_AFTER = 'events_began_after'

@@ -1,4 +1,5 @@
 import { vmOfEvent } from '../../../core/events/event.ts'
+import { lacksEvents } from '../../../core/events/history.ts'
 import { limits } from '../../../config/limits.ts'
 import { Refused } from '../../listener/refused.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
@@ -38,8 +39,8 @@ type Changed = {
 }
 
 function look({ vms, events }: Store, { after, limit }: Since): Changed {
-  const { newest, keptAfter } = events
-  if (after < keptAfter || after > newest) {
+  const { newest } = events
+  if (lacksEvents(events, after)) {
     throw new Refused({
       code: 'changes_not_kept',
       detail: `what changed since revision ${after} is not known any more: list all VMs, and go on with the revision of that answer`,

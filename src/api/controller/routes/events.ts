@@ -99,6 +99,9 @@ function streamEvents(app: App, { eventWaits, log, ...dependencies }: ApiDepende
         get keptAfter() {
           return store.events.keptAfter
         },
+        get beganAfter() {
+          return store.events.beganAfter
+        },
         flushed: () => store.flushedAll(),
       },
       {
