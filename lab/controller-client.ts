@@ -157,7 +157,7 @@ export class ControllerClient {
   async remove(id: string): Promise<void> {
     await until(`${id} is gone`, async () =>
       // Repeat the request each time: a starting daemon refuses the first.
-      (await this.call('DELETE', `/v1/vms/${id}`)).status === 404 ? true : undefined,
+      (await this.call('DELETE', `/v1/vms/${id}`)).status === 204 ? true : undefined,
     )
   }
 }

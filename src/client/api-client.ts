@@ -31,7 +31,11 @@ export type Answered<T> = {
   readonly etag: string
 }
 
-type Call<T> = Promise<{ readonly data?: T; readonly error?: unknown; readonly response: Response }>
+type Call<T> = Promise<{
+  readonly data?: T | undefined
+  readonly error?: unknown
+  readonly response: Response
+}>
 
 /** Waits for a call whose successful answer has no body. Throws as {@link answered}. */
 export async function done(
@@ -50,6 +54,14 @@ export async function answered<T>(call: Call<T>): Promise<Answered<NonNullable<T
   const answer = await answeredUnlessUnchanged(call)
   if (answer === undefined) throw new UnexpectedAnswer(304)
   return answer
+}
+
+/** Like {@link answered}, for an answer that may have no body; `data` is undefined then. */
+export async function answeredUnlessEmpty<T>(
+  call: Call<T>,
+): Promise<{ readonly data?: NonNullable<T>; readonly status: number; readonly etag: string }> {
+  const answer = await call
+  return answer.response.status === 204 ? { status: 204, etag: '' } : answered(Promise.resolve(answer))
 }
 
 /** Like {@link answered}, for a request with `If-None-Match`: returns undefined if the resource is unchanged. */

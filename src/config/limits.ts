@@ -13,6 +13,9 @@ export const limits = {
   /** Bytes of a too large body that are discarded after the answer, for clients that write all before they read. */
   refusedBodyBytesMax: 32 * 1024 * 1024,
   refusedBodyMs: 10_000,
+  /** `Retry-After` of an answer that met a fault, by the retry class of the fault. */
+  retryAfterSoonSeconds: 1,
+  retryAfterBackoffSeconds: 5,
   userDataBytesMax: 256 * 1024,
   sshKeysMax: 64,
   sshKeyBytesMax: 8 * 1024,

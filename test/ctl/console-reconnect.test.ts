@@ -66,7 +66,7 @@ test('the pauses for a restarted listener grow, one message appears, and typed i
   for (const pauseMs of [100, 200, 400, 800, 1600, 2000, 2000]) await clock.wake(pauseMs)
   await clock.asleep(2000)
   const next = await startConsoleServer(t, pki, server.port)
-  next.refusals.push(problem(503, 'starting_up', true), problem(409, 'console_viewers_full'))
+  next.refusals.push(problem(503, 'starting_up', true), problem(429, 'console_viewers_full', true))
   for (let tries = 0; tries < 3; tries += 1) await clock.wake(2000)
   const second = await next.connection(0)
   second.deliver(attached('s1', 0))

@@ -286,7 +286,7 @@ test('a refusal leaves the terminal as it was and says what to do', async (t) =>
       problem(409, 'vm_not_running'),
       /vmhostctl vm start web-1.*\n {2}vmhostctl console web-1 --follow waits/,
     ],
-    [problem(409, 'console_viewers_full'), /somebody must leave the console of web-1 first/],
+    [problem(429, 'console_viewers_full', true), /somebody must leave the console of web-1 first/],
     [changed, /vmhostctl console web-1 --ssh --accept-host-key SHA256:x{40}\+\/9\n/],
     [problem(404, 'not_found'), /vmhostctl vm ls shows the VMs there are/],
   ] as const) {

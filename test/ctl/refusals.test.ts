@@ -27,7 +27,7 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
   const cases: readonly (readonly [line: string, says: RegExp])[] = [
     [
       'frob',
-      /unknown command 'frob'\n {2}there are vm, console, snapshot, image, sync, events, completion, version/,
+      /unknown command 'frob'\n {2}there are vm, console, snapshot, image, sync, host, events, completion, version/,
     ],
     ['vm lss', /unknown command 'lss'\n {2}did you mean vmhostctl vm ls\?/],
     ['vm ls --jsn', /unknown option '--jsn'\n {2}did you mean --json\?\n {2}see vmhostctl vm ls --help/],

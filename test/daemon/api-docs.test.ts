@@ -5,6 +5,7 @@ import { namedSchemas } from '../../src/api/wire/named.ts'
 import { invalidRequest } from '../../src/api/listener/validation.ts'
 import {
   exampleOf,
+  mayRetry,
   problemHead,
   problemOf,
   problemOfFault,
@@ -180,6 +181,15 @@ test('the example of every code is an answer that this daemon could give', () =>
   const example = exampleOf('invalid_request')
   const { rejection } = invalidRequest('body', (example.errors ?? []) as readonly Complaint[])
   assert.deepEqual(example, problemOf(rejection, example.request_id))
+})
+
+test('an answer may have Retry-After if, and only if, trying again may help, and each 202 says where to watch', () => {
+  for (const { name, operation } of operations())
+    for (const [status, { content, headers = {} }] of Object.entries<Json>(operation.responses)) {
+      const codes = Object.keys(content?.['application/problem+json']?.examples ?? {}) as ProblemCode[]
+      assert.equal('Retry-After' in headers, codes.some(mayRetry), `${name} ${status}`)
+      assert.equal('Location' in headers, status === '202', `${name} ${status}`)
+    }
 })
 
 test('an answer that the document does not have is found by every daemon test', () => {

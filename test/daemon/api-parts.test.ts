@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
 
 let pki: Pki
@@ -54,4 +55,25 @@ test('what follows from an exit changes member by member, and null is the defaul
   assert.equal((await put(host, '/exit', {})).status, 200)
   const none = await put(host, '/exit', { restart_policy: null, delete_on_exit: null })
   assert.deepEqual([none.status, ...exitOf(none)], [202, undefined, undefined, undefined])
+})
+
+test('each stored change says where to watch it, and the deletion of a VM that is gone answers 204', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const remove = (): Promise<Answer> => host.call({ method: 'DELETE', path })
+  const stored = [await create(host), await put(host, '/power', { state: 'stopped' }), await remove()]
+  assert.deepEqual(
+    stored.map(({ status, headers }) => [status, headers['location']]),
+    stored.map(() => [202, path]),
+  )
+  const again = await remove()
+  assert.deepEqual([again.status, again.headers['location']], [200, undefined])
+  host.store.vms.forget('web-1' as VmId, 0)
+  const gone = await remove()
+  assert.deepEqual([gone.status, gone.text], [204, ''])
+  const never = await host.call({
+    method: 'DELETE',
+    path: '/v1/vms/web-9?dry_run=true',
+    headers: { 'if-match': '"7"' },
+  })
+  assert.equal(never.status, 204)
 })

@@ -178,7 +178,7 @@ test('sixteen shells are served, and the seventeenth is refused until one of the
     viewers.push(await stage.view())
   }
   const problem = await stage.refusal()
-  assert.deepEqual([problem.status, problem.code], [409, 'console_viewers_full'])
+  assert.deepEqual([problem.status, problem.code], [429, 'console_viewers_full'])
   viewers[3]?.socket.terminate()
   await until(
     () => stage.host.sessions.taken(WEB),

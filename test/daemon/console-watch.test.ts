@@ -125,7 +125,7 @@ test('a cursor of another session, or from the future, gives all kept output and
 test('sixteen viewers see the same, the seventeenth is refused, and a place is free again when one leaves', async (t) => {
   const { host, session, watch: look } = await stage(t)
   const viewers = await Promise.all(Array.from({ length: 16 }, () => look()))
-  assertProblem(await refused(host, pki), 409, 'console_viewers_full')
+  assertProblem(await refused(host, pki), 429, 'console_viewers_full')
   say(session, 'for all')
   await Promise.all(viewers.map((viewer) => viewer.shows('for all')))
   viewers[3]?.socket.close()

@@ -1,10 +1,15 @@
 import { Readable } from 'node:stream'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import { PROBLEM_MEDIA_TYPE, problemOf, problemOfFault, problemOfUnknown } from '../wire/problem.ts'
+import {
+  PROBLEM_MEDIA_TYPE,
+  problemHeaders,
+  problemOf,
+  problemOfFault,
+  problemOfUnknown,
+} from '../wire/problem.ts'
 import { auditUnrouted } from './audit.ts'
 import { Refused, Undecided } from './refused.ts'
-import { rejections } from '../../core/problems/catalogue.ts'
 import { newRequestId, requestIdOf } from './request-id.ts'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -30,8 +35,7 @@ export function answerErrors(app: App, log: Log): void {
     if (error instanceof Refused) reply.headers(error.headers)
     // This connection was meant to be upgraded and takes no further HTTP request.
     if (request.ws) reply.header('connection', 'close')
-    if (problem.code === 'starting_up') reply.header('retry-after', '1')
-    reply.code(problem.status).type(PROBLEM_MEDIA_TYPE)
+    reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).headers(problemHeaders(problem))
     if (problem.code !== 'body_too_large') return reply.serializer(JSON.stringify).send(problem)
     const answer = JSON.stringify(problem)
     return reply
@@ -119,13 +123,14 @@ export function unroutedAnswers(transport: Transport, log: Log) {
         return
       }
       const rejection = BROKEN_REQUESTS.get(error.code) ?? NOT_HTTP
-      const { status } = rejections[rejection.code]
       const requestId = newRequestId()
+      const problem = problemOf(rejection, requestId)
+      const { status } = problem
       log.info(
         { request_id: requestId, status, code: rejection.code, reason: error.code },
         'malformed request received',
       )
-      socket.end(rawResponse(status, requestId, JSON.stringify(problemOf(rejection, requestId))))
+      socket.end(rawResponse(problem))
     },
   }
 }
@@ -142,13 +147,16 @@ const BROKEN_REQUESTS: ReadonlyMap<string | undefined, Rejection> = new Map([
   ['ERR_HTTP_REQUEST_TIMEOUT', { code: 'request_timeout', detail: 'send the whole request at once' }],
 ])
 
-const rawResponse = (status: number, requestId: string, body: string): string =>
-  [
-    `HTTP/1.1 ${status} `,
+function rawResponse(problem: Problem): string {
+  const body = JSON.stringify(problem)
+  return [
+    `HTTP/1.1 ${problem.status} `,
     `content-type: ${PROBLEM_MEDIA_TYPE}`,
     `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${requestId}`,
+    `x-request-id: ${problem.request_id}`,
+    ...Object.entries(problemHeaders(problem)).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
     '',
     body,
   ].join('\r\n')
+}

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
-import { PROBLEM_MEDIA_TYPE, problemHead } from '../wire/problem.ts'
+import { mayRetry, PROBLEM_MEDIA_TYPE, problemHead } from '../wire/problem.ts'
 import type { ProblemCode } from '../../core/errors.ts'
 
 export const requestIdHeader = {
@@ -10,12 +10,24 @@ export const requestIdHeader = {
   },
 }
 
+/** The header of a 202: where to watch what the host does. */
+export const locationHeader = {
+  Location: { type: 'string', description: 'Path of the resource to watch until the host is as desired.' },
+}
+
 const retryAfterHeader = {
   'Retry-After': {
     type: 'integer',
-    description: 'With `starting_up`: seconds after which the client should try again.',
+    description: 'If `retryable` is true: seconds after which the client should try again.',
   },
 }
+
+/** The answer to the deletion of what is gone, or never was. */
+export const goneAnswer = (what: string) => ({
+  type: 'null',
+  description: `There is no such ${what}: nothing is left to delete.`,
+  headers: requestIdHeader,
+})
 
 /** Query of a route that takes none. */
 export const noQuery = Type.Object({}, closed)
@@ -50,7 +62,7 @@ function problemAnswer(codes: readonly ProblemCode[]): object {
   const examples = codes.map((code) => [code, { $ref: `${EXAMPLES_PATH}${code}` }])
   return {
     description: codes.map((code) => `\`${code}\`: ${problemHead(code).title}.`).join('\n\n'),
-    headers: { ...requestIdHeader, ...(codes.includes('starting_up') ? retryAfterHeader : {}) },
+    headers: { ...requestIdHeader, ...(codes.some(mayRetry) ? retryAfterHeader : {}) },
     content: {
       [PROBLEM_MEDIA_TYPE]: { schema: { $ref: 'Problem#' }, examples: Object.fromEntries(examples) },
     },

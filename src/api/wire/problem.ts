@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { HostFault } from '../../core/errors.ts'
-import { faults, rejections } from '../../core/problems/catalogue.ts'
+import { faults, rejections, retryAfterSeconds } from '../../core/problems/catalogue.ts'
+import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { shownText } from './values.ts'
 import type { Static } from 'typebox'
@@ -16,7 +17,10 @@ export const problemSchema = Type.Object(
     status: Type.Integer(),
     detail: Type.String({ description: 'The error in this request, and what to do.' }),
     code: Type.String({ description: 'Stable; a client must decide by it, not by the texts.' }),
-    retryable: Type.Boolean({ description: 'Whether the same request may succeed later, without a change.' }),
+    retryable: Type.Boolean({
+      description:
+        'Whether the same request may succeed later, without a change. Then `Retry-After` says when to try again.',
+    }),
     request_id: Type.String(),
     errors: Type.Optional(
       Type.Array(
@@ -46,8 +50,7 @@ export function problemOf(rejection: Rejection, requestId: string): Problem {
     status,
     detail: shownText(rejection.detail, pointers),
     code: rejection.code,
-    // These two answers say that nothing is wrong with the request itself.
-    retryable: status === 503 || status === 408,
+    retryable: retryAfterSeconds(rejection.code) !== undefined,
     request_id: requestId,
     ...(rejection.errors === undefined ? {} : { errors: rejection.errors.map(shownError) }),
   }
@@ -68,7 +71,7 @@ export function problemOfUnknown(
     status: 503,
     detail: shownText(message),
     code,
-    retryable: retry !== 'on-change',
+    retryable: retryAfterSeconds(code, retry) !== undefined,
     request_id: requestId,
   }
 }
@@ -76,6 +79,17 @@ export function problemOfUnknown(
 const typeOf = (code: ProblemCode): string => `/docs/errors#${code}`
 
 const isRejection = (code: ProblemCode): code is RejectionCode => Object.hasOwn(rejections, code)
+
+/** Returns the headers that belong to a problem: `Retry-After` in seconds, if trying again may help. */
+export function problemHeaders({ code, retryable }: Problem): { 'retry-after'?: string } {
+  // A fault may be of another class here than its entry says.
+  const seconds = retryAfterSeconds(code as ProblemCode) ?? limits.retryAfterBackoffSeconds
+  return retryable ? { 'retry-after': String(seconds) } : {}
+}
+
+/** Returns whether an answer with this code may have `Retry-After`. A fault may be of another class than its entry says. */
+export const mayRetry = (code: ProblemCode): boolean =>
+  !isRejection(code) || retryAfterSeconds(code) !== undefined
 
 /** Returns the status and the title of an answer with this code. A fault of the host is answered as 503. */
 export const problemHead = (code: ProblemCode): { readonly status: number; readonly title: string } =>

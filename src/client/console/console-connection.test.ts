@@ -127,7 +127,7 @@ test('pauses grow with each connection that brings no session, and a session mak
   links.failures.push(
     new ConnectionFailed('refused', 'nothing listens'),
     refused(503, 'starting_up', true),
-    refused(409, 'console_viewers_full'),
+    refused(429, 'console_viewers_full', true),
     new UnexpectedAnswer(502),
   )
   first.break()
@@ -161,7 +161,7 @@ test('a console that insists waits out the failures of its first connection that
 test('a failure that will not pass is thrown, and the events may be read again', async (t) => {
   for (const error of [
     refused(404, 'not_found'),
-    refused(409, 'console_viewers_full'),
+    refused(429, 'console_viewers_full', true),
     new UnexpectedAnswer(502),
     new ConnectionFailed('untrusted', 'a stranger'),
   ]) {

@@ -282,7 +282,9 @@ export class ConsoleConnection {
 /** Judges a failure of the first connection: returns undefined if another attempt may help, and throws other errors. */
 function judgeFirst(error: unknown): undefined {
   if (error instanceof ConnectionFailed && PASSING.has(error.kind)) return
-  if (error instanceof ApiProblem && error.problem.retryable) return
+  // Other viewers may stay for long, so this is not waited for in silence.
+  const isFull = error instanceof ApiProblem && error.code === 'console_viewers_full'
+  if (error instanceof ApiProblem && error.problem.retryable && !isFull) return
   throw error
 }
 

@@ -18,10 +18,11 @@ export const consoles = {
       ],
     },
     console_viewers_full: {
-      status: 409,
+      status: 429,
+      retryAfterSeconds: 5,
       title: 'The console of the VM has as many viewers as it may have',
       meaning: 'Sixteen viewers watch the console of this VM already, or hold a shell in it.',
-      remedy: 'Close one of them.',
+      remedy: 'Close one of them, or try again after `Retry-After` seconds.',
       example: '16 viewers watch the console of web-1 already',
       writtenBy: ['src/api/console/open-viewer.ts'],
       advice: ['somebody must leave the console of {name} first'],

@@ -31,7 +31,11 @@ type Lines = readonly string[]
 /** Lines for every command, or for commands about one kind of resource. */
 type Advice = Lines | { readonly [K in 'vm' | 'snapshot' | 'image']?: Lines }
 
-export type RejectionEntry = Entry & { readonly status: number }
+export type RejectionEntry = Entry & {
+  readonly status: number
+  /** Seconds after which the same request may succeed, because what stands in its way passes by itself. */
+  readonly retryAfterSeconds?: number
+}
 
 /**
  * Says when another try may help: `soon` (busy), `backoff` (a fault that heals), `on-change` (another desired state

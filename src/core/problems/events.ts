@@ -4,10 +4,11 @@ import type { Entries } from './entry.ts'
 export const events = {
   rejections: {
     event_readers_full: {
-      status: 409,
+      status: 429,
+      retryAfterSeconds: 5,
       title: 'As many streams of events are read as may be',
       meaning: 'Sixty-four streams of `GET /v1/events` are read already.',
-      remedy: 'Close one. A program needs one stream for all VMs.',
+      remedy: 'Close one, or try again after `Retry-After` seconds. A program needs one stream for all VMs.',
       example: '64 streams of events are read already',
       writtenBy: ['src/api/controller/event-readers.ts', 'src/config/event-limits.ts'],
       advice: ['a program that reads events must end first'],

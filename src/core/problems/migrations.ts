@@ -131,9 +131,10 @@ export const migrations = {
     },
     migrations_busy: {
       status: 503,
+      retryAfterSeconds: 5,
       title: 'The host copies other VMs now',
       meaning: 'A host copies a bounded number of VMs at the same time.',
-      remedy: 'Ask again in a while. The destination does so by itself.',
+      remedy: 'Ask again after `Retry-After` seconds. The destination asks again by itself.',
       example: 'this host copies 2 other VMs now: ask again in a while',
       writtenBy: ['src/api/coordination/refusals.ts'],
       quotes: ['2'],

@@ -63,6 +63,7 @@ export const requests = {
     },
     request_timeout: {
       status: 408,
+      retryAfterSeconds: 1,
       title: 'The request did not arrive in time',
       meaning: 'Headers or body did not arrive in time.',
       remedy: 'Send the whole request at once.',
@@ -142,6 +143,7 @@ export const requests = {
     },
     starting_up: {
       status: 503,
+      retryAfterSeconds: 1,
       title: 'The daemon is starting',
       meaning: 'The daemon is starting: the store is not open, or guests are not adopted yet.',
       remedy: 'Try again after `Retry-After` seconds.',

@@ -1,4 +1,4 @@
-import { answered } from '../../client/api-client.ts'
+import { answered, answeredUnlessEmpty } from '../../client/api-client.ts'
 import { allPages, showList, eachNamed } from '../several.ts'
 import { showMib, showSpan } from '../../lib/shown-units.ts'
 import { listVms } from '../vm/list.ts'
@@ -101,8 +101,11 @@ export const imageRemoveCommand: Command = {
     eachNamed(context, async (name) => {
       const sha256 = await digestOf(context, name)
       const deleting = context.client().DELETE('/v1/images/{sha256}', { params: { path: { sha256 } } })
-      const { data } = await answered(deleting)
-      context.print(data, () => `${sha256.slice(0, DIGEST_SHOWN)}: is being removed`)
+      const { data = { sha256, gone: true } } = await answeredUnlessEmpty(deleting)
+      context.print(
+        data,
+        () => `${sha256.slice(0, DIGEST_SHOWN)}: ${'gone' in data ? 'there was none' : 'is being removed'}`,
+      )
       return exitStatus.done
     }),
 }

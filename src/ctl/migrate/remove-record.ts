@@ -1,4 +1,4 @@
-import { answered } from '../../client/api-client.ts'
+import { answered, done } from '../../client/api-client.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
 import { watchVm } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
@@ -76,5 +76,5 @@ async function removeOnce(daemon: Daemon, { id, isEmpty, isForced = false }: Rem
     seen = (await answered<Vm>(client.PUT('/v1/vms/{id}/metadata', { params, body }))).etag
   }
   const params = { path, header: { 'if-match': seen } }
-  await answered<Vm>(client.DELETE('/v1/vms/{id}', { params }))
+  await done(client.DELETE('/v1/vms/{id}', { params }))
 }

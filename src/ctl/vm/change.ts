@@ -36,8 +36,12 @@ type Terms = {
 
 /** Sends a change of one VM, waits for it if asked to, and shows the result. */
 export async function changeVm(context: Context, call: VmCall, terms: Terms = {}): Promise<ExitStatus> {
+  return showChange(context, await answered<Vm>(call), terms)
+}
+
+/** Does the same with the answer to a change. */
+export async function showChange(context: Context, answer: Answered<Vm>, terms: Terms): Promise<ExitStatus> {
   const { goal = 'settled' } = terms
-  const answer = await answered<Vm>(call)
   const vm = answer.data
   if (vm.dry_run === undefined && context.given.isSet('wait'))
     await seeThrough(context, vm.id, { goal, wasThere: true })

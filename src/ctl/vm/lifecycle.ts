@@ -1,4 +1,6 @@
-import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
+import { answeredUnlessEmpty } from '../../client/api-client.ts'
+import { exitStatus } from '../exit-status.ts'
+import { changeVm, DRY_RUN_OPTION, dryRunQuery, showChange } from './change.ts'
 import { eachNamed } from '../several.ts'
 import { parseSeconds } from '../units.ts'
 import { WAIT_OPTIONS } from './wait.ts'
@@ -161,11 +163,16 @@ export const removeCommand: Command = {
   options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     ['web-1 --wait', 'returns when nothing of it is left'],
-    ['web-1 web-2', 'returns at once; the host follows'],
+    ['web-1 web-2', 'returns at once; the host follows; also where they are gone already'],
   ],
   run: (context) =>
-    eachNamed(context, (id) => {
+    eachNamed(context, async (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
-      return changeVm(context, context.client().DELETE('/v1/vms/{id}', { params }), { goal: 'gone' })
+      const { data, ...answer } = await answeredUnlessEmpty<Vm>(
+        context.client().DELETE('/v1/vms/{id}', { params }),
+      )
+      if (data !== undefined) return showChange(context, { data, ...answer }, { goal: 'gone' })
+      context.print({ id, gone: true }, () => `${id}: there was none`)
+      return exitStatus.done
     }),
 }

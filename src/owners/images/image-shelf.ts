@@ -39,10 +39,16 @@ export class ImageShelf {
   #sweeping: Promise<void> | undefined
   #cancelTimer = (): void => {}
   #stopped = false
+  /** Images of the last look into the pool; undefined before the first. */
+  #seen: ReadonlySet<Sha256> | undefined
 
   constructor(options: ImageShelfOptions) {
     this.#options = options
-    this.#removal = new ImageRemoval(options)
+    const storage: ImageShelfOptions['storage'] = {
+      images: () => this.#look(),
+      removeImage: (sha256) => options.storage.removeImage(sha256),
+    }
+    this.#removal = new ImageRemoval({ ...options, storage })
   }
 
   /** Continues removals and begins to look for unused images at intervals; resolves after the first look. */
@@ -64,8 +70,8 @@ export class ImageShelf {
 
   /** Lists the images in the order of their digests. Throws HostFault `storage_inspection_failed`. */
   async list(): Promise<readonly ShelvedImage[]> {
-    const { storage, store } = this.#options
-    const images = await storage.images()
+    const { store } = this.#options
+    const images = await this.#look()
     const uses = store.imageUses()
     const removals = new Set(store.imageRemovals.all())
     return images.map((image) => {
@@ -80,19 +86,33 @@ export class ImageShelf {
   }
 
   /**
-   * Records that an image must be removed, whether it exists or not, and begins once that is flushed. Refused while a
-   * VM on record uses it. Does not wait.
+   * Records that an image must be removed, and begins once that is flushed. Refused while a VM on record uses it. Does
+   * not wait, so whether there is such an image may be unknown; if it is known that there is none, nothing is recorded.
    */
-  requestRemoval(sha256: Sha256): Result<void, Rejection> {
+  requestRemoval(sha256: Sha256): Result<'gone' | 'removing', Rejection> {
     const { store, clock } = this.#options
-    const result = store.transaction((): Result<void, Rejection> => {
+    const result = store.transaction((): Result<'gone' | 'removing', Rejection> => {
       const count = this.#useCount(sha256)
       if (count > 0) return err(inUse(sha256, count))
+      if (this.#isGone(sha256)) return ok('gone')
       store.imageRemovals.note(sha256, clock.now())
-      return ok(undefined)
+      return ok('removing')
     })
-    if (result.ok) void store.flushed().then(() => this.#removal.poke())
+    if (result.ok && result.value === 'removing') void store.flushed().then(() => this.#removal.poke())
     return result
+  }
+
+  async #look(): Promise<readonly StoredImage[]> {
+    const images = await this.#options.storage.images()
+    this.#seen = new Set(images.map(({ sha256 }) => sha256))
+    return images
+  }
+
+  /** Returns whether the last look did not find the image, and no VM can have brought it since. */
+  #isGone(sha256: Sha256): boolean {
+    const { store } = this.#options
+    if (this.#seen === undefined || this.#seen.has(sha256)) return false
+    return !store.imageRemovals.has(sha256) && !store.imageUses().has(sha256)
   }
 
   #useCount(sha256: Sha256): number {

@@ -5,9 +5,10 @@ import { imageToWire } from '../../wire/images.ts'
 import { ref } from '../../wire/named.ts'
 import { sha256Schema } from '../../wire/vm.ts'
 import { Refused } from '../../listener/refused.ts'
-import { problems, requestIdHeader, noQuery } from '../../listener/answers.ts'
+import { goneAnswer, locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { contextOf } from './vm-parts.ts'
+import { versionsOf } from '../versions.ts'
 import type { Sha256 } from '../../../core/ids.ts'
 import type { ImageListWire, ImageRemovalWire } from '../../wire/images.ts'
 import type { App } from '../../listener/app.ts'
@@ -57,26 +58,31 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
     description:
       'Stores that the image must be removed from the pool; the host follows, even if its pool is not reachable now. Refused while a VM ' +
       'uses it, including a stopped or sleeping one. A VM that is created with it before it is gone keeps it. Images that no ' +
-      'VM has used for `storage.image_idle_hours` are removed automatically. Safe to repeat: if there is no such image, the answer is ' +
-      'the same.',
+      'VM has used for `storage.image_idle_hours` are removed automatically. Safe to repeat: if the host knows that there is no such image, ' +
+      'the answer is 204. It does not look into its pool for that.',
     params,
     querystring: noQuery,
     response: {
       202: {
         ...ref('ImageRemoval'),
         description: 'Stored. The image is gone when the list of images no longer has it.',
-        headers: requestIdHeader,
+        headers: { ...requestIdHeader, ...locationHeader },
       },
+      204: goneAnswer('image'),
       ...problems('starting_up', 'state_unwritable', 'image_in_use'),
     },
   }
-  app.delete('/v1/images/:sha256', { schema }, async (request, reply): Promise<ImageRemovalWire> => {
+  app.delete('/v1/images/:sha256', { schema }, async (request, reply) => {
     const { store } = contextOf(dependencies)
     const { sha256 } = request.params
     const requested = dependencies.images.requestRemoval(sha256 as Sha256)
     if (!requested.ok) throw new Refused(requested.error)
     await store.flushed()
-    reply.code(202)
-    return { sha256, removing: true }
+    if (requested.value === 'gone') {
+      request.audited = { before: versionsOf(undefined), outcome: 'unchanged' }
+      return reply.code(204).send()
+    }
+    reply.code(202).header('location', '/v1/images')
+    return { sha256, removing: true } satisfies ImageRemovalWire
   })
 }

@@ -1,7 +1,7 @@
 import { setMaintenance } from '../../../commands/maintenance/set-maintenance.ts'
 import { maintenanceFromWire, maintenanceToWire } from '../../wire/maintenance.ts'
 import { ref } from '../../wire/named.ts'
-import { noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
+import { locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
 import { BODY_CODES } from './mutation.ts'
 import { contextOf } from './vm-parts.ts'
 import type { MaintenanceWire } from '../../wire/maintenance.ts'
@@ -48,7 +48,7 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
     body: ref('SetMaintenance'),
     response: {
       200: answer('Nothing changed: the host is desired to be so already.'),
-      202: answer('Stored.'),
+      202: { ...answer('Stored.'), headers: { ...requestIdHeader, ...locationHeader } },
       ...problems('starting_up', 'state_unwritable', ...BODY_CODES),
     },
   }
@@ -58,6 +58,7 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
     if (!changed) request.audited = { outcome: 'unchanged' }
     await context.store.flushed()
     reply.code(changed ? 202 : 200)
+    if (changed) reply.header('location', '/v1/maintenance')
     return maintenanceToWire(maintenance)
   })
 }

@@ -8,7 +8,7 @@ import { noteRefusal } from '../../../commands/capacity/note-refusal.ts'
 import { checkIfMatch, etagOf } from './preconditions.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
 import { problems } from '../../listener/answers.ts'
-import { contextOf, params, tags, vmAnswer } from './vm-parts.ts'
+import { acceptedVm, contextOf, params, tags, vmAnswer } from './vm-parts.ts'
 import { auditedChange, versionsOf } from '../versions.ts'
 import type { FastifyReply } from 'fastify'
 import type { Audited } from '../../listener/audit.ts'
@@ -46,7 +46,7 @@ export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
   headers: ifMatch,
   response: {
     200: vmAnswer('Nothing changed: the request equals the desired state. Or the answer to a dry run.'),
-    202: vmAnswer('Stored. The host follows; poll until the generations are equal.'),
+    202: acceptedVm('Stored. The host follows; poll until the generations are equal.'),
     ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...codes),
   },
 })
@@ -117,6 +117,7 @@ export async function mutate(
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
   if (!changed) return vmToWire(record)
   request.operationId = operationId
+  reply.header('location', `/v1/vms/${id}`)
   return vmToWire(record, operationId)
 }
 

@@ -104,7 +104,11 @@ function removeSnapshot(app: App, dependencies: ApiDependencies): void {
       'parts of a completed snapshot stay staged: delete it when you have its object. The object stays in the store; an upload that is not completed must be aborted there. If there is no such snapshot, the answer ' +
       'is 204 all the same.',
     response: {
-      204: { type: 'null', description: 'The snapshot no longer exists.', headers: requestIdHeader },
+      204: {
+        type: 'null',
+        description: 'The snapshot does not exist, or no longer.',
+        headers: requestIdHeader,
+      },
       ...problems('starting_up', 'state_unwritable', 'precondition_failed'),
     },
   }

@@ -3,7 +3,7 @@ import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
 import { checkIfMatch, etagOf } from './preconditions.ts'
 import { Refused } from '../../listener/refused.ts'
 import { problems, noQuery } from '../../listener/answers.ts'
-import { params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
+import { acceptedSnapshot, params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
 import { contextOf } from './vm-parts.ts'
 import { auditedChange, versionsOf } from '../versions.ts'
 import type { FastifyReply } from 'fastify'
@@ -29,7 +29,7 @@ export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
   headers: ifMatch,
   response: {
     200: snapshotAnswer('Nothing changed: the snapshot is already like this.'),
-    202: snapshotAnswer('Stored. The host follows; watch `status`.'),
+    202: acceptedSnapshot('Stored. The host follows; watch `status`.'),
     ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...codes),
   },
 })
@@ -69,6 +69,7 @@ export async function mutateSnapshot(
   const sight = sightOf(context, record)
   await context.store.flushed()
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
+  if (changed) reply.header('location', `/v1/snapshots/${id}`)
   request.operationId = operationId
   request.vmId = record.vmId
   return snapshotToWire(sight, operationId)

@@ -4,7 +4,7 @@ import { existingSnapshot } from '../../../commands/snapshots/snapshots.ts'
 import { ref } from '../../wire/named.ts'
 import { snapshotIdSchema } from '../../wire/snapshot.ts'
 import { Refused } from '../../listener/refused.ts'
-import { requestIdHeader } from '../../listener/answers.ts'
+import { locationHeader, requestIdHeader } from '../../listener/answers.ts'
 import type { CommandContext } from '../../../commands/context.ts'
 import type { SnapshotId, SnapshotRecord } from '../../../core/snapshots/record.ts'
 import type { SnapshotSight } from '../../wire/snapshot-to-wire.ts'
@@ -39,6 +39,12 @@ const headers = {
 }
 
 export const snapshotAnswer = (description: string) => ({ ...ref('Snapshot'), description, headers })
+
+/** The answer to a mutation that was stored. */
+export const acceptedSnapshot = (description: string) => ({
+  ...snapshotAnswer(description),
+  headers: { ...headers, ...locationHeader },
+})
 
 /** Returns the snapshot as it is now. Refuses if there is none. */
 export function snapshotOf(

@@ -8,6 +8,10 @@ import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { ADMISSION_CODES, BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
+import { goneAnswer } from '../../listener/answers.ts'
+import { contextOf } from './vm-parts.ts'
+import { versionsOf } from '../versions.ts'
+import type { VmId } from '../../../core/ids.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
@@ -49,15 +53,24 @@ function putVm(app: App, dependencies: ApiDependencies): void {
 }
 
 function removeVm(app: App, dependencies: ApiDependencies): void {
+  const { response, ...others } = mutationSchema('vm_protected', 'vm_arriving')
   const schema = {
-    ...mutationSchema('not_found', 'vm_protected', 'vm_arriving'),
+    ...others,
     operationId: 'deleteVm',
     summary: 'Delete a VM',
     description:
-      'Stops the VM hard and removes everything of it from the host. GET answers 404 when that is done.',
+      'Stops the VM hard and removes everything of it from the host. GET answers 404 when that is done. Safe to repeat: if there is no ' +
+      'such VM, the answer is 204.',
+    response: { ...response, 204: goneAnswer('VM') },
   }
-  app.delete('/v1/vms/:id', { schema }, async (request, reply): Promise<VmWire> => {
-    return mutate({ request, reply, dependencies }, (context, id) => deleteVm(context, id))
+  app.delete('/v1/vms/:id', { schema }, async (request, reply) => {
+    const { store } = contextOf(dependencies)
+    if (store.vms.get(request.params.id as VmId) !== undefined)
+      return mutate({ request, reply, dependencies }, (context, id) => deleteVm(context, id))
+    request.audited = { before: versionsOf(undefined), outcome: 'unchanged' }
+    // The deletion of its record may not be on the disk yet.
+    await store.flushed()
+    return reply.code(204).send()
   })
 }
 

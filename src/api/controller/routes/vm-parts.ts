@@ -4,7 +4,7 @@ import { closed } from '../../../lib/schema-check.ts'
 import { ref } from '../../wire/named.ts'
 import { vmIdSchema } from '../../wire/vm.ts'
 import { onceOpen, Refused } from '../../listener/refused.ts'
-import { requestIdHeader } from '../../listener/answers.ts'
+import { locationHeader, requestIdHeader } from '../../listener/answers.ts'
 import type { CommandContext } from '../../../commands/context.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
@@ -19,6 +19,12 @@ const headers = {
 }
 
 export const vmAnswer = (description: string) => ({ ...ref('Vm'), description, headers })
+
+/** The answer to a mutation that was stored. */
+export const acceptedVm = (description: string) => ({
+  ...vmAnswer(description),
+  headers: { ...headers, ...locationHeader },
+})
 
 /** Returns the context of commands and reads. Refuses before the store is open. */
 export const contextOf = (dependencies: ApiDependencies): CommandContext => onceOpen(dependencies.context())
