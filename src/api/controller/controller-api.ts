@@ -27,7 +27,7 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
     beginsUpgrade,
     onCertificates: noteInUse(ends, nodeFiles),
     onConnection(socket) {
-      // A client may renew its certificate on a schedule of its own. A resumed session may come without one.
+      // A client may renew its certificate on a schedule of its own.
       const certificate = certificateOf(socket)
       const role = clients.get(certificate?.commonName ?? '')?.role
       if (certificate !== undefined && role !== undefined) ends.clients.note({ ...certificate, role })

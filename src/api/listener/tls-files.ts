@@ -1,4 +1,4 @@
-import { createHash, X509Certificate } from 'node:crypto'
+import { constants, createHash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { limits } from '../../config/limits.ts'
@@ -35,6 +35,8 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
     cert: read(files.certificate),
     key: read(files.key),
     minVersion: 'TLSv1.3',
+    // A resumed session has only the client's own certificate, so nothing would show the authority above it (ADR 54).
+    secureOptions: constants.SSL_OP_NO_TICKET,
   } as const satisfies SecureContextOptions
   try {
     createSecureContext(options)

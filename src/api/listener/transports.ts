@@ -108,8 +108,7 @@ function guardHandshakes(
       socket.destroy()
     }
   })
-  // Before the listener of the HTTP server. A revoked certificate counts as a handshake that failed. TLS does not look at
-  // certificates again when it resumes a session, so this is not left to OpenSSL.
+  // Before the listener of the HTTP server. A revoked certificate counts as a handshake that failed.
   server.prependListener('secureConnection', (socket: TLSSocket) => {
     if (!isRevoked(socket)) return gate.letIn(socket)
     refused.note({ peer: socket.remoteAddress, reason: 'CERT_REVOKED' })

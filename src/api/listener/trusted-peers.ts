@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto'
+import { certificatesSent, isIssuedBy, withIssuers } from './peer-chain.ts'
 import { certificatesIn } from './tls-files.ts'
 import { Revocations } from './revocations.ts'
 import type { TLSSocket } from 'node:tls'
@@ -23,11 +24,13 @@ export class TrustedPeers {
   readonly #log: Log
   readonly #sockets = new Set<TLSSocket>()
   #tls: TlsMaterial
+  #authorities: readonly X509Certificate[]
   #revocations: Revocations | undefined
   #looking = false
 
   private constructor({ tls, log }: Options) {
     this.#tls = tls
+    this.#authorities = authoritiesOf(tls)
     this.#log = log
   }
 
@@ -51,17 +54,21 @@ export class TrustedPeers {
     socket.once('close', () => this.#sockets.delete(socket))
   }
 
+  /** Returns whether the peer's certificate is revoked, or an authority above it. */
   isRevoked(socket: TLSSocket): boolean {
-    return this.#revocations !== undefined && chainOf(socket).some((one) => this.#revocations?.has(one))
+    const revocations = this.#revocations
+    if (revocations === undefined) return false
+    return withIssuers(certificatesSent(socket), this.#authorities).some((one) => revocations.has(one))
   }
 
   /** Notes the files that are in use now, and ends connections of authorities that are no longer among them. */
   trust(tls: TlsMaterial): void {
     this.#tls = tls
-    const authorities = certificatesIn(tls.options.ca).map((pem) => new X509Certificate(pem))
+    this.#authorities = authoritiesOf(tls)
     this.#end('authority_removed', (socket) => {
-      const chain = chainOf(socket)
-      return !chain.some((one) => authorities.some((authority) => isOf(one, authority)))
+      const [own, ...others] = certificatesSent(socket)
+      const chain = own === undefined ? [] : withIssuers([own], others)
+      return !chain.some((one) => this.#authorities.some((authority) => isOf(one, authority)))
     })
   }
 
@@ -88,20 +95,8 @@ export class TrustedPeers {
   }
 }
 
-/** Returns the peer's certificate and those that it is signed by, as far as the connection has them. */
-function chainOf(socket: TLSSocket): readonly X509Certificate[] {
-  const chain: X509Certificate[] = []
-  let one = socket.getPeerX509Certificate()
-  while (one !== undefined && chain.length < CHAIN_MAX) {
-    chain.push(one)
-    one = one.issuerCertificate
-  }
-  return chain
-}
-
-/** An authority at the root is its own issuer, so a chain has no end of its own. */
-const CHAIN_MAX = 8
-
 const isOf = (one: X509Certificate, authority: X509Certificate): boolean =>
-  one.fingerprint256 === authority.fingerprint256 ||
-  (one.checkIssued(authority) && one.verify(authority.publicKey))
+  one.fingerprint256 === authority.fingerprint256 || isIssuedBy(one, authority)
+
+const authoritiesOf = (tls: TlsMaterial): readonly X509Certificate[] =>
+  certificatesIn(tls.options.ca).map((pem) => new X509Certificate(pem))
