@@ -26,7 +26,7 @@ const HELP = `Usage: vmhostd recover [VM] [--from FILE | --request FILE] [--dry-
 Gives a VM its record back whose disk is in the pool, and whose record is gone. Without a VM: lists the disks without a
 record, and what is known of each. With a VM alone: a draft of the request, in which null is what the host does not show.
 
-  --from FILE      take the record from a backup, or from copies/before-restore.db of the state directory
+  --from FILE      take the record from a backup, or from copies/before-restore-TIME.db of the state directory
   --request FILE   take what the host does not show from a request that creates a VM (JSON, as for PUT /v1/vms/VM)
   --dry-run        only say what the record would be; the daemon may run
   --config FILE    the configuration to read (${CONFIG_PATH})

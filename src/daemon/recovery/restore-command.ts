@@ -29,7 +29,7 @@ If the records would end a guest or remove a disk, nothing is put back. Say for 
   --config FILE    the configuration to read (${CONFIG_PATH})
   -h, --help       this text
 
-The records that were there are kept in copies/before-restore.db of the state directory.
+The records that were there are kept in copies/before-restore-TIME.db of the state directory.
 Exit status: 0 done, 1 refused or failed, 2 wrong usage.`
 
 type Options = {

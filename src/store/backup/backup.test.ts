@@ -127,6 +127,35 @@ test('records that are put back twice, with none to be read in between, do not g
   assert.ok(lacksEvents(stage.store.events, newest))
 })
 
+test('each restore keeps the records that it replaces under a name of their own', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  stage.insertVm('old-1', image)
+  writeBackup(stage.directory, file, { about, files: [] })
+  stage.insertVm('precious-1', image)
+  const first = putBack(stage, file) ?? assert.fail()
+  const second = putBack(stage, file) ?? assert.fail()
+  assert.notEqual(first, second)
+  assert.deepEqual([idsIn(first), idsIn(second)], [['old-1', 'precious-1'], ['old-1']])
+})
+
+test('a log of records that cannot be read stays beside them, and beside no others', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  stage.insertVm('web-1', image)
+  writeBackup(stage.directory, file, { about, files: [] })
+  const present = `${stage.directory}/vmhostd.db`
+  let first = ''
+  stage.reopen(() => {
+    writeFileSync(present, 'not a database')
+    writeFileSync(`${present}-wal`, 'its log')
+    first = restoring(stage, file).putBack([], NOW) ?? ''
+  })
+  const second = putBack(stage, file) ?? assert.fail()
+  assert.equal(readFileSync(`${first}-wal`, 'utf8'), 'its log')
+  assert.ok(!existsSync(`${second}-wal`))
+})
+
 test('records that cannot be read are kept as they are, and the revisions go on above any of theirs', (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertVm('web-1', image)

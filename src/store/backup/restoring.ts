@@ -1,5 +1,5 @@
 import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { lockStateDirectory } from '../database/open-database.ts'
@@ -101,7 +101,7 @@ export class Restoring {
 
   /**
    * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
-   * records are kept in `copies/before-restore.db`. Throws StateDirectoryInUse if the daemon runs.
+   * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs.
    *
    * @returns where the present records are kept; undefined if there are none
    */
@@ -110,7 +110,7 @@ export class Restoring {
     const lock = lockStateDirectory(this.#stateDirectory)
     try {
       const present = join(this.#stateDirectory, DATABASE)
-      const kept = keepPresent(present, this.#stateDirectory)
+      const kept = keepPresent(present, this.#stateDirectory, nowMs)
       const restored = join(this.#directory, DATABASE)
       edit(restored, (db) => {
         db.exec('PRAGMA foreign_keys = ON')
@@ -148,27 +148,47 @@ export class Restoring {
 
 const DATABASE = 'vmhostd.db'
 
-/** Copies the present records, and empties their log. Records that cannot be read are kept as the files that they are. */
+/** Copies the present records. Records that cannot be read are kept as the files that they are. */
 function keepPresent(
   present: string,
   stateDirectory: string,
+  nowMs: number,
 ): { path: string; revisions: number } | undefined {
   if (!existsSync(present)) return undefined
-  const path = join(schemaCopiesOf(stateDirectory), 'before-restore.db')
-  mkdirSync(dirname(path), { recursive: true })
-  chmodSync(dirname(path), 0o700)
+  const copies = schemaCopiesOf(stateDirectory)
+  mkdirSync(copies, { recursive: true })
+  chmodSync(copies, 0o700)
+  const path = unusedPath(copies, nowMs)
   try {
-    let revisions = 0
-    edit(present, (db) => {
-      revisions = revisionsIn(db)
+    // Another connection would remove the log when it closes, also of a database that cannot be read.
+    const db = new DatabaseSync(present, { readOnly: true, timeout: limits.backupBusyMs })
+    try {
       copyDatabase(db, path)
-    })
-    return { path, revisions }
+      return { path, revisions: revisionsIn(db) }
+    } finally {
+      db.close()
+    }
   } catch {
-    for (const end of ['', '-wal'])
-      if (existsSync(`${present}${end}`)) copyFileSync(`${present}${end}`, `${path}${end}`)
+    // The log first: a database under its own name has all that belongs to it.
+    for (const end of ['-wal', ''])
+      if (existsSync(`${present}${end}`)) copyFile(`${present}${end}`, `${path}${end}`)
     return { path, revisions: 0 }
   }
+}
+
+/** Returns a path that no earlier restore has used. The only copy of some records may be the one of the first of several. */
+function unusedPath(copies: string, nowMs: number): string {
+  const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
+  for (let number = 1; ; number += 1) {
+    const path = join(copies, `before-restore-${time}${number === 1 ? '' : `-${number}`}.db`)
+    if (![path, `${path}-wal`].some((one) => existsSync(one))) return path
+  }
+}
+
+function copyFile(from: string, to: string): void {
+  const unnamed = `${to}.new`
+  copyFileSync(from, unnamed)
+  renameDurably(unnamed, to)
 }
 
 function revisionsIn(db: DatabaseSync): number {
