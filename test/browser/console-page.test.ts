@@ -161,7 +161,15 @@ test('the page reports a missing VM, and tries again on request', { skip }, asyn
   const { host, visited } = staged
   const tab = await openConsole(visited, 'nobody')
   await tab.isIn('refused')
-  assert.match(await tab.status.innerText(), /there is no VM nobody on this host/)
+  assert.equal(await tab.status.innerText(), 'There is no VM nobody on this host')
+  // No empty terminal looks like a guest that says nothing.
+  await visited.page.getByRole('heading', { name: 'There is no VM nobody on this host' }).waitFor()
+  assert.ok(await visited.page.locator('#terminal').isHidden())
+  const ways = visited.page.getByRole('link', { name: 'All VMs' })
+  assert.deepEqual(await Promise.all([0, 1].map((way) => ways.nth(way).getAttribute('href'))), [
+    '/ui/',
+    '/ui/',
+  ])
   assert.equal(await visited.page.title(), 'nobody · refused')
   await host.call({
     method: 'PUT',
@@ -172,6 +180,9 @@ test('the page reports a missing VM, and tries again on request', { skip }, asyn
   await visited.page.getByRole('button', { name: 'Connect again' }).click()
   await tab.isIn('attached')
   assert.ok(await visited.page.getByRole('button', { name: 'Connect again' }).isHidden())
+  assert.ok(await visited.page.locator('#notice').isHidden())
+  const [cols = 0, rows = 0] = await tab.size()
+  assert.ok(cols > 100 && rows > 20, 'the terminal has its size again')
   assert.deepEqual(unexpected(visited), [])
 })
 

@@ -33,7 +33,9 @@ test('the console page runs scripts of this listener only, and connects to no ot
 test('everything that the page loads is served here, with its type', async (t) => {
   const host = await startControllerHost(t, pki)
   const { text } = await host.call({ path: '/ui/console/web-1' })
-  const sources = [...text.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, source]) => source ?? '')
+  const sources = [...text.matchAll(/(?:src|link rel="stylesheet" href)="(\/[^"]+)"/g)].map(
+    ([, source]) => source ?? '',
+  )
   assert.deepEqual(sources, ['/ui/console.css', '/ui/console.js'])
   for (const path of sources) {
     const { status, headers } = await host.call({ path })
@@ -50,6 +52,26 @@ test('the copied script contains the licence of the terminal', async (t) => {
 test('the page of an id that no VM can have is refused', async (t) => {
   const answer = await get(t, '/ui/console/Web%201')
   assertProblem(answer, 400, 'invalid_request')
+})
+
+test('a browser gets each refusal below /ui as a page in plain words; a program gets the problem', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+  for (const [path, status, words] of [
+    ['/ui/console/NOPE!', 400, /The name in the address must be 1 to 63 lower-case letters/],
+    ['/ui/nothing', 404, /There is no such page/],
+  ] as const) {
+    const page = await host.call({ path, headers: { accept } })
+    assert.equal(page.status, status)
+    assert.match(page.headers['content-type'] ?? '', /^text\/html/)
+    assert.match(String(page.headers['content-security-policy']), /default-src 'none'/)
+    assert.equal(page.headers['vary'], 'accept')
+    assert.match(page.text, words)
+    assert.match(page.text, /<a href="\/ui\/">All VMs<\/a>/)
+    assert.equal((await host.call({ path })).json.status, status)
+  }
+  // A path outside the pages stays a problem.
+  assertProblem(await host.call({ path: '/v1/vms/nothing', headers: { accept } }), 404, 'not_found')
 })
 
 test('the page is the same for an unknown VM: it reports that when it connects', async (t) => {

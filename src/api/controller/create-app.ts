@@ -31,6 +31,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
     description: describeController(dependencies.version),
     reference: '/docs',
     schemas: namedSchemas,
+    pages: { prefix: '/ui', home: '/ui/', homeWords: 'All VMs' },
     findVersions: findVersions(dependencies),
     prepare: (app) => acceptUpgrades(app, dependencies.log),
     addRoutes(routes) {

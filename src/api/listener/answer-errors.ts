@@ -9,6 +9,7 @@ import {
   problemOfUnknown,
 } from '../wire/problem.ts'
 import { auditUnrouted } from './audit.ts'
+import { opensPage, problemPage, problemPageHeaders } from './problem-page.ts'
 import { Refused, Undecided } from './refused.ts'
 import { newRequestId, requestIdOf } from './request-id.ts'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -17,10 +18,14 @@ import type { FastifyError } from 'fastify'
 import type { Rejection } from '../../core/errors.ts'
 import type { Log } from '../../log/log.ts'
 import type { Problem } from '../wire/problem.ts'
+import type { Pages } from './problem-page.ts'
 import type { App, Transport } from './app.ts'
 
-/** Makes every error an `application/problem+json` answer. An unexpected error is logged and answered as `internal`. */
-export function answerErrors(app: App, log: Log): void {
+/**
+ * Makes every error an `application/problem+json` answer, or a page if a browser opened one of `pages`. An unexpected error
+ * is logged and answered as `internal`.
+ */
+export function answerErrors(app: App, log: Log, pages?: Pages): void {
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const problem = problemFor(error, request.id)
     if (problem.code === 'internal') {
@@ -35,7 +40,12 @@ export function answerErrors(app: App, log: Log): void {
     if (error instanceof Refused) reply.headers(error.headers)
     // This connection was meant to be upgraded and takes no further HTTP request.
     if (request.ws) reply.header('connection', 'close')
-    reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).headers(problemHeaders(problem))
+    reply.code(problem.status).headers(problemHeaders(problem))
+    if (pages !== undefined && opensPage(request, pages)) {
+      reply.type('text/html; charset=utf-8').headers(problemPageHeaders)
+      return reply.send(problemPage(problem, pages))
+    }
+    reply.type(PROBLEM_MEDIA_TYPE)
     if (problem.code !== 'body_too_large') return reply.serializer(JSON.stringify).send(problem)
     const answer = JSON.stringify(problem)
     return reply

@@ -45,6 +45,18 @@ export function problems(...codes: readonly ProblemCode[]): Record<number, objec
   return Object.fromEntries([...byStatus].map(([status, here]) => [status, problemAnswer(here)]))
 }
 
+/** The form of a refusal for a browser that opens a page. */
+const AS_PAGE = { 'text/html': { schema: Type.String() } }
+
+/** Describes error answers that a browser gets as pages. */
+export const asPages = (answers: Readonly<Record<number, object>>): Record<number, object> =>
+  Object.fromEntries(
+    Object.entries<ProblemAnswer>(answers).map(([status, answer]) => [
+      status,
+      { ...answer, content: { ...answer.content, ...AS_PAGE } },
+    ]),
+  )
+
 type ProblemAnswer = { readonly content?: { readonly [PROBLEM_MEDIA_TYPE]?: { readonly examples?: object } } }
 
 /** Adds a problem to the answers that {@link problems} made. */
@@ -55,7 +67,8 @@ export function addProblem(
   const { status } = problemHead(code)
   const there: ProblemAnswer = answers[status] ?? {}
   const codes = Object.keys(there.content?.[PROBLEM_MEDIA_TYPE]?.examples ?? {}) as ProblemCode[]
-  return { ...answers, [status]: problemAnswer([...codes, code]) }
+  const added = { [status]: problemAnswer([...codes, code]) }
+  return { ...answers, ...('text/html' in (there.content ?? {}) ? asPages(added) : added) }
 }
 
 function problemAnswer(codes: readonly ProblemCode[]): object {

@@ -16,6 +16,7 @@ import type { App, Peer, Transport } from './app.ts'
 import type { FindVersions } from './audit.ts'
 import type { AnswerObserver } from './observe-answers.ts'
 import type { ApiDescription } from './openapi.ts'
+import type { Pages } from './problem-page.ts'
 
 type AppOptions = {
   readonly transport: Transport
@@ -30,6 +31,8 @@ type AppOptions = {
   readonly findVersions?: FindVersions
   /** Adds a plugin whose hooks must come before all others. */
   readonly prepare?: (app: App) => Promise<void>
+  /** Where browsers get refusals as pages. */
+  readonly pages?: Pages
   readonly addRoutes: (app: App) => void
   readonly onAnswered?: AnswerObserver
   readonly log: Log
@@ -56,7 +59,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
   auditMutations(app, { log, ...given({ find: options.findVersions }) })
   if (options.onAnswered !== undefined) observeAnswers(app, options.onAnswered)
   guardRequests(app, transport, options.reference)
-  answerErrors(app, log)
+  answerErrors(app, log, options.pages)
   parseJsonBodies(app)
   validateBySchema(app, options.schemas)
   // Without this, Fastify compiles a serializer for each status of each route: 25 MiB, and not faster.

@@ -2,7 +2,7 @@
 import { find } from '../browser/elements.ts'
 import { Connection, requestOf } from './connection.ts'
 import { Screen } from './screen.ts'
-import { shortWords, statusWords } from './status.ts'
+import { noticeOf, shortWords, statusWords } from './status.ts'
 import type { Display } from './connection.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
@@ -12,6 +12,9 @@ const statusLine = find('status', HTMLParagraphElement)
 const again = find('again', HTMLButtonElement)
 const user = find('user', HTMLInputElement)
 const spoken = find('spoken', HTMLInputElement)
+const notice = find('notice', HTMLElement)
+/** Whether the terminal shows a session, or did. */
+let hasShown = false
 
 const screen = new Screen(find('terminal', HTMLElement), {
   onInput: (bytes) => connection.type(bytes),
@@ -26,7 +29,10 @@ const display: Display = {
     return screen.waiting
   },
   drawn: () => screen.drawn(),
-  begin: (session, sameAsBefore) => screen.begin(session, sameAsBefore),
+  begin(session, sameAsBefore) {
+    hasShown = true
+    screen.begin(session, sameAsBefore)
+  },
   output: (bytes) => screen.output(bytes),
   status: showStatus,
 }
@@ -38,6 +44,11 @@ function showStatus(status: Status): void {
   document.body.dataset['state'] = status.kind
   document.title = `${request.vm} · ${shortWords[status.kind]}`
   statusLine.textContent = statusWords(status)
+  const shown = noticeOf(status, hasShown)
+  notice.hidden = shown === undefined
+  find('terminal', HTMLElement).hidden = shown !== undefined
+  find('notice-title', HTMLElement).textContent = shown?.title ?? ''
+  find('notice-words', HTMLElement).textContent = shown?.words ?? ''
   again.hidden = !over
   screen.typing = status.kind === 'attached'
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ApiProblem } from '../../client/api-problem.ts'
 import { ConnectionFailed } from '../../client/connection-failed.ts'
 import { BROKEN, closeFor, closes, parseClose } from '../../core/console/close.ts'
-import { statusOfClose, statusOfLoss, statusOfRefusal } from './status.ts'
+import { noticeOf, statusOfClose, statusOfLoss, statusOfRefusal, statusWords } from './status.ts'
 import type { CloseCode } from '../../core/console/close.ts'
 
 test('a lost connection is explained while it is made again, whether it was closed, broke or was refused', () => {
@@ -40,8 +40,28 @@ test('a code that the page does not know is shown as it is', () => {
 })
 
 test('a refusal is shown with its detail; an error of another kind is a bug', () => {
-  assert.deepEqual(statusOfRefusal(problem), { kind: 'refused', title: 'Starting up', detail: 'wait' })
+  assert.deepEqual(statusOfRefusal(problem), {
+    kind: 'refused',
+    title: 'Starting up',
+    detail: 'wait',
+    code: 'starting_up',
+  })
   assert.throws(() => statusOfRefusal(new TypeError('no')), TypeError)
+})
+
+test('a VM that is not there is said in one sentence, in the place of a terminal with nothing in it', () => {
+  const status = {
+    kind: 'refused',
+    code: 'not_found',
+    title: 'There is no such resource',
+    detail: 'there is no VM web-1 on this host',
+  } as const
+  assert.equal(statusWords(status), 'There is no VM web-1 on this host')
+  assert.equal(noticeOf(status, false)?.title, 'There is no VM web-1 on this host')
+  assert.match(noticeOf(status, false)?.words ?? '', /deleted/)
+  // What a guest said before stays in sight.
+  assert.equal(noticeOf(status, true), undefined)
+  assert.equal(noticeOf({ kind: 'away', because: 'x' }, false), undefined)
 })
 
 const problem = new ApiProblem({

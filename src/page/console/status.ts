@@ -11,7 +11,13 @@ export type Status =
   | { readonly kind: 'away'; readonly because: string }
   /** The page pauses: the guest writes faster than the page can draw. */
   | { readonly kind: 'behind' }
-  | { readonly kind: 'refused'; readonly title: string; readonly detail: string }
+  | {
+      readonly kind: 'refused'
+      readonly title: string
+      readonly detail: string
+      /** Code of the problem; absent if the answer is not one of the daemon. */
+      readonly code?: string
+    }
   | { readonly kind: 'ended'; readonly words: string }
 
 /** Short forms for the title of the page. */
@@ -38,7 +44,8 @@ export function statusWords(status: Status): string {
     case 'behind':
       return 'The guest writes faster than this page can show. Catching up'
     case 'refused':
-      return `${status.title}: ${status.detail}`
+      // The title is of any resource, and the detail names this one.
+      return status.code === 'not_found' ? sentence(status.detail) : `${status.title}: ${status.detail}`
     case 'ended':
       return status.words
     default:
@@ -61,7 +68,7 @@ export const statusOfClose = (close: ConsoleClose): Status => ({ kind: 'ended', 
 /** Returns the status after an error that will not pass. */
 export function statusOfRefusal(error: unknown): Status {
   if (error instanceof ApiProblem)
-    return { kind: 'refused', title: error.problem.title, detail: error.detail }
+    return { kind: 'refused', title: error.problem.title, detail: error.detail, code: error.code }
   if (error instanceof UnexpectedAnswer)
     return {
       kind: 'refused',
@@ -69,6 +76,28 @@ export function statusOfRefusal(error: unknown): Status {
       detail: 'the answer is not one of the daemon',
     }
   throw error
+}
+
+/** A page that has nothing to show but a refusal. */
+export type Notice = { readonly title: string; readonly words: string }
+
+/**
+ * Returns what stands in the place of a terminal that has nothing to show: after a refusal, because an empty terminal would look
+ * like a guest that says nothing. Undefined if the terminal is shown.
+ */
+export function noticeOf(status: Status, hasShown: boolean): Notice | undefined {
+  if (status.kind !== 'refused' || hasShown) return undefined
+  return {
+    title: statusWords(status),
+    words: HINTS[status.code ?? ''] ?? '“Connect again” tries it once more.',
+  }
+}
+
+/** Next moves of a reader, by the code of a problem. */
+const HINTS: Readonly<Record<string, string>> = {
+  not_found: 'It may have been deleted, or its name is another one.',
+  role_required: 'Your certificate opens consoles of other VMs only.',
+  vm_not_running: 'Start it, and then connect again.',
 }
 
 function wordsOf(close: ConsoleClose): string {

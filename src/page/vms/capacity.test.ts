@@ -53,6 +53,7 @@ test('what needs attention is a sentence each', () => {
     host: {
       ...sync.host,
       clock: '2032-04-04T00:00:00.000Z',
+      maintenance: { state: 'cordoned', reason: 'new kernel' },
       revocation_list: { revoked: 1, next_update: '2032-04-01T00:00:00.000Z' },
     },
     capacity: { ...sync.capacity, memory: { ...sync.capacity.memory, waiting_vms: 1 } },
@@ -60,6 +61,7 @@ test('what needs attention is a sentence each', () => {
     snapshots: [{ ...snapshot, error: 'no room' }],
   })
   assert.deepEqual(notices, [
+    'This host is cordoned: new kernel.',
     'The certificate of the controller expires in 1 day, on 2032-04-05.',
     'The certificate of the server expires in 1 day, on 2032-04-05.',
     'A newer revocation list was due on 2032-04-01.',

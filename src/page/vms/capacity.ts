@@ -71,6 +71,7 @@ export function noticesOf({ host, capacity, consoles, snapshots }: Sync): readon
   const failed = snapshots.filter(({ error }) => error !== undefined).length
   const { places_free: places, places_total: placesAll, unprotected } = consoles
   return [
+    ...maintenanceNotices(host),
     ...certificateNotices(host),
     ...(waiting === 0 ? [] : [`${count(waiting, 'VM waits', 'VMs wait')} for memory.`]),
     ...(placesAll > 0 && places === 0
@@ -84,6 +85,10 @@ export function noticesOf({ host, capacity, consoles, snapshots }: Sync): readon
 }
 
 const count = (number: number, one: string, many: string): string => `${number} ${number === 1 ? one : many}`
+
+/** Says that the host takes no more, and why. */
+const maintenanceNotices = ({ maintenance: { state, reason } }: Sync['host']): readonly string[] =>
+  state === 'schedulable' ? [] : [`This host is ${state}${reason === undefined ? '' : `: ${reason}`}.`]
 
 const DAY_MS = 86_400_000
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { pageHeaders, problems } from '../../listener/answers.ts'
+import { asPages, pageHeaders, problems } from '../../listener/answers.ts'
 import { servePageAssets } from './page-assets.ts'
 import { params, tags } from './vm-parts.ts'
 import type { App } from '../../listener/app.ts'
@@ -21,7 +21,7 @@ export function consolePageRoutes(app: App, dependencies: ApiDependencies): void
         params,
         response: {
           200: { description: 'A page.', content: { 'text/html': { schema: Type.String() } } },
-          ...problems(),
+          ...asPages(problems()),
         },
       },
     },
@@ -61,6 +61,7 @@ const consolePage = `<!doctype html>
 </head>
 <body>
 <header>
+<nav aria-label="Pages"><a href="/ui/">All VMs</a></nav>
 <h1 id="vm">Console</h1>
 <p id="status" role="status">Loading</p>
 <button id="again" type="button" hidden>Connect again</button>
@@ -74,7 +75,14 @@ const consolePage = `<!doctype html>
 <span id="size" aria-label="Columns and rows"></span>
 </header>
 <p id="leave" class="unseen">Shift+F6 leaves the terminal.</p>
-<main id="terminal" aria-label="Terminal" aria-describedby="leave"></main>
+<main>
+<section id="notice" aria-labelledby="notice-title" hidden>
+<h2 id="notice-title"></h2>
+<p id="notice-words"></p>
+<p><a href="/ui/">All VMs</a></p>
+</section>
+<div id="terminal" role="region" aria-label="Terminal" aria-describedby="leave"></div>
+</main>
 <noscript>The console needs scripts.</noscript>
 <script src="/ui/console.js"></script>
 </body>

@@ -1,4 +1,4 @@
-import { pageHeaders } from '../../listener/answers.ts'
+import { asPages, pageHeaders } from '../../listener/answers.ts'
 import { pageSchema } from '../../listener/reference.ts'
 import { servePageAssets } from './page-assets.ts'
 import type { App } from '../../listener/app.ts'
@@ -7,8 +7,11 @@ import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves the page of the host: its VMs and its capacity. The page asks for both, so it holds nothing of them. */
 export function hostPageRoutes(app: App, dependencies: ApiDependencies): void {
+  const page = pageSchema('getHostPage', 'The host as a page')
+  const { 200: shown, ...refused } = page.response
   const schema = {
-    ...pageSchema('getHostPage', 'The host as a page'),
+    ...page,
+    response: { 200: shown, ...asPages(refused) },
     tags: ['Host'],
     description:
       'Lists the VMs with their state, error, memory and last traffic, shows the capacity of the host, and follows changes; the same as `/ui/`. ' +

@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto'
+import { pageHeaders } from './answers.ts'
+import type { FastifyRequest } from 'fastify'
+import type { Problem } from '../wire/problem.ts'
+
+/** Pages of an API, where a browser gets refusals as pages too. */
+export type Pages = {
+  /** Path that all pages begin with. */
+  readonly prefix: string
+  /** Where a refused reader can go on, and what it is called. */
+  readonly home: string
+  readonly homeWords: string
+}
+
+/** Returns whether a browser opened a page, rather than a program or a script of a page that asked for something. */
+export const opensPage = ({ raw, headers }: FastifyRequest, { prefix }: Pages): boolean =>
+  (raw.url ?? '').startsWith(prefix) && (headers.accept ?? '').includes('text/html')
+
+const STYLE = `:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem;overflow-wrap:anywhere}
+h1{font-size:1.3rem}a{color:light-dark(#0a58ca,#78b0ff)}small{color:light-dark(#59636e,#9aa4b0)}`
+
+export const problemPageHeaders: Readonly<Record<string, string>> = {
+  ...pageHeaders(
+    [
+      "default-src 'none'",
+      'img-src data:',
+      `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ].join('; '),
+  ),
+  vary: 'accept',
+}
+
+/** Titles for people who opened a page and sent no request that they know of. */
+const TITLES: Readonly<Record<string, string>> = {
+  not_found: 'There is no such page',
+  invalid_request: 'The address of this page is not right',
+  role_required: 'Your certificate does not open this page',
+  forbidden: 'This host does not know your certificate',
+  internal: 'The daemon made a mistake',
+}
+
+/** Shows a problem in plain words, with a way on. */
+export function problemPage(problem: Problem, { home, homeWords }: Pages): string {
+  const title = escapeHtml(TITLES[problem.code] ?? problem.title)
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>${title}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+<h1>${title}</h1>
+<p>${escapeHtml(sentence(wordsOf(problem)))}</p>
+<p><a href="${escapeHtml(home)}">${escapeHtml(homeWords)}</a></p>
+<p><small>${problem.status} ${escapeHtml(problem.code)}, request ${escapeHtml(problem.request_id)}</small></p>
+</main>
+</body>
+</html>
+`
+}
+
+/** Returns the detail, without the pointer of an id: a reader of a page sees no path parameter. */
+function wordsOf({ detail, errors = [] }: Problem): string {
+  const [first] = errors
+  return first?.pointer === '/id' ? `the name in the address ${first.detail}` : detail
+}
+
+const sentence = (words: string): string =>
+  `${words.charAt(0).toUpperCase()}${words.slice(1)}${words.endsWith('.') ? '' : '.'}`
+
+const escapeHtml = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
