@@ -140,9 +140,6 @@ test('a connection ends with its authority, whatever other certificates the clie
   const host = await stage(t, [root])
   const open = await connected(t, host, sending(client, intermediate, pki.authority))
   const ended = once(open, 'close')
-  // The list of an authority must leave first.
-  const path = host.files.revocations ?? assert.fail('no list')
-  writeFileSync(path, await revoke(pki.authority, []))
   writeFileSync(host.files.ca, pki.authority.certificate)
   await eventually(() => host.logLines.some((line) => line.includes('certificates replaced')))
   assert.equal(host.logLines.filter((line) => line.includes('authority_removed')).length, 1)

@@ -115,6 +115,42 @@ test('the revoked certificate of a node is refused on the port for other hosts',
   await assert.rejects(host.call({ path, client: clientWith(pki, lost) }), REFUSED)
 })
 
+test('a revoked certificate stays out while its authority is replaced, and the host starts at each step', async (t) => {
+  const host = await stage(t)
+  const path = host.files.revocations ?? assert.fail('no list')
+  const next = await createAuthority('next authority', Date.now())
+  const leaf = { commonName: COMMON_NAME, alternativeNames: [], usages: ['client'] } as const
+  const renewed = await issueCertificate(next, leaf, Date.now())
+  const [ofOld, ofNext] = [await revoke(pki.authority, [stolen]), await revoke(next, [])]
+  const ca = (...authorities: readonly CertificatePair[]) => ({
+    file: host.files.ca,
+    text: authorities.map(({ certificate }) => certificate).join(''),
+  })
+  const steps = [
+    { ...ca(pki.authority, next), log: 'certificates replaced', first: 200, second: 200 },
+    { file: path, text: ofOld + ofNext, log: 'revocation list replaced', first: 200, second: 200 },
+    { ...ca(next), log: 'certificates replaced', first: 0, second: 200 },
+    { file: path, text: ofNext, log: 'revocation list replaced', first: 0, second: 200 },
+  ]
+  host.publish(ofOld)
+  await logged(host, 'revocation list replaced')
+  for (const { file, text, log, first, second } of steps) {
+    const seen = host.logLines.length
+    writeFileSync(`${file}.new`, text)
+    renameSync(`${file}.new`, file)
+    await eventually(() => host.logLines.slice(seen).some((line) => line.includes(log)))
+    for (const again of [false, true]) {
+      if (again) {
+        await host.close(0)
+        await host.reopen()
+      }
+      await assert.rejects(healthOf(host, stolen), REFUSED)
+      const ofFirst = await healthOf(host, pki.controller).catch(() => ({ status: 0 }))
+      assert.deepEqual([ofFirst.status, (await healthOf(host, renewed)).status], [first, second])
+    }
+  }
+})
+
 test('an authority is replaced without a gap: both are trusted, then the old one is refused and its connections end', async (t) => {
   const host = await startControllerHost(t, pki)
   const next = await createAuthority('next authority', Date.now())

@@ -29,6 +29,7 @@ before(async () => {
 
 const certificateOf = (pair: CertificatePair): X509Certificate => new X509Certificate(pair.certificate)
 
+/** `trusted` are the authorities, which a test may change. */
 async function stage(t: TestContext, text: string, trusted: readonly CertificatePair[] = [authority]) {
   const directory = mkdtempSync(join(tmpdir(), 'revoked-'))
   t.after(() => rmSync(directory, { recursive: true }))
@@ -99,8 +100,12 @@ test('an unusable file leaves the previous list in use, and one line says why', 
   const cases: readonly (readonly [string, RegExp])[] = [
     ['', /there is not a block/],
     [damaged, /cannot|not signed|refused/],
-    [await revoke(other, []), /not signed by an authority that is trusted here/],
-    [good + (await revoke(other, [])), /not signed by an authority that is trusted here/],
+    [await revoke({ ...other, certificate: authority.certificate }, []), /not signed by it/],
+    [await revoke(other, []), /there is no list of an authority that is trusted here/],
+    [good.trimEnd().slice(0, -1), /a block in it has no end/],
+    [good + good.slice(0, 200), /a block in it has no end/],
+    [good + good.slice(0, 20), /a block in it has no end/],
+    [good + good.slice(good.indexOf('\n') + 1), /a block in it has no end/],
     [await revoke(authority, [], { partial: true }), /is for a part of the certificates/],
   ]
   for (const [text, reason] of cases) {
@@ -117,8 +122,68 @@ test('an unusable file leaves the previous list in use, and one line says why', 
   }
 })
 
-test('a start with a file that is missing or unusable fails with its path', async (t) => {
-  await assert.rejects(stage(t, 'nothing'), /revoked\.pem cannot be used as a revocation list/)
+test('a file that lacks the list of an authority that is still trusted changes nothing', async (t) => {
+  const [ofOne, ofTwo] = [await revoke(authority, [anna]), await revoke(other, [ben])]
+  const { revocations, write, warnings } = await stage(t, ofOne + ofTwo, [authority, other])
+  write(ofOne)
+  assert.equal(await revocations.look(), false)
+  assert.match(warnings().join(''), /there is no list of CN=two in it any more/)
+  assert.equal(revocations.has(certificateOf(ben)), true)
+})
+
+test('an older list changes nothing, and one that the authority made later does', async (t) => {
+  const first = await revoke(authority, [anna], { number: 7, age: 3 })
+  const { revocations, write, warnings } = await stage(t, first)
+  const older = [
+    await revoke(authority, [], { number: 6, age: 1 }),
+    await revoke(authority, [], { number: 7, age: 4 }),
+    await revoke(authority, [], { age: 4 }),
+  ]
+  for (const text of older) {
+    const linesBefore = warnings().length
+    write(text)
+    assert.equal(await revocations.look(), false)
+    assert.equal(revocations.has(certificateOf(anna)), true)
+    assert.match(
+      warnings().slice(linesBefore).join(''),
+      /the list of CN=one in it is older than the one in use/,
+    )
+    write(first)
+    await revocations.look()
+  }
+  write(await revoke(authority, [], { number: 8, age: 4 }))
+  assert.equal(await revocations.look(), true)
+  assert.equal(revocations.has(certificateOf(anna)), false)
+  write(await revoke(authority, [anna], { age: 2 }))
+  assert.equal(await revocations.look(), true)
+  assert.equal(revocations.has(certificateOf(anna)), true)
+})
+
+test('the list of an authority that is not trusted is passed over, and the log says so once', async (t) => {
+  const trusted = [authority, other]
+  const both = (await revoke(authority, [anna])) + (await revoke(other, [ben]))
+  const { revocations, write, warnings } = await stage(t, both, trusted)
+  assert.deepEqual(warnings(), [])
+  trusted.shift()
+  assert.equal(await revocations.look(), true)
+  assert.equal(revocations.has(certificateOf(ben)), true)
+  assert.equal(await revocations.look(), false)
+  const [line = '', ...more] = warnings()
+  assert.match(line, /CN=one.*lists of authorities that are not trusted here are not used/)
+  assert.deepEqual(more, [])
+  write(await revoke(other, [ben]))
+  assert.equal(await revocations.look(), true)
+  assert.equal(warnings().length, 1)
+  // A start has the same.
+  const started = await stage(t, both, [other])
+  assert.equal(started.revocations.has(certificateOf(ben)), true)
+  assert.equal(started.warnings().length, 1)
+})
+
+test('a start with a file that is unusable, or not whole, or of other authorities fails with its path', async (t) => {
+  const good = await revoke(authority, [])
+  for (const text of ['nothing', good + good.slice(0, 200), await revoke(other, [])])
+    await assert.rejects(stage(t, text), /revoked\.pem cannot be used as a revocation list/)
 })
 
 test('an expired list stays in use, and the log says so once a day', async (t) => {

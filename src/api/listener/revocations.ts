@@ -1,9 +1,10 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { errorChain } from '../../log/error-chain.ts'
 import { limits } from '../../config/limits.ts'
+import { whyNotReplaced } from './revocation-order.ts'
 import { serialOf } from './serial.ts'
 import { certificatesIn, TlsFilesUnusable } from './tls-files.ts'
-import type { X509Certificate } from 'node:crypto'
 import type { Log } from '../../log/log.ts'
 import type { RevocationList } from './revocation-list.ts'
 
@@ -25,8 +26,9 @@ type Options = {
 }
 
 /**
- * The certificates that their authorities have revoked. A file that cannot be used leaves the previous lists in use.
- * So does one that is past its time: what it revokes stays revoked, and other clients are let in.
+ * The certificates that their authorities have revoked. A file that cannot be used leaves the previous lists in use, and
+ * so does one that lacks a list or has an older one. A list that is past its time stays in use: what it revokes stays
+ * revoked, and other clients are let in.
  */
 export class Revocations {
   readonly #options: Options
@@ -55,7 +57,7 @@ export class Revocations {
   has(certificate: X509Certificate): boolean {
     return this.#lists.some(
       ({ authority, serials }) =>
-        serials.has(serialOf(certificate.serialNumber)) && certificate.checkIssued(authority),
+        serials.has(serialOf(certificate.serialNumber)) && certificate.verify(authority.publicKey),
     )
   }
 
@@ -96,9 +98,22 @@ export class Revocations {
     if (readFrom === this.#readFrom) return false
     // The library takes time and memory to load (ADR 0054): only a host with a list pays for it.
     const { parseRevocationLists } = await import('./revocation-list.ts')
-    this.#lists = await parseRevocationLists(text, authorities)
+    const { lists, foreignIssuers } = await parseRevocationLists(text, authorities)
+    const trusted = authorities.map((pem) => new X509Certificate(pem))
+    const reason = whyNotReplaced(this.#lists, lists, trusted)
+    if (reason !== undefined) throw new Error(reason)
+    this.#lists = lists
     this.#readFrom = readFrom
+    this.#warnOfForeign(foreignIssuers)
     return true
+  }
+
+  #warnOfForeign(issuers: readonly string[]): void {
+    if (issuers.length === 0) return
+    this.#options.log.warn(
+      { path: this.#options.path, issuers },
+      'revocation lists of authorities that are not trusted here are not used',
+    )
   }
 
   #warnIfOld(): void {
