@@ -5,6 +5,7 @@ import { judgeRestored, losesSomething } from './judge-restored.ts'
 import type { Desired } from '../desired.ts'
 import type { Generation } from '../ids.ts'
 import type { Departure } from '../migration/departure.ts'
+import type { NodeName } from '../migration/offer.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { FoundVm } from './judge-restored.ts'
 
@@ -59,6 +60,9 @@ const cases: readonly Case[] = [
     runs,
     'deletes',
   ],
+  ['was released since, and sleeps here', {}, { ...asleep, movedTo: 'host-2' as NodeName }, 'moved'],
+  ['was released since, and has a disk', {}, { ...off, movedTo: 'host-2' as NodeName }, 'moved'],
+  ['was released since, and had no disk yet', {}, { ...gone, movedTo: 'host-2' as NodeName }, 'moved'],
   ['was deleted since', { observed: seen }, gone, 'lacks'],
   ['has another unit', {}, { ...runs, unit: { kind: 'foreign', because: 'x' } }, 'lacks'],
   [

@@ -3,6 +3,7 @@ import { isHandover } from '../migration/departure.ts'
 import { deletionDueMs, hasEnded } from '../vm/exit-policy.ts'
 import { mustEnd } from '../vm/record.ts'
 import { isGone } from '../world/world.ts'
+import type { NodeName } from '../migration/offer.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { DiskState, UnitState } from '../world/world.ts'
 
@@ -12,15 +13,17 @@ export type FoundVm = {
   readonly disk: DiskState
   /** Whether the pool has its saved guest. */
   readonly isSaved: boolean
+  /** The host to which the present records have released it; absent if they have not. */
+  readonly movedTo?: NodeName
 }
 
 /**
  * The effect on one VM when its record is put back. `ends`: its guest, awake or asleep, is ended. `deletes`: its disk
- * is removed too. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing or belongs to another
+ * is removed too. `moved`: its guest may run on another host, and would run here too. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing or belongs to another
  * VM. `fits`: the daemon takes over what is there.
  */
 export type Restored = {
-  readonly kind: 'ends' | 'deletes' | 'starts' | 'lacks' | 'fits'
+  readonly kind: 'ends' | 'deletes' | 'moved' | 'starts' | 'lacks' | 'fits'
   readonly because: string
 }
 
@@ -28,6 +31,8 @@ export type Restored = {
 export function judgeRestored(record: VmRecord, found: FoundVm, nowMs: number): Restored {
   const { unit, disk } = found
   if (unit.kind === 'foreign') return { kind: 'lacks', because: `its unit is left alone: ${unit.because}` }
+  if (found.movedTo !== undefined)
+    return { kind: 'moved', because: `it has moved to ${found.movedTo} since, and may run there` }
   const guest = guestOf(found)
   const deletes = disk.kind === 'present' ? whyDeleted(record, nowMs) : undefined
   if (deletes !== undefined)
@@ -43,7 +48,7 @@ export function judgeRestored(record: VmRecord, found: FoundVm, nowMs: number): 
   return { kind: 'fits', because: 'it has no guest, and needs none' }
 }
 
-/** Returns whether this needs the word of the operator. */
+/** Returns whether a guest or a disk may be lost, which needs the word of the operator. */
 export const losesSomething = ({ kind }: Restored): boolean => kind === 'ends' || kind === 'deletes'
 
 function guestOf({ unit, isSaved }: FoundVm): string | undefined {

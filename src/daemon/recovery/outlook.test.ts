@@ -64,7 +64,11 @@ async function run(t: TestContext, seed: number): Promise<{ losses: number; kept
   try {
     const { store } = restoring
     const words = { end: [], leaveOut: [] }
-    const { unsaid } = await compareWithHost(store, on.host, { words, nowMs: on.clock.now() })
+    const { unsaid } = await compareWithHost(store, on.host, {
+      words,
+      moved: new Map(),
+      nowMs: on.clock.now(),
+    })
     const [before, disks] = [await guestsOf(on), new Set(on.host.storage.disks.keys())]
     const next = composed({ store, host: on.host, instead: { capacity: new FakeCapacity() } })
     await next.reconciler.start()

@@ -3,7 +3,9 @@ import { test } from 'node:test'
 import { desiredOf, inputsOf } from '../../commands/vm/create-vm.ts'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { draftRequest, giveRecord } from './recover.ts'
+import { sourceFromStore } from './recovery-source.ts'
 import type { OperationId, UserId, VmId } from '../../core/ids.ts'
+import type { Departure } from '../../core/migration/departure.ts'
 import type { Orphan } from '../../core/recovery/judge-orphan.ts'
 
 const id = 'lost-1' as VmId
@@ -28,6 +30,16 @@ test('a store takes the id of a lost one with the first record, and not with a r
   const given = giveRecord(store, { id, orphan, joining }, record)
   assert.ok(given.ok)
   assert.deepEqual([store.storeId, given.value.createdAtMs, store.vms.ids()], ['lost', 1234, [id]])
+})
+
+test('no record is taken from a file that says that the VM has moved', (t) => {
+  const { store } = commandStage(t)
+  const orphan: Orphan = { diskMib: 64, storeId: 'lost', createdAtMs: 1234, userId: 600_003 as UserId }
+  assert.ok(giveRecord(store, { id, orphan, joining }, record).ok)
+  assert.equal(sourceFromStore(store, id, orphan).monitor, 'qemu')
+  const departure = { id: 'm-1', node: 'host-2', mode: 'warm', stage: 'released', sinceMs: 1 }
+  store.departures.set(id, departure as unknown as Departure, 1)
+  assert.throws(() => sourceFromStore(store, id, orphan), /has moved to host-2/)
 })
 
 test('a draft has null for what the host does not show', () => {

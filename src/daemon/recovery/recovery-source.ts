@@ -56,6 +56,10 @@ export function sourceFromStore(store: Store, id: VmId, orphan: Orphan): Recover
     throw new Error(
       `the record of ${id} in that file is of another VM, created ${new Date(record.createdAtMs).toISOString()}`,
     )
+  if (record.departure?.stage === 'released')
+    throw new Error(
+      `the record of ${id} in that file says that it has moved to ${record.departure.node}, and its guest may run there: if that host is lost, use --request`,
+    )
   const { migration: _migration, ...desired } = record.desired
   const { monitor, metadata } = record
   return { desired, macIsChosen: true, metadata, monitor, inputs: store.vms.inputs(id) }

@@ -6,13 +6,15 @@ import { CONFIG_PATH, loadConfig, parseConfig } from '../../config/config.ts'
 import { parseVmId } from '../../core/ids.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
+import { readMoved } from '../../store/backup/moved-since.ts'
 import { putFilesBack } from './kept-files.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { compareWithHost } from './restore.ts'
-import { aboutInWords, filesInWords, outlookInWords } from './words.ts'
+import { aboutInWords, filesInWords, outlookInWords, refusalsInWords } from './words.ts'
 import type { Config } from '../../config/config.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { BackupContent } from '../../store/backup/restoring.ts'
+import type { Moved } from '../../store/backup/moved-since.ts'
 import type { Outlook, Words } from './restore.ts'
 
 const HELP = `Usage: vmhostd restore FILE [--dry-run] [--end VM]… [--leave-out VM]… [--config FILE]
@@ -21,7 +23,8 @@ Puts the records of FILE back: a backup ("vmhostd backup"), or a copy from befor
 (/var/lib/vmhostd/copies/schema-N.db). Says for each VM what the daemon would do with it. The daemon must be stopped;
 guests may run. Files of the host in FILE are put back where none is; a file that is there is kept.
 
-If the records would end a guest or remove a disk, nothing is put back. Say for each such VM what you want:
+If the records would end a guest or remove a disk, nothing is put back. Say for each such VM what you want. A VM that has
+moved to another host since can only be left out, or it would run twice:
 
   --end VM         its guest, or its disk, may be lost
   --leave-out VM   put back everything but its record; its guest and its disk stay as they are
@@ -95,14 +98,20 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
   const range = { first: vms.userIdFirst, count: vms.userIdCount }
   const restoring = new Restoring(file, { stateDirectory, directory }, range)
   try {
-    const outlook = await outlookOf(restoring, config, words)
+    // From here on no daemon changes what is compared.
+    if (!isDry) restoring.lock()
+    const moved = readMoved(stateDirectory)
+    const outlook = await outlookOf(restoring, config, { words, moved: moved ?? new Map() })
     print(aboutInWords(file, content, restoring.store.vms.ids().length))
     print(outlookInWords(outlook))
-    if (outlook.unsaid.length > 0 && !isDry) {
-      const ids = outlook.unsaid.join(', ')
-      console.error(
-        `vmhostd restore: nothing is put back, because ${ids} would lose a guest or a disk: say --end VM or --leave-out VM for each`,
+    if (moved === undefined)
+      console.log(
+        'The present records cannot be read. A VM that has moved to another host since is not known here.',
       )
+    const refusals = refusalsInWords(outlook)
+    if (refusals.length > 0 && !isDry) {
+      for (const because of refusals)
+        console.error(`vmhostd restore: nothing is put back, because ${because}`)
       return 1
     }
     const kept = isDry ? undefined : restoring.putBack(words.leaveOut, Date.now())
@@ -112,7 +121,7 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
       console.log(
         `\nThe records are put back.${kept === undefined ? '' : ` The previous ones are in ${kept}.`} Next: systemctl start vmhostd`,
       )
-    return outlook.unsaid.length > 0 ? 1 : 0
+    return refusals.length > 0 ? 1 : 0
   } finally {
     restoring.remove()
   }
@@ -133,10 +142,14 @@ function configOf({ files }: BackupContent, path: string): Config {
 }
 
 /** A store that never had a pool has no VM with anything on the host. */
-async function outlookOf({ store }: Restoring, config: Config, words: Words): Promise<Outlook> {
+async function outlookOf(
+  { store }: Restoring,
+  config: Config,
+  { words, moved }: { readonly words: Words; readonly moved: Moved },
+): Promise<Outlook> {
   const { poolId } = store
-  if (poolId === undefined) return { vms: [], unsaid: [] }
+  if (poolId === undefined) return { vms: [], unsaid: [], moved: [] }
   return withRecoveryHost(config, poolId, (host) =>
-    compareWithHost(store, host, { words, nowMs: Date.now() }),
+    compareWithHost(store, host, { words, moved, nowMs: Date.now() }),
   )
 }

@@ -3,11 +3,13 @@ import { test } from 'node:test'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { reconcileStage } from '../../../test/reconcile-stage.ts'
 import { Restoring } from '../../store/backup/restoring.ts'
+import { readMoved } from '../../store/backup/moved-since.ts'
 import { writeBackup } from '../../store/backup/write-backup.ts'
 import { compareWithHost, UnknownVm } from './restore.ts'
-import { outlookInWords } from './words.ts'
+import { outlookInWords, refusalsInWords } from './words.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
+import type { Departure } from '../../core/migration/departure.ts'
 import type { Words } from './restore.ts'
 
 const NONE: Words = { end: [], leaveOut: [] }
@@ -20,11 +22,11 @@ async function stage(t: TestContext, power: 'running' | 'stopped') {
   const file = `${on.directory}/b.vmhostd`
   const about = { madeAtMs: 1, version: '1.2.3', hostId: 'host-1' }
   writeBackup(on.directory, file, { about, files: [] })
-  const compare = async (words: Words = NONE) => {
+  const compare = async (words: Words = NONE, moved = readMoved(on.directory) ?? new Map()) => {
     const at = { stateDirectory: on.directory, directory: `${on.directory}/restore.new` }
     const restoring = new Restoring(file, at, { first: 600_000, count: 10 })
     try {
-      const outlook = await compareWithHost(restoring.store, on.host, { words, nowMs: on.clock.now() })
+      const outlook = await compareWithHost(restoring.store, on.host, { words, moved, nowMs: on.clock.now() })
       return { outlook, lines: outlookInWords(outlook) }
     } finally {
       restoring.remove()
@@ -68,4 +70,19 @@ test('an option about a VM that is not there is refused', async (t) => {
   const other = 'web-9' as VmId
   await assert.rejects(compare({ end: [other], leaveOut: [] }), UnknownVm)
   await assert.rejects(compare({ end: [], leaveOut: [other] }), UnknownVm)
+})
+
+test('a VM that was released to another host since can only be left out', async (t) => {
+  const { id, compare, stop, store, clock } = await stage(t, 'running')
+  await stop()
+  const departure = { id: 'm-1', node: 'host-2', mode: 'warm', stage: 'released', sinceMs: clock.now() }
+  store.departures.set(id, departure as unknown as Departure, clock.now())
+  const { outlook, lines } = await compare()
+  assert.deepEqual(lines, ['  web-1  MOVED    it has moved to host-2 since, and may run there'])
+  assert.deepEqual(refusalsInWords(outlook), [
+    'web-1 would run here and on another host: say --leave-out VM for each',
+  ])
+  assert.deepEqual((await compare({ end: [id], leaveOut: [] })).outlook.moved, [id])
+  const without = await compare({ end: [], leaveOut: [id] })
+  assert.deepEqual(refusalsInWords(without.outlook), [])
 })

@@ -9,6 +9,7 @@ import type { Outlook } from './restore.ts'
 const KINDS: Readonly<Record<Restored['kind'], string>> = {
   ends: 'ENDS',
   deletes: 'DELETES',
+  moved: 'MOVED',
   starts: 'starts',
   lacks: 'alone',
   fits: 'stays',
@@ -35,6 +36,16 @@ export function outlookInWords({ vms }: Outlook): readonly string[] {
       `  ${id.padEnd(width)}  ${KINDS[kind].padEnd(7)}  ${because}${isRecorded ? '' : ' (not in the file)'}`,
   )
 }
+
+/** Returns why the records are not put back as they are. */
+export const refusalsInWords = ({ unsaid, moved }: Outlook): readonly string[] => [
+  ...(unsaid.length === 0
+    ? []
+    : [`${unsaid.join(', ')} would lose a guest or a disk: say --end VM or --leave-out VM for each`]),
+  ...(moved.length === 0
+    ? []
+    : [`${moved.join(', ')} would run here and on another host: say --leave-out VM for each`]),
+]
 
 /** Returns a line for each file of the host. */
 export const filesInWords = (files: readonly FileOutcome[], isDry: boolean): readonly string[] =>

@@ -237,3 +237,15 @@ test('what is not a backup, or of a newer build, is refused with its reason', (t
     (error) => error instanceof Error && /use the vmhostd that wrote it/.test(String(error.cause)),
   )
 })
+
+test('from the lock on no daemon can start before the records are put back', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about, files: [] })
+  stage.reopen(() => {
+    const one = restoring(stage, file)
+    one.lock()
+    assert.throws(() => new Store(stage.directory, range), /another vmhostd works on/)
+    one.putBack([], NOW)
+  })
+})

@@ -71,6 +71,7 @@ export class Restoring {
   readonly #directory: string
   readonly store: Store
   #isClosed = false
+  #lock: { release(): void } | undefined
 
   /**
    * Copies the records and lifts them to this build's schema. `path` may be a database in use.
@@ -99,6 +100,11 @@ export class Restoring {
     this.store = new Store(at.directory, userIds)
   }
 
+  /** Holds the state directory until {@link remove}. Throws StateDirectoryInUse if the daemon runs. */
+  lock(): void {
+    this.#lock ??= lockStateDirectory(this.#stateDirectory)
+  }
+
   /**
    * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
    * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs.
@@ -107,7 +113,7 @@ export class Restoring {
    */
   putBack(leftOut: readonly VmId[], nowMs: number): string | undefined {
     this.#close()
-    const lock = lockStateDirectory(this.#stateDirectory)
+    this.lock()
     try {
       const present = join(this.#stateDirectory, DATABASE)
       const kept = keepPresent(present, this.#stateDirectory, nowMs)
@@ -129,15 +135,16 @@ export class Restoring {
       renameDurably(restored, present)
       return kept?.path
     } finally {
-      lock.release()
       this.remove()
     }
   }
 
-  /** Removes the copy, unless it was put back. */
+  /** Removes the copy, unless it was put back, and releases the state directory. */
   remove(): void {
     this.#close()
     rmSync(this.#directory, { recursive: true, force: true })
+    this.#lock?.release()
+    this.#lock = undefined
   }
 
   #close(): void {
