@@ -3,6 +3,11 @@ export const eventLimits = {
   /** Events that are kept, and for how long. The first of the two bounds that is reached removes the oldest. */
   eventsMax: 10_000,
   eventsAgeMsMax: 7 * 24 * 3_600_000,
+  /**
+   * Events that wait in memory while the records cannot be written. If there are more, the oldest half is dropped, and
+   * readers are informed. Less than half of `revisionsReserved`.
+   */
+  unwrittenEventsMax: 10_000,
   /** Events between two removals of old ones, so that each costs little. As many more may be kept. */
   eventsPruneEvery: 256,
   /** Events read from the store at a time, and so in memory for one reader. */

@@ -79,7 +79,10 @@ export class Store {
         this.#flush.noteCommit()
       },
     })
-    this.#unwritten = new UnwrittenProgress(this.#db, ({ atMs, bodies }) => this.events.append(atMs, bodies))
+    this.#unwritten = new UnwrittenProgress(this.#db, {
+      append: ({ atMs, bodies }) => this.events.append(atMs, bodies),
+      noteGap: () => this.events.noteGap(),
+    })
     this.#transactions = new Transactions(this.#db, {
       prepare: () => {
         revisions.prepare()

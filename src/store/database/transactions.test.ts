@@ -8,7 +8,7 @@ import { lockStore } from '../../../test/locked-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import type { TestContext } from 'node:test'
 import { limits } from '../../config/limits.ts'
-import type { OperationId } from '../../core/ids.ts'
+import type { OperationId, VmId } from '../../core/ids.ts'
 import type { Launch } from '../../core/vm/record.ts'
 import { StateUnwritable, unwritableOr } from './transactions.ts'
 import { UnwrittenProgress } from '../vm/vm-row.ts'
@@ -160,9 +160,14 @@ test('progress that finds the disk full is kept until there is room; no failure 
   const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number }
   db.exec(`PRAGMA max_page_count = ${pages}`)
   const appended: number[] = []
-  const unwritten = new UnwrittenProgress(db, ({ atMs }) => appended.push(atMs))
-  unwritten.keep('web-1', columns, { atMs: 1, bodies: [] })
-  unwritten.keep('web-1', columns, { atMs: 2, bodies: [] })
+  const unwritten = new UnwrittenProgress(db, {
+    append: ({ atMs }) => appended.push(atMs),
+    noteGap: () => assert.fail('nothing was dropped'),
+  })
+  const vmId = 'web-1' as VmId
+  const body = { kind: 'admission_refused', vmId, code: 'insufficient_capacity', detail: '' } as const
+  unwritten.keep(vmId, columns, { atMs: 1, bodies: [body] })
+  unwritten.keep(vmId, columns, { atMs: 2, bodies: [body] })
   assert.throws(
     () => unwritten.write(),
     (error) => {

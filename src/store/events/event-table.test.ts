@@ -4,6 +4,7 @@ import { limits } from '../../config/limits.ts'
 import { lockStore } from '../../../test/locked-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { vmOfEvent } from '../../core/events/event.ts'
+import { lacksEvents } from '../../core/events/history.ts'
 import type { EventBody, StoredEvent } from '../../core/events/event.ts'
 import type { OperationId, VmId } from '../../core/ids.ts'
 import type { ObservedState } from '../../core/vm/record.ts'
@@ -103,6 +104,45 @@ test('progress that cannot be written has its events when it is written, each of
     'vm_state running stopping',
     'vm_state stopping stopped',
   ])
+})
+
+test('passes without events push no event out while nothing can be written', async (t) => {
+  const stage = new StoreStage(t)
+  const { store } = stage
+  const id = stage.insertVm('web-1', image)
+  const unlock = lockStore(stage.directory)
+  for (const state of ['starting', 'running'] as const) show(store, id, state)
+  for (let pass = 0; pass < limits.unwrittenEventsMax; pass += 1) show(store, id, 'running')
+  await unlock()
+  show(store, id, 'stopping')
+  assert.deepEqual(words(store).slice(1), [
+    'vm_state pending starting',
+    'vm_state starting running',
+    'vm_state running stopping',
+  ])
+  assert.equal(store.events.keptAfter, 0)
+})
+
+test('readers are informed if more events happened than wait while nothing can be written', async (t) => {
+  const stage = new StoreStage(t)
+  const { store } = stage
+  const id = stage.insertVm('web-1', image)
+  const unlock = lockStore(stage.directory)
+  for (let pass = 0; pass <= limits.unwrittenEventsMax; pass += 1)
+    show(store, id, pass % 2 ? 'running' : 'starting')
+  const { newest } = store.events
+  const heard: number[] = []
+  store.events.onAppend(() => heard.push(store.events.keptAfter))
+  assert.ok(!lacksEvents(store.events, newest))
+  await unlock()
+  show(store, id, 'stopped')
+  assert.ok(lacksEvents(store.events, newest))
+  assert.ok((heard[0] ?? 0) > newest)
+  assert.equal(words(store).at(-1), 'vm_state starting stopped')
+  assert.ok(
+    store.events.list({ after: store.events.keptAfter, limit: 100_000 }).length >
+      limits.unwrittenEventsMax / 2,
+  )
 })
 
 test('events are listed after a number, of one VM, of one kind', (t) => {

@@ -84,6 +84,12 @@ export class EventTable implements EventHistory {
     return this.#number(BEGAN_AFTER)
   }
 
+  /** Notes that events are lost which no reader has seen. Call it within the transaction that writes those that follow. */
+  noteGap(): void {
+    // A number of its own, because readers know the newest one.
+    this.#setNumber(KEPT_AFTER, this.#options.revisions.next())
+  }
+
   /** Notes that all numbers so far are of other stores. Call it within the transaction that makes this store one of its own. */
   begin(): void {
     this.#setNumber(BEGAN_AFTER, this.newest)

@@ -140,6 +140,13 @@ export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state
 /** Events of one moment. */
 type Happened = { readonly atMs: number; readonly bodies: readonly EventBody[] }
 
+/** Writes events within the transaction that writes the progress that they are about. */
+type EventWriting = {
+  readonly append: (happened: Happened) => void
+  /** Notes that events before those that follow are lost. */
+  readonly noteGap: () => void
+}
+
 /**
  * Holds progress that could not be written, but is shown and acted on. The next write of anything writes it first, so
  * no change is made without it. It is lost when the process ends; another look then finds it again.
@@ -147,14 +154,14 @@ type Happened = { readonly atMs: number; readonly bodies: readonly EventBody[] }
 export class UnwrittenProgress {
   readonly #db: DatabaseSync
   readonly #byVm = new Map<string, ProgressColumns>()
-  /** Events of this progress. More than are ever kept are not needed. */
-  readonly #events: Happened[] = []
-  readonly #append: (happened: Happened) => void
+  /** The newest events of this progress. They use fewer numbers than are reserved. */
+  #events: Happened[] = []
+  #lacksEvents = false
+  readonly #writing: EventWriting
 
-  /** @param append writes events within the transaction that writes the progress */
-  constructor(db: DatabaseSync, append: (happened: Happened) => void) {
+  constructor(db: DatabaseSync, writing: EventWriting) {
     this.#db = db
-    this.#append = append
+    this.#writing = writing
   }
 
   get isEmpty(): boolean {
@@ -171,8 +178,12 @@ export class UnwrittenProgress {
 
   keep(id: string, columns: ProgressColumns, happened: Happened): void {
     this.#byVm.set(id, columns)
-    this.#events.push(happened)
-    if (this.#events.length > limits.eventsMax) this.#events.shift()
+    const { atMs, bodies } = happened
+    for (const body of bodies) this.#events.push({ atMs, bodies: [body] })
+    if (this.#events.length <= limits.unwrittenEventsMax) return
+    // Half of them, so that a long outage does not move the rest with each event.
+    this.#events = this.#events.slice(-limits.unwrittenEventsMax / 2)
+    this.#lacksEvents = true
   }
 
   /** Returns a row with the unwritten progress applied. */
@@ -189,14 +200,16 @@ export class UnwrittenProgress {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       for (const [id, columns] of this.#byVm) statement.run({ ...columns, id })
-      for (const happened of this.#events) this.#append(happened)
+      if (this.#lacksEvents) this.#writing.noteGap()
+      for (const happened of this.#events) this.#writing.append(happened)
       this.#db.exec('COMMIT')
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
       throw error
     }
     this.#byVm.clear()
-    this.#events.length = 0
+    this.#events = []
+    this.#lacksEvents = false
   }
 }
 
