@@ -45,8 +45,8 @@ test('a VM that sleeps over a reboot of the host wakes from its memory, on the f
   await ready()
   await asleep(id)
   assert.equal(await mainPid(`vmhost-${id}`), '0')
-  const { retransmitted } = await exchange(ipv4)
-  assert.equal(retransmitted, 0)
+  // Sent only once: an answer shows that it was delivered, on a host of any speed.
+  await datagram(ipv4)
   const { last_wake: wake } = (await awake(id, observed.last_wake?.at)).observed
   assert.equal(wake?.reason, 'traffic')
   assert.equal(wake?.dropped_packets, 0)
