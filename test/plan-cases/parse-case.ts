@@ -278,7 +278,8 @@ function storageOf(words: Words): StorageState {
 }
 
 function poolDiskOf(words: Words): DiskState {
-  if (words.has('disk=absent')) return { kind: 'absent' }
+  if (words.has('disk=absent'))
+    return { kind: 'absent', ...(words.has('directory') ? { hasDirectory: true } : {}) }
   if (words.has('disk=foreign')) return { kind: 'foreign', because: 'it is not its own' }
   return {
     kind: 'present',

@@ -244,7 +244,7 @@ export function removeDisk({ storage, saved }: World, because: string): Facet {
   const gone: Facet = [{ kind: 'storage.remove-disk', because }]
   return when('storage', storage, ({ disk, seed }) => {
     if (disk.kind === 'foreign') return []
-    if (disk.kind !== 'absent' || seed.kind !== 'absent') return gone
+    if (disk.kind !== 'absent' || disk.hasDirectory || seed.kind !== 'absent') return gone
     return when('storage', saved, ({ kind }) => (kind === 'absent' ? [] : gone))
   })
 }

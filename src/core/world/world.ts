@@ -80,7 +80,8 @@ export type FoundNote = {
 }
 
 export type DiskState =
-  | { readonly kind: 'absent' }
+  /** `hasDirectory`: the VM has a directory in the pool, for example from a disk whose making was cut short. */
+  | { readonly kind: 'absent'; readonly hasDirectory?: true }
   /** The disk belongs to another VM with that id. core/vm/judge-owner.ts decides this, never a driver. */
   | { readonly kind: 'foreign'; readonly because: string }
   | {

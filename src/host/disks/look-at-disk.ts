@@ -16,7 +16,8 @@ export async function lookAtDisk(paths: PoolPaths, id: VmId): Promise<DiskState>
     ifThere(stat(paths.vm(id))),
     readNote(paths, id),
   ])
-  if (disk === undefined || directory === undefined) return { kind: 'absent' }
+  if (directory === undefined) return { kind: 'absent' }
+  if (disk === undefined) return { kind: 'absent', hasDirectory: true }
   const usableBy = isReachable(directory) ? onlyUser(disk, DISK_MODE) : undefined
   return {
     kind: 'present',

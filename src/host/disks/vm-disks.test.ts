@@ -9,8 +9,10 @@ import { markOfTests } from '../../../test/record.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
 import { silentLog } from '../../log/log.ts'
 import { markPool } from '../pool/pool-marker.ts'
+import { removeVmDirectory } from '../pool/vm-directory.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
+import { lookAtDisk } from './look-at-disk.ts'
 import { VmDisks } from './vm-disks.ts'
 
 const MIB = 1024 * 1024
@@ -119,4 +121,18 @@ test('a disk whose making is aborted during the sync gets no name, and the next 
   await next
   assert.equal(statSync(paths.disk(id)).size, disk.sizeMib * MIB)
   assert.deepEqual(readdirSync(paths.tmp), [])
+})
+
+test('what is left of a disk whose making was aborted is seen', async (t) => {
+  const paths = await poolWithImage(t)
+  const slow = slowDisks(paths)
+  const controller = new AbortController()
+  const leftBehind = slow.disks.ensureDisk(disk, controller.signal)
+  await slow.begun
+  controller.abort(new Error('the VM is deleted'))
+  slow.release()
+  await assert.rejects(leftBehind, /the VM is deleted/)
+  assert.deepEqual(await lookAtDisk(paths, id), { kind: 'absent', hasDirectory: true })
+  await removeVmDirectory(paths, id)
+  assert.deepEqual(await lookAtDisk(paths, id), { kind: 'absent' })
 })
