@@ -1,10 +1,14 @@
 import { rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
+import { until } from '../contract/until.ts'
 import { run } from '../../src/host/exec/exec.ts'
 
 const BLOCK_BYTES = 4096
 
-/** Takes every free block of a file system. Returns a function that frees them, safe to repeat. */
+/**
+ * Takes every free block of a file system. Returns a function that frees them, and waits until most of them are free: a
+ * guest may write to some at once. It is safe to repeat.
+ */
 export async function fillPool(mountPoint: string): Promise<() => Promise<void>> {
   const ballast = join(mountPoint, 'ballast')
   const { bavail, bsize } = await statfs(mountPoint)
@@ -17,5 +21,12 @@ export async function fillPool(mountPoint: string): Promise<() => Promise<void>>
     if (code === 0) offset += bytes
     else bytes = Math.floor(bytes / 2 / BLOCK_BYTES) * BLOCK_BYTES
   }
-  return () => rm(ballast, { force: true })
+  return async () => {
+    await rm(ballast, { force: true })
+    // XFS frees the blocks of a removed file in the background (inode inactivation, xfs_inodegc_worker).
+    await until(
+      () => statfs(mountPoint),
+      ({ bavail: free }) => free * bsize > offset / 2,
+    )
+  }
 }
