@@ -8,8 +8,8 @@ import { filesOfHost } from './kept-files.ts'
 
 const HELP = `Usage: vmhostd backup FILE [--replace] [--config FILE]
 
-Writes the records of all VMs and snapshots into FILE, with the configuration of this host, its certificates and keys,
-and the SSH key that guests know. The daemon may run. Disks, images and saved guests are not in it: they are in the pool.
+Writes the records of all VMs and snapshots into FILE, with the configuration of this host, its certificates, keys
+and revocation lists, and the SSH key that guests know. The daemon may run. Disks, images and saved guests are not in it: they are in the pool.
 
 FILE holds secrets: keys of this host, user data, and signed URLs that may be valid. It gets mode 0600. Keys of
 authorities and of the controller are not in it, so keep those yourself.

@@ -7,6 +7,8 @@ import { parseConfig } from '../../config/config.ts'
 import { filesOfHost, putFilesBack } from './kept-files.ts'
 import type { TestContext } from 'node:test'
 
+const OF_HOST = ['config.toml', 'ca.crt', 'server.crt', 'server.key', 'revoked.pem', 'nodes-revoked.pem']
+
 /** A host with its configuration and the controller's files in a directory. */
 function stage(t: TestContext) {
   const directory = mkdtempSync(join(tmpdir(), 'kept-files-'))
@@ -17,20 +19,22 @@ function stage(t: TestContext) {
 ca_file = "${at('ca.crt')}"
 certificate_file = "${at('server.crt')}"
 key_file = "${at('server.key')}"
+revocation_file = "${at('revoked.pem')}"
+[coordination]
+revocation_file = "${at('nodes-revoked.pem')}"
 `
   const configPath = at('config.toml')
   writeFileSync(configPath, text)
-  for (const name of ['ca.crt', 'ca.key', 'server.crt', 'server.key', 'controller.key'])
+  for (const name of [...OF_HOST.slice(1), 'ca.key', 'controller.key'])
     writeFileSync(at(name), name, { mode: name.endsWith('key') ? 0o600 : 0o644 })
   return { at, configPath, config: parseConfig(text, { path: configPath, hostname: 'host-1' }) }
 }
 
 test('the files of a host are those that its configuration names, without keys that can do more', (t) => {
   const { at, configPath, config } = stage(t)
-  const names = ['config.toml', 'ca.crt', 'server.crt', 'server.key']
   assert.deepEqual(
     filesOfHost(configPath, config).map(({ path }) => path),
-    names.map(at),
+    OF_HOST.map(at),
   )
 })
 
@@ -44,7 +48,7 @@ test('a file is put back with its mode where none is, and never over another', (
   assert.deepEqual(putFilesBack(files, { configPath, config, isDry: false }), dry)
   assert.deepEqual(
     dry.map(({ what }) => what),
-    ['kept', 'differs', 'kept', 'made'],
+    ['kept', 'differs', 'kept', 'made', 'kept', 'kept'],
   )
   assert.equal(readFileSync(at('ca.crt'), 'utf8'), 'renewed')
   assert.equal(statSync(at('server.key')).mode & 0o777, 0o600)

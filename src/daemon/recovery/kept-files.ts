@@ -6,16 +6,17 @@ import type { KeptFile } from '../../store/backup/write-backup.ts'
 
 /**
  * Returns the paths of files without which another installation is not this host: its configuration, its own certificates
- * and keys, the certificates that it trusts, and the key that guests know. Keys of authorities and of the controller are
+ * and keys, the certificates that it trusts, the lists of those that are revoked, and the key that guests know. Keys of authorities and of the controller are
  * left out, because they can do more than this host.
  */
 function pathsOfHost(configPath: string, config: Config): ReadonlySet<string> {
   const { controller, coordination, objectStore, stateDirectory } = config
   const ssh = privateKeyPath(stateDirectory)
-  const tls = [controller, coordination].flatMap(({ caFile, certificateFile, keyFile }) => [
+  const tls = [controller, coordination].flatMap(({ caFile, certificateFile, keyFile, revocationFile }) => [
     caFile,
     certificateFile,
     keyFile,
+    ...(revocationFile === undefined ? [] : [revocationFile]),
   ])
   const others = objectStore.extraCaFile === undefined ? [] : [objectStore.extraCaFile]
   return new Set([configPath, ...tls, ...others, ssh, `${ssh}.pub`])
