@@ -161,13 +161,39 @@ test('records that cannot be read are kept as they are, and the revisions go on 
   const id = stage.insertVm('web-1', image)
   const file = `${stage.directory}/b.vmhostd`
   writeBackup(stage.directory, file, { about, files: [] })
-  const { revision } = stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1)
+  const change = (): number => stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1).revision
+  let revision = change()
+  // Each process begins a block of numbers, as opening the copy of the backup does.
+  for (let block = 0; block < 3; block += 1) {
+    stage.reopen()
+    revision = change()
+  }
   stage.reopen(() => {
     writeFileSync(`${stage.directory}/vmhostd.db`, 'not a database')
-    const kept = restoring(stage, file).putBack([], NOW)
+    // The clock of the host was set back.
+    const kept = restoring(stage, file).putBack([], 0)
     assert.equal(readFileSync(kept ?? '', 'utf8'), 'not a database')
   })
-  assert.ok(stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1).revision > revision)
+  assert.ok(change() > revision)
+})
+
+test('the log of a damaged database is not replayed into the records that replace it', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  stage.insertVm('web-1', image)
+  writeBackup(stage.directory, file, { about, files: [] })
+  stage.insertVm('web-2', image)
+  const present = `${stage.directory}/vmhostd.db`
+  const log = readFileSync(`${present}-wal`)
+  assert.ok(log.length > 0)
+  stage.reopen(() => {
+    writeFileSync(present, 'not a database')
+    writeFileSync(`${present}-wal`, log)
+    const kept = restoring(stage, file).putBack([], NOW)
+    assert.ok(!existsSync(`${present}-wal`))
+    assert.deepEqual(readFileSync(`${kept}-wal`), log)
+  })
+  assert.deepEqual(stage.store.vms.ids(), ['web-1'])
 })
 
 test('a VM that is left out has no record, and everything else is put back', (t) => {
