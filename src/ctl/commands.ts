@@ -1,6 +1,7 @@
 import { exitStatus } from './exit-status.ts'
 import { completionCommand } from './completion/completion-command.ts'
 import { consoleCommand } from './console/console-command.ts'
+import { logCommand } from './console/log-command.ts'
 import { eventsCommand, historyCommand } from './events/events-command.ts'
 import { cordonCommand, statusCommand, uncordonCommand } from './host/cordon.ts'
 import { imageListCommand, imageRemoveCommand } from './image/images.ts'
@@ -77,6 +78,7 @@ export const commands: readonly Command[] = [
   waitCommand,
   planCommand,
   historyCommand,
+  logCommand,
   consoleCommand,
   listSnapshotsCommand,
   createSnapshotCommand,

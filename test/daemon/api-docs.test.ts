@@ -93,6 +93,7 @@ test('the document has exactly the routes of the daemon', () => {
       'get /v1/vms',
       'get /v1/vms/{id}',
       'get /v1/vms/{id}/console',
+      'get /v1/vms/{id}/console/log',
       'get /v1/vms/{id}/counters',
       'get /v1/vms/{id}/events',
       'get /v1/vms/{id}/plan',

@@ -102,7 +102,7 @@ test('a reader gets the answers of the controller, and no secret is in them', as
     const path = pathOf(name.slice('GET '.length))
     const { status, text } = await host.ask('metrics', { path })
     assert.ok(!text.includes(CANARY), `${path}: ${text}`)
-    if (!path.endsWith('/console')) assert.equal(status, (await host.call({ path })).status, path)
+    if (!path.includes('/console')) assert.equal(status, (await host.call({ path })).status, path)
   }
 })
 

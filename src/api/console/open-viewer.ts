@@ -36,7 +36,7 @@ export function openTty(
 /** States in which there is a guest, which should then have a console. */
 const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused']
 
-function notRunning(id: string, state: ObservedState): string {
+export function notRunning(id: string, state: ObservedState): string {
   if (HAS_GUEST.includes(state))
     return `${id} is ${state}, but its console is not stored: stop it and start it again`
   // The VM has no console since the host's last boot; a sleep alone keeps the console.

@@ -35,6 +35,7 @@ const routes: Readonly<Record<string, Others>> = {
   'GET /v1/images': READERS,
 
   'GET /v1/vms/:id/console': CONSOLES,
+  'GET /v1/vms/:id/console/log': CONSOLES,
   // The way to the pages. What a page shows, it asks for with the certificate of its reader.
   'GET /': ALL,
   'GET /ui': ALL,

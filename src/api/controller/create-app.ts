@@ -3,6 +3,7 @@ import { namedSchemas } from '../wire/named.ts'
 import { describeController } from './openapi.ts'
 import { consolePageRoutes } from './routes/console-page.ts'
 import { hostPageRoutes } from './routes/host-page.ts'
+import { consoleLogRoute } from './routes/console-log.ts'
 import { consoleRoute } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { eventRoutes } from './routes/events.ts'
@@ -48,6 +49,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
       imageRoutes(routes, dependencies)
       eventRoutes(routes, dependencies)
       consoleRoute(routes, dependencies)
+      consoleLogRoute(routes, dependencies)
       hostPageRoutes(routes, dependencies)
       consolePageRoutes(routes, dependencies)
       metricsRoute(routes, 'Host', dependencies.metrics)

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { plainText } from '../console/plain-text.ts'
 import type { ExitCause, LastExit } from '../vm/last-exit.ts'
 import type { LaunchFinding } from './launch.ts'
 
@@ -33,18 +34,8 @@ export function judgeExit(
   return { ...seen, cause: 'unknown', because }
 }
 
-const ESC = String.fromCharCode(27)
-
-/** Matches escape sequences of a terminal (ECMA-48, 5.4 and 8.3.89), and control characters other than a line feed. */
-const CONTROLS = new RegExp(
-  `${ESC}\\[[0-?]*[ -/]*[@-~]|${ESC}\\][^\\p{Cc}]*(?:${ESC}\\\\)?|[^\\P{Cc}\\n]`,
-  'gu',
-)
-
 function linesOf(output: Uint8Array): string[] {
-  const text = new TextDecoder().decode(output.subarray(-limits.exitConsoleBytes))
-  return text
-    .replace(CONTROLS, '')
+  return plainText(output.subarray(-limits.exitConsoleBytes))
     .split('\n')
     .map((line) => line.trimEnd().slice(0, limits.exitConsoleLineLength))
     .filter((line) => line !== '')

@@ -39,6 +39,19 @@ export class ConsoleHub {
     return this.#options.consoles.lastSession(id) === undefined ? 'none' : 'over'
   }
 
+  /**
+   * Returns the kept output of the session, or of the last one; undefined without either. `isCut`: earlier output of it
+   * is lost.
+   */
+  output(id: VmId): { readonly bytes: Uint8Array; readonly isCut: boolean } | undefined {
+    const session = this.#options.consoles.session(id)
+    const shown = session ?? this.#options.consoles.lastSession(id)
+    if (shown === undefined) return undefined
+    const { start, bytes } = shown.output.since(shown.output.start)
+    session?.spend(bytes.length)
+    return { bytes, isCut: start > 0 }
+  }
+
   /** Returns the number of viewers of this VM, including those that are about to watch. */
   viewers(id: VmId): number {
     return this.#places.taken(id)
