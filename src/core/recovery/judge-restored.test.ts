@@ -7,6 +7,7 @@ import type { Generation } from '../ids.ts'
 import type { Departure } from '../migration/departure.ts'
 import type { NodeName } from '../migration/offer.ts'
 import type { VmRecord } from '../vm/record.ts'
+import type { DiskState } from '../world/world.ts'
 import type { FoundVm } from './judge-restored.ts'
 
 const NOW = 100_000
@@ -19,13 +20,21 @@ const gone: FoundVm = { unit: { kind: 'absent' }, disk: { kind: 'absent' }, isSa
 
 const { desired } = recordOf()
 const wanting = (changes: Partial<Desired>): Partial<VmRecord> => ({ desired: { ...desired, ...changes } })
+const seen = { state: 'running', sinceMs: 1500, disk: { sizeMib: 64 } } as const
 const departing = (stage: Departure['stage']): Partial<VmRecord> => ({
   departure: { id: 'm-1', node: 'host-2', mode: 'warm', stage, sinceMs: 1 } as unknown as Departure,
+})
+const rebuilding = (rebuild: number): Partial<VmRecord> => ({
+  ...wanting({ image: { ...desired.image, rebuild } }),
+  observed: seen,
+})
+const ofRebuild = (rebuild: number): DiskState => ({
+  ...disk,
+  note: { mark: markOfTests, rootfsSha256: desired.image.rootfsSha256, rebuild },
 })
 const arriving = (stage: 'pulling' | 'released'): Partial<VmRecord> => ({
   arrival: { stage } as unknown as NonNullable<VmRecord['arrival']>,
 })
-const seen = { state: 'running', sinceMs: 1500, disk: { sizeMib: 64 } } as const
 
 type Case = readonly [what: string, record: Partial<VmRecord>, found: FoundVm, kind: string]
 
@@ -60,6 +69,10 @@ const cases: readonly Case[] = [
     runs,
     'deletes',
   ],
+  ['owed a rebuild, and has the old disk', rebuilding(2), off, 'deletes'],
+  ['owed a rebuild, and runs', rebuilding(2), { ...runs, disk: ofRebuild(1) }, 'deletes'],
+  ['owed a rebuild that is done by now', rebuilding(2), { ...off, disk: ofRebuild(2) }, 'starts'],
+  ['owed a rebuild, and has no disk', rebuilding(2), gone, 'starts'],
   ['was released since, and sleeps here', {}, { ...asleep, movedTo: 'host-2' as NodeName }, 'moved'],
   ['was released since, and has a disk', {}, { ...off, movedTo: 'host-2' as NodeName }, 'moved'],
   ['was released since, and had no disk yet', {}, { ...gone, movedTo: 'host-2' as NodeName }, 'moved'],

@@ -1,7 +1,7 @@
 import { mayRunHere } from '../migration/arrival.ts'
 import { isHandover } from '../migration/departure.ts'
 import { deletionDueMs, hasEnded } from '../vm/exit-policy.ts'
-import { mustEnd } from '../vm/record.ts'
+import { mustEnd, owesRebuild } from '../vm/record.ts'
 import { isGone } from '../world/world.ts'
 import type { NodeName } from '../migration/offer.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -19,7 +19,7 @@ export type FoundVm = {
 
 /**
  * The effect on one VM when its record is put back. `ends`: its guest, awake or asleep, is ended. `deletes`: its disk
- * is removed too. `moved`: its guest may run on another host, and would run here too. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing or belongs to another
+ * is removed or replaced too. `moved`: its guest may run on another host, and would run here too. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing or belongs to another
  * VM. `fits`: the daemon takes over what is there.
  */
 export type Restored = {
@@ -34,14 +34,14 @@ export function judgeRestored(record: VmRecord, found: FoundVm, nowMs: number): 
   if (found.movedTo !== undefined)
     return { kind: 'moved', because: `it has moved to ${found.movedTo} since, and may run there` }
   const guest = guestOf(found)
-  const deletes = disk.kind === 'present' ? whyDeleted(record, nowMs) : undefined
+  const deletes = disk.kind === 'present' ? whyDeleted(record, disk, nowMs) : undefined
   if (deletes !== undefined)
     return { kind: 'deletes', because: `${guest ?? 'it has a disk'}, and ${deletes}` }
   const ends = whyEnded(record)
   if (guest !== undefined && ends !== undefined) return { kind: 'ends', because: `${guest}, and ${ends}` }
   if (disk.kind === 'foreign') return { kind: 'lacks', because: `its disk is left alone: ${disk.because}` }
   if (guest !== undefined) return { kind: 'fits', because: guest }
-  if (disk.kind === 'absent' && record.observed.disk !== undefined)
+  if (disk.kind === 'absent' && record.observed.disk !== undefined && !owesRebuild(record))
     return { kind: 'lacks', because: 'its disk is not in the pool: it was deleted since, or has moved away' }
   if (ends === undefined && record.desired.power !== 'stopped')
     return { kind: 'starts', because: `it has no guest now, and the record says ${record.desired.power}` }
@@ -67,10 +67,15 @@ function whyEnded(record: VmRecord): string | undefined {
   return undefined
 }
 
-function whyDeleted(record: VmRecord, nowMs: number): string | undefined {
-  const { deleting, departure } = record
+type PresentDisk = Extract<DiskState, { readonly kind: 'present' }>
+
+function whyDeleted(record: VmRecord, { note }: PresentDisk, nowMs: number): string | undefined {
+  const { deleting, departure, desired } = record
+  const { rebuild = 0 } = desired.image
   if (deleting) return 'the record is under deletion'
   if (departure?.stage === 'released') return `the record says that it has moved to ${departure.node}`
+  if (owesRebuild(record) && (note?.rebuild ?? 0) < rebuild)
+    return `the record owes rebuild ${rebuild}, which replaces the disk`
   const dueMs = deletionDueMs(record)
   return dueMs !== undefined && dueMs <= nowMs ? 'the record says that it is deleted by now' : undefined
 }
