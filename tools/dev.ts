@@ -47,6 +47,12 @@ const TOOLS: Record<string, Tool> = {
     help: 'the measured figures, each beside its reference',
     hasHelp: true,
   },
+  images: {
+    file: 'images.ts',
+    usage: 'images',
+    help: 'docs/images.md as written: make images as it says, and boot them; about ten minutes',
+    hasHelp: true,
+  },
   build: {
     file: 'deb.ts',
     usage: 'build',
