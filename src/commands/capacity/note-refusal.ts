@@ -18,7 +18,13 @@ const WITHOUT_ROOM: readonly Refusal['code'][] = [
 export function noteRefusal({ store, now }: CommandContext, vmId: VmId, { code, ...refusal }: Refusal): void {
   if (!WITHOUT_ROOM.includes(code)) return
   const nowMs = now()
-  const earlier = store.events.list({ after: 0, limit: limits.eventsMax, vmId, kind: 'admission_refused' })
+  const earlier = store.events.list({
+    after: 0,
+    limit: limits.eventsMax,
+    vmId,
+    kind: 'admission_refused',
+    sinceMs: nowMs - limits.refusalEventEveryMs,
+  })
   const isKnown = earlier.some(
     ({ atMs, body }) =>
       body.kind === 'admission_refused' &&

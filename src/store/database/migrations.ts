@@ -169,6 +169,10 @@ const migrations: readonly string[] = [
     body TEXT NOT NULL
   ) STRICT;
   `,
+  `
+  CREATE INDEX events_by_vm ON events (vm_id) WHERE vm_id IS NOT NULL;
+  CREATE INDEX events_of_deletions ON events (sequence) WHERE body ->> '$.kind' = 'vm_deleted';
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { lockStore } from '../../../test/locked-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { vmOfEvent } from '../../core/events/event.ts'
 import { lacksEvents } from '../../core/events/history.ts'
+import { selectEvents } from './event-table.ts'
 import type { EventBody, StoredEvent } from '../../core/events/event.ts'
 import type { OperationId, VmId } from '../../core/ids.ts'
 import type { ObservedState } from '../../core/vm/record.ts'
 import type { Store } from '../store.ts'
+import type { EventQuery } from './event-table.ts'
 
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
 const refusal = (vmId = 'web-1'): EventBody => ({
@@ -145,6 +148,28 @@ test('readers are informed if more events happened than wait while nothing can b
   )
 })
 
+test('no list of events reads events that it does not want', (t) => {
+  const stage = new StoreStage(t)
+  const db = new DatabaseSync(`${stage.directory}/vmhostd.db`, { readOnly: true })
+  t.after(() => db.close())
+  const planOf = (query: Partial<EventQuery>): string => {
+    const sql = selectEvents({ after: 0, limit: 10, ...query })
+    return db
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => String(detail))
+      .join()
+  }
+  const vmId = 'web-1' as VmId
+  assert.match(planOf({}), /^SEARCH events USING INTEGER PRIMARY KEY \(rowid>\?\)$/)
+  assert.match(planOf({ vmId }), /^SEARCH events USING INDEX events_by_vm /)
+  assert.match(
+    planOf({ vmId, kind: 'admission_refused', sinceMs: 1 }),
+    /^SEARCH events USING INDEX events_by_vm /,
+  )
+  assert.match(planOf({ kind: 'vm_deleted' }), /^SEARCH events USING INDEX events_of_deletions /)
+})
+
 test('events are listed after a number, of one VM, of one kind', (t) => {
   const stage = new StoreStage(t)
   const { events } = stage.store
@@ -155,6 +180,8 @@ test('events are listed after a number, of one VM, of one kind', (t) => {
   assert.deepEqual(events.list({ after: 0, limit: 10, vmId: 'web-1' as VmId }), [listed[0], listed[2]])
   assert.deepEqual(events.list({ after: 0, limit: 2 }), listed.slice(0, 2))
   assert.deepEqual(events.list({ after: 0, limit: 10, kind: 'vm_state' }), [])
+  assert.deepEqual(events.list({ after: 0, limit: 10, kind: 'admission_refused', sinceMs: 1 }), listed)
+  assert.deepEqual(events.list({ after: 0, limit: 10, kind: 'admission_refused', sinceMs: 2 }), [])
   assert.equal(events.newest, listed[2]?.sequence)
 })
 

@@ -15,6 +15,8 @@ export type EventQuery = {
   readonly limit: number
   readonly vmId?: VmId
   readonly kind?: EventBody['kind']
+  /** Selects events of this time or later. Milliseconds since the epoch. */
+  readonly sinceMs?: number
 }
 
 export type EventTableOptions = {
@@ -58,13 +60,11 @@ export class EventTable implements EventHistory {
   }
 
   /** Lists events, the oldest first. */
-  list({ after, limit, vmId, kind }: EventQuery): readonly StoredEvent[] {
+  list(query: EventQuery): readonly StoredEvent[] {
+    const { kind: _kind, ...values } = query
     return this.#statements
-      .of(
-        `SELECT sequence, at_ms, body FROM events WHERE sequence > ?1 AND (?2 IS NULL OR vm_id = ?2)
-           AND (?3 IS NULL OR body ->> '$.kind' = ?3) ORDER BY sequence LIMIT ?4`,
-      )
-      .all(after, vmId ?? null, kind ?? null, limit)
+      .of(selectEvents(query))
+      .all({ ...values })
       .map((row) => ({
         sequence: Number(row['sequence']),
         atMs: Number(row['at_ms']),
@@ -128,6 +128,20 @@ export class EventTable implements EventHistory {
       .of('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
       .run(key, String(value))
   }
+}
+
+/**
+ * Returns the SQL that selects events. Each filter has a statement of its own, and the kind is a literal in it: SQLite uses no
+ * index otherwise (sqlite.org/partialindex).
+ */
+export function selectEvents({ vmId, kind, sinceMs }: EventQuery): string {
+  const terms = [
+    'sequence > :after',
+    ...(vmId === undefined ? [] : ['vm_id = :vmId']),
+    ...(sinceMs === undefined ? [] : ['at_ms >= :sinceMs']),
+    ...(kind === undefined ? [] : [`body ->> '$.kind' = '${kind}'`]),
+  ]
+  return `SELECT sequence, at_ms, body FROM events WHERE ${terms.join(' AND ')} ORDER BY sequence LIMIT :limit`
 }
 
 /** The row of `meta` with the number after which all events are kept. */
