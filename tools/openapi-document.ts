@@ -79,6 +79,7 @@ export const describedApp = (): Promise<App> =>
       waitingFor: () => [],
       readAsset,
       version: packageVersion(),
+      endIfGone: () => {},
       log: silentLog,
     },
     plainTransport(beginsUpgrade),

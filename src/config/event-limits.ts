@@ -14,8 +14,14 @@ export const eventLimits = {
   eventsBatch: 100,
   /** Streams of events that are read at the same time. */
   eventReadersMax: 64,
+  /** Streams that clients with one name read at the same time. */
+  eventReadersPerClientMax: 16,
+  /** Streams that clients read at the same time that are not controllers; the rest is for these. */
+  eventReadersOthersMax: 48,
   /** How long a reader may take nothing while there is something for it; then its connection is ended. */
   eventReaderStallMs: 30_000,
+  /** How long the kernel of a reader may acknowledge nothing; then the reader is gone, and its connection is ended. */
+  eventReaderGoneMs: 60_000,
   /** The longest silence of a stream: a comment is sent then. */
   eventHeartbeatMs: 15_000,
   /** After this long another refusal of the same kind for the same VM is an event again. */

@@ -11,6 +11,7 @@ import { Activity } from '../owners/metrics/activity.ts'
 import { Arrivals } from '../owners/migration/arrivals.ts'
 import { OfferExpiry } from '../owners/migration/offer-expiry.ts'
 import { SourceSide } from '../owners/migration/source-side.ts'
+import { endIfGone } from '../host/ffi/tcp-socket.ts'
 import { BandwidthLimit } from '../host/object-store/transfer-limits.ts'
 import { Snapshots } from '../owners/snapshots/snapshots.ts'
 import { SshSessions } from '../owners/console/ssh-sessions.ts'
@@ -133,6 +134,7 @@ export function compose(parts: Parts): Composition {
     consoles: new ConsoleHub({ consoles: host.consoles, store }),
     shells,
     time: host.clock,
+    endIfGone,
     certificates,
     metrics,
     onAnswered: (answer) => activity.answered({ listener: 'controller', ...answer }),

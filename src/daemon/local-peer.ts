@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { descriptorOf } from '../host/ffi/tcp-socket.ts'
 import { peerCredentials } from '../host/ffi/unix-socket.ts'
 import type { Socket } from 'node:net'
 
@@ -23,13 +24,6 @@ export function localPeer(socket: Socket): LocalPeer {
   } catch {
     return {}
   }
-}
-
-/** Returns the descriptor of a connection, which Node keeps in its handle; undefined once it is closed. */
-function descriptorOf(socket: Socket): number | undefined {
-  const handle: unknown = Reflect.get(socket, '_handle')
-  const fd: unknown = typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'fd') : undefined
-  return typeof fd === 'number' && fd >= 0 ? fd : undefined
 }
 
 function loginOf(pid: number): Pick<LocalPeer, 'login_uid'> {

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
 import { before, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../src/config/limits.ts'
 import { ApiProblem } from '../../src/client/api-problem.ts'
 import { readEvents } from '../../src/client/events.ts'
+import { userTimeout } from '../../src/host/ffi/tcp-socket.ts'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import { until } from '../contract/until.ts'
 import { eventually } from './support/eventually.ts'
@@ -196,7 +198,7 @@ test('the listener closes at once while events are read', async (t) => {
 
 test('too many readers are refused, and a place is free when one has gone', async (t) => {
   const host = await startControllerHost(t, pki)
-  const readers = Array.from({ length: limits.eventReadersMax }, () => new Reader(t, host))
+  const readers = Array.from({ length: limits.eventReadersPerClientMax }, () => new Reader(t, host))
   await eventually(() => readers.every(({ starts }) => starts.length === 1))
   const refused = await new Reader(t, host).ended
   assert.ok(refused instanceof ApiProblem && refused.code === 'event_readers_full', String(refused))
@@ -206,6 +208,46 @@ test('too many readers are refused, and a place is free when one has gone', asyn
     (status) => status === 200,
   )
 })
+
+test('a reader that finds no place when it connects again goes on, and gets one later', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const gate = Promise.withResolvers<void>()
+  const sleep = async (): Promise<void> => gate.promise
+  const waiting = new Reader(t, host, { sleep })
+  await eventually(() => waiting.starts.length === 1)
+  await host.close(0)
+  await host.reopen()
+  const readers = Array.from({ length: limits.eventReadersPerClientMax }, () => new Reader(t, host))
+  await eventually(() => readers.every(({ starts }) => starts.length === 1))
+  gate.resolve()
+  const isRefused = (sight: EventSight): boolean =>
+    'because' in sight && sight.because instanceof ApiProblem && sight.because.code === 'event_readers_full'
+  await eventually(() => waiting.sights.some(isRefused))
+  await readers[0]?.end()
+  await eventually(() => waiting.starts.length === 2)
+})
+
+test('the connection of a stream ends if its reader vanishes, and no other connection does', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const bounded = (): number => openDescriptors().filter((fd) => hasUserTimeout(fd)).length
+  assert.equal((await host.call({ path: '/v1/sync' })).status, 200)
+  assert.equal(bounded(), 0)
+  const reader = new Reader(t, host)
+  await eventually(() => reader.starts.length === 1)
+  assert.equal(bounded(), 1)
+})
+
+/** Returns the descriptors of this process, which has both ends of each connection. */
+const openDescriptors = (): readonly number[] => readdirSync('/proc/self/fd').map(Number)
+
+function hasUserTimeout(fd: number): boolean {
+  try {
+    return userTimeout(fd) === limits.eventReaderGoneMs
+  } catch {
+    // Another kind of file.
+    return false
+  }
+}
 
 test('the events of a VM are listed page by page, also when the VM is gone', async (t) => {
   const host = await startControllerHost(t, pki)

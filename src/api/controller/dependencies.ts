@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { CommandContext } from '../../commands/context.ts'
 import type { Plan } from '../../core/plan/step.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
@@ -53,6 +54,8 @@ export type ApiDependencies = Health & {
   readonly consoles: ConsoleHub
   /** Shells in guests. */
   readonly shells: Pick<SshSessions, 'open'>
+  /** Ends a connection whose peer acknowledges nothing for so many milliseconds. */
+  readonly endIfGone: (socket: Socket, ms: number) => void
   /** The clock and timers for WebSockets. */
   readonly time: SocketTime
   readonly readAsset: (name: PageAsset) => Uint8Array

@@ -1,16 +1,30 @@
 import { limits } from '../../config/limits.ts'
 import { Refused } from '../listener/refused.ts'
+import type { Role } from './clients.ts'
 
 /** Ends the connection of a reader. */
 export type EndReader = (because: 'stalled') => void
 
-/** Bounds the streams of events: how many there are, and how long one may wait for its reader. */
+/** A client that reads events: the common name of its certificate, and its role. */
+export type EventClient = { readonly name: string; readonly role: Role }
+
+/** A stream of a reader. Its place is taken until `release`. */
+export type TakenStream = {
+  readonly texts: AsyncGenerator<string>
+  /** Call it once the connection has closed. A stream that was never read does not end by itself. */
+  readonly release: () => void
+}
+
+/**
+ * Bounds the streams of events: how many there are, in all and of one client, and how long one may wait for its reader. Some
+ * places are for controllers alone, so that other clients cannot keep them from the events.
+ */
 export class EventReaders {
   readonly #closing = new AbortController()
-  #count = 0
+  readonly #taken = new Set<EventClient>()
 
   get count(): number {
-    return this.#count
+    return this.#taken.size
   }
 
   /** Aborts when the listener closes; streams end then. */
@@ -23,20 +37,20 @@ export class EventReaders {
   }
 
   /** Passes the texts of a stream on to its reader. Refuses if there are too many readers. */
-  take(texts: AsyncGenerator<string>, end: EndReader): AsyncGenerator<string> {
-    if (this.#count >= limits.eventReadersMax) {
-      throw new Refused({
-        code: 'event_readers_full',
-        detail: `${limits.eventReadersMax} streams of events are read already`,
-      })
-    }
-    this.#count += 1
-    return this.#passOn(texts, end)
-  }
-
-  /** Call it once the connection has closed. A stream that was never read does not end by itself. */
-  release(): void {
-    this.#count -= 1
+  take({ name, role }: EventClient, texts: AsyncGenerator<string>, end: EndReader): TakenStream {
+    const ofClient = [...this.#taken].filter((one) => one.name === name).length
+    if (ofClient >= limits.eventReadersPerClientMax)
+      throw full(`client ${name} reads ${limits.eventReadersPerClientMax} streams of events already`)
+    const others = [...this.#taken].filter((one) => one.role !== 'controller').length
+    if (role !== 'controller' && others >= limits.eventReadersOthersMax)
+      throw full(
+        `${limits.eventReadersOthersMax} streams of events are read by clients of other roles already`,
+      )
+    if (this.count >= limits.eventReadersMax)
+      throw full(`${limits.eventReadersMax} streams of events are read already`)
+    const place = { name, role }
+    this.#taken.add(place)
+    return { texts: this.#passOn(texts, end), release: () => void this.#taken.delete(place) }
   }
 
   async *#passOn(texts: AsyncGenerator<string>, end: EndReader): AsyncGenerator<string> {
@@ -52,3 +66,5 @@ export class EventReaders {
     }
   }
 }
+
+const full = (detail: string): Refused => new Refused({ code: 'event_readers_full', detail })

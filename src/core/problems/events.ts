@@ -7,7 +7,8 @@ export const events = {
       status: 429,
       retryAfterSeconds: 5,
       title: 'As many streams of events are read as may be',
-      meaning: 'Sixty-four streams of `GET /v1/events` are read already.',
+      meaning:
+        'Sixty-four streams of `GET /v1/events` are read already, sixteen by clients with this name, or forty-eight by clients that are not controllers.',
       remedy: 'Close one, or try again after `Retry-After` seconds. A program needs one stream for all VMs.',
       example: '64 streams of events are read already',
       writtenBy: ['src/api/controller/event-readers.ts', 'src/config/event-limits.ts'],

@@ -15,6 +15,7 @@ import { contextOf, params } from './vm-parts.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { EventListWire } from '../../wire/events.ts'
 import type { App } from '../../listener/app.ts'
+import type { Role } from '../clients.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 const tags = ['Events']
@@ -82,6 +83,7 @@ const streamSchema = {
 
 function streamEvents(app: App, { eventWaits, log, ...dependencies }: ApiDependencies): void {
   const readers = new EventReaders()
+  const roleOf = (name: string): Role => dependencies.clients?.get(name)?.role ?? 'controller'
   app.addHook('preClose', async () => readers.close())
   // An answer without a body would never end.
   const route = { schema: streamSchema, exposeHeadRoute: false }
@@ -112,13 +114,15 @@ function streamEvents(app: App, { eventWaits, log, ...dependencies }: ApiDepende
         monotonicMs: () => performance.now(),
       },
     )
-    const taken = readers.take(texts, () => {
+    const client = { name: request.peerName, role: roleOf(request.peerName) }
+    const taken = readers.take(client, texts, () => {
       log.warn({ request_id: request.id, limit_ms: limits.eventReaderStallMs }, 'event reader stalled')
       reply.raw.destroy()
     })
-    reply.raw.once('close', () => readers.release())
+    reply.raw.once('close', taken.release)
+    dependencies.endIfGone(request.raw.socket, limits.eventReaderGoneMs)
     reply.headers({ 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
-    return reply.send(Readable.from(taken, { highWaterMark: 1 }))
+    return reply.send(Readable.from(taken.texts, { highWaterMark: 1 }))
   })
 }
 
