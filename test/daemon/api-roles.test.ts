@@ -3,10 +3,11 @@ import { Agent } from 'node:https'
 import { before, test } from 'node:test'
 import { WebSocket } from 'ws'
 import { rejections } from '../../src/core/problems/catalogue.ts'
-import { namedRoutes, rolesFor } from '../../src/api/controller/access.ts'
+import { namedRoutes } from '../../src/api/controller/access.ts'
 import { assertProblem, createBody, makePki, send, startControllerHost } from './support/controller-host.ts'
 import { createVm, startConsole, WEB } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
+import { expectedRoles } from './support/expected-roles.ts'
 import { endingPath } from './support/ending-path.ts'
 import { start, startBody } from './support/snapshots.ts'
 import type { RequestOptions } from 'node:https'
@@ -57,10 +58,11 @@ test('each role gets past exactly the routes that are for it', async (t) => {
   const host = await stage(t)
   for (const name of namedRoutes) {
     const [method = '', url = ''] = name.split(' ')
+    const roles = expectedRoles(name)
     for (const { commonName, role } of clients.filter((one) => one.label === undefined)) {
       const { status, json } = await host.ask(commonName, { method, path: pathOf(url) })
       const isRefused = status === 403 && json.code === 'role_required'
-      assert.equal(isRefused, !rolesFor(method, url).includes(role), `${commonName}: ${name}`)
+      assert.equal(isRefused, !roles.includes(role), `${commonName}: ${name}`)
     }
   }
 })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
+import { expectedRoles } from '../../../test/daemon/support/expected-roles.ts'
 import { describedApp } from '../../../tools/openapi-document.ts'
 import { namedRoutes, rolesFor } from './access.ts'
 import type { App } from '../listener/app.ts'
@@ -20,13 +21,10 @@ test('every route that the table names exists', () => {
   }
 })
 
-test('only the controller changes anything, and no reader gets a console', () => {
+test('readers read, console clients get to their consoles, and only the controller changes anything', () => {
   for (const name of namedRoutes) {
     const [method = '', url = ''] = name.split(' ')
-    const roles = rolesFor(method, url)
-    assert.equal(roles[0], 'controller', name)
-    if (method !== 'GET') assert.deepEqual(roles, ['controller'], name)
-    if (url.endsWith('/console')) assert.deepEqual(roles, ['controller', 'console'], name)
+    assert.deepEqual(rolesFor(method, url), expectedRoles(name), name)
   }
 })
 
