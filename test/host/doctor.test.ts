@@ -37,6 +37,7 @@ const WELL = [
   'xorriso',
   'configuration',
   'pool',
+  'records',
   'room state',
   'room run',
   'memory',

@@ -15,8 +15,33 @@ export type CertificateFact = {
   readonly notAfterMs: number
 }
 
+/** The revocation lists of a listener. */
+export type RevocationFact = {
+  readonly listener: string
+  readonly path: string
+  /** The reason if the daemon cannot use them. */
+  readonly lists: Fact<
+    readonly {
+      readonly issuer: string
+      readonly revoked: number
+      /** When the next list is due; undefined if the list does not say. */
+      readonly nextUpdateMs: number | undefined
+    }[]
+  >
+}
+
+/** The records of the state directory. */
+export type RecordsFact = {
+  readonly schemaVersion: number
+  /** The newest version that this build can read. */
+  readonly schemaVersionMax: number
+  /** The pool that the records are of; absent until a daemon has found one. */
+  readonly poolId?: string
+}
+
 export type PoolFact = {
   readonly directory: string
+  readonly poolId: string
   /** Whether its file system shares blocks between files. */
   readonly reflink: boolean
   readonly availableMib: number
@@ -47,6 +72,8 @@ export type HostFacts = {
   /** The program that writes seed disks. */
   readonly xorriso: Fact<string>
   readonly pool: Fact<PoolFact>
+  /** Undefined if there are none yet. */
+  readonly records: Fact<RecordsFact | undefined>
   /** Space for others than root, in MiB, by directory. */
   readonly room: readonly {
     readonly what: 'state' | 'run'
@@ -57,7 +84,9 @@ export type HostFacts = {
   readonly diskReserveMib: number
   /** The reason if the files of a listener cannot be used together. */
   readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
+  /** Each certificate of each file. */
   readonly certificates: readonly CertificateFact[]
+  readonly revocations: readonly RevocationFact[]
   /** Whether a time server sets the clock. */
   readonly clockIsSet: Fact<boolean>
   readonly descriptorStore: Fact<StoreFact>

@@ -40,3 +40,27 @@ export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly 
       return { check, level: 'should', found: `ends in ${daysLeft} days`, remedy }
     return { check, level: 'ok', found: `valid for ${daysLeft} days` }
   })
+
+/** Judges whether each listener can use its revocation lists, and whether newer ones are due. */
+export const judgeRevocations = ({ revocations, nowMs }: HostFacts): readonly Finding[] =>
+  revocations.map(({ listener, path, lists }): Finding => {
+    const check = `revocations ${listener}`
+    if (!lists.known)
+      return {
+        check,
+        level: 'must',
+        found: `${path} cannot be used: ${lists.because}`,
+        remedy:
+          'put whole lists there, or take revocation_file out of the configuration ("Revoke a certificate")',
+      }
+    const old = lists.value.find(({ nextUpdateMs = Infinity }) => nextUpdateMs <= nowMs)
+    if (old !== undefined)
+      return {
+        check,
+        level: 'should',
+        found: `a newer list of ${old.issuer} was due ${new Date(old.nextUpdateMs ?? nowMs).toISOString()}`,
+        remedy: `replace ${path}: later revocations are not known`,
+      }
+    const revoked = lists.value.reduce((sum, list) => sum + list.revoked, 0)
+    return { check, level: 'ok', found: `certificates revoked: ${revoked}` }
+  })

@@ -23,6 +23,10 @@ const offers = (changes: Partial<MonitorQuestion> = {}) =>
   })
 
 const certificate = { name: 'server', path: '/s.crt', notBeforeMs: 0, notAfterMs: NOW + 400 * DAY_MS }
+const pool = { directory: '/pool', poolId: 'pool-1', reflink: true, availableMib: 9999 }
+const records = { schemaVersion: 9, schemaVersionMax: 9, poolId: 'pool-1' }
+const lists = [{ issuer: 'CN=one', revoked: 2, nextUpdateMs: NOW + DAY_MS }]
+const revocation = { listener: 'controller', path: '/revoked.pem', lists: is(lists) }
 const names =
   'tun nf_tables nft_fib_inet nft_connlimit nf_conntrack_netlink sch_ingress cls_bpf sch_tbf act_mirred ifb'
 
@@ -39,7 +43,7 @@ const well: HostFacts = {
   kvm: { isFast: true, because: 'KVM opens' },
   monitorVersions: { qemu: is('10.0.13'), firecracker: is('1.16.1') },
   xorriso: is('xorriso 1.5.6'),
-  pool: is({ directory: '/pool', reflink: true, availableMib: 50_000 }),
+  pool: is({ ...pool, availableMib: 50_000 }),
   room: [
     { what: 'state', directory: '/var/lib/vmhostd', availableMib: is(5000) },
     { what: 'run', directory: '/run/vmhostd', availableMib: is(500) },
@@ -48,6 +52,8 @@ const well: HostFacts = {
   diskReserveMib: 1024,
   tlsFiles: [{ listener: 'controller', files: is('fit') }],
   certificates: [certificate],
+  records: is(records),
+  revocations: [revocation],
   clockIsSet: is(true),
   descriptorStore: is({ available: true }),
 }
@@ -106,13 +112,8 @@ const cases: readonly Case[] = [
   ['no xorriso', { xorriso: unknown() }, 'must', 'xorriso'],
   ['no configuration', { configuration: unknown() }, 'must', 'configuration'],
   ['no pool', { pool: unknown() }, 'must', 'pool'],
-  ['a full pool', { pool: is({ directory: '/pool', reflink: true, availableMib: 1024 }) }, 'must', 'pool'],
-  [
-    'a pool that copies',
-    { pool: is({ directory: '/pool', reflink: false, availableMib: 9999 }) },
-    'should',
-    'pool',
-  ],
+  ['a full pool', { pool: is({ ...pool, availableMib: 1024 }) }, 'must', 'pool'],
+  ['a pool that copies', { pool: is({ ...pool, reflink: false }) }, 'should', 'pool'],
   [
     'a full state directory',
     { room: [{ what: 'state', directory: '/var/lib/vmhostd', availableMib: is(1) }] },
@@ -143,6 +144,21 @@ const cases: readonly Case[] = [
     { certificates: [{ ...certificate, notBeforeMs: NOW + 1 }] },
     'must',
     'certificate server',
+  ],
+  ['another pool', { pool: is({ ...pool, poolId: 'pool-2' }) }, 'must', 'pool'],
+  ['records that cannot be read', { records: unknown() }, 'must', 'records'],
+  ['records of a newer build', { records: is({ ...records, schemaVersion: 10 }) }, 'must', 'records'],
+  [
+    'a revocation list that cannot be used',
+    { revocations: [{ ...revocation, lists: unknown() }] },
+    'must',
+    'revocations controller',
+  ],
+  [
+    'a revocation list that has expired',
+    { revocations: [{ ...revocation, lists: is([...lists, { ...lists[0]!, nextUpdateMs: NOW }]) }] },
+    'should',
+    'revocations controller',
   ],
   ['a clock that nothing sets', { clockIsSet: is(false) }, 'should', 'clock'],
   [

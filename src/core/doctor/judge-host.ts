@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { saveFormOf } from '../monitor/qemu-save.ts'
-import { judgeCertificates, judgeTlsFiles } from './judge-certificates.ts'
-import { judgePool, judgeRoom } from './judge-room.ts'
+import { judgeCertificates, judgeRevocations, judgeTlsFiles } from './judge-certificates.ts'
+import { judgePool, judgeRecords, judgeRoom } from './judge-room.ts'
 import type { Fact, HostFacts } from './host-facts.ts'
 import type { Finding } from './finding.ts'
 
@@ -17,9 +17,11 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   judgeSeeds(facts),
   judgeConfiguration(facts),
   judgePool(facts),
+  judgeRecords(facts),
   ...judgeRoom(facts),
   ...judgeTlsFiles(facts),
   ...judgeCertificates(facts),
+  ...judgeRevocations(facts),
   judgeClock(facts),
   judgeStore(facts),
 ]

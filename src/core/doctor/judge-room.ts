@@ -3,7 +3,7 @@ import type { Finding } from './finding.ts'
 import type { HostFacts } from './host-facts.ts'
 
 /** Judges the storage pool: whether it is there, shares blocks, and has room beyond its reserve. */
-export function judgePool({ pool, diskReserveMib }: HostFacts): Finding {
+export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding {
   const check = 'pool'
   if (!pool.known)
     return {
@@ -12,7 +12,15 @@ export function judgePool({ pool, diskReserveMib }: HostFacts): Finding {
       found: pool.because,
       remedy: 'mount the file system of the pool, or run vmhostd setup for a new one',
     }
-  const { directory, reflink, availableMib } = pool.value
+  const { directory, poolId, reflink, availableMib } = pool.value
+  const recorded = records.known ? records.value?.poolId : undefined
+  if (recorded !== undefined && recorded !== poolId)
+    return {
+      check,
+      level: 'must',
+      found: `${directory} is pool ${poolId}, and the records are of pool ${recorded}`,
+      remedy: 'mount the pool of this host there, or put back the records that belong to this pool',
+    }
   if (availableMib <= diskReserveMib) {
     const found = `${directory} has ${availableMib} MiB, and the reserve is ${diskReserveMib} MiB`
     return { check, level: 'must', found, remedy: 'make room, or lower capacity.disk_reserve_mib' }
@@ -24,6 +32,28 @@ export function judgePool({ pool, diskReserveMib }: HostFacts): Finding {
     level: 'should',
     found: `${directory} does not share blocks between files: each disk is a full copy, and snapshots are refused`,
     remedy: 'put the pool on XFS (mkfs.xfs -m reflink=1) or btrfs before VMs are created',
+  }
+}
+
+/** Judges whether this build can use the records of VMs. */
+export function judgeRecords({ records }: HostFacts): Finding {
+  const check = 'records'
+  if (!records.known)
+    return {
+      check,
+      level: 'must',
+      found: records.because,
+      remedy: 'put back a backup ("Backup" in operating.md)',
+    }
+  if (records.value === undefined) return { check, level: 'ok', found: 'none yet' }
+  const { schemaVersion, schemaVersionMax } = records.value
+  if (schemaVersion <= schemaVersionMax)
+    return { check, level: 'ok', found: `schema version ${schemaVersion}` }
+  return {
+    check,
+    level: 'must',
+    found: `schema version ${schemaVersion}, and this build knows up to ${schemaVersionMax}`,
+    remedy: 'install the newer vmhostd again, or put back the copy from before the upgrade',
   }
 }
 

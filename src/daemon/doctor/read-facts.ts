@@ -1,7 +1,4 @@
-import { X509Certificate } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
 import { release } from 'node:os'
-import { readTlsFiles } from '../../api/listener/tls-files.ts'
 import {
   availableMibIn,
   controllersIn,
@@ -17,11 +14,13 @@ import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { checkDescriptorStore } from '../../host/systemd/descriptor-store.ts'
 import { findUnit } from '../../host/systemd/own-unit.ts'
 import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { silentLog } from '../../log/log.ts'
+import { readRecordsFacts } from '../../store/backup/records-facts.ts'
 import { buildMonitors } from '../build-monitors.ts'
+import { fact } from './fact.ts'
+import { readTlsFacts } from './read-tls-facts.ts'
 import type { Config } from '../../config/config.ts'
-import type { CertificateFact, Fact, HostFacts, StoreFact } from '../../core/doctor/host-facts.ts'
+import type { Fact, HostFacts, StoreFact } from '../../core/doctor/host-facts.ts'
 
 const UNIT = 'vmhostd.service'
 
@@ -57,63 +56,17 @@ export async function readFacts({ configPath, config, configuration }: Question)
     ],
     memory: await fact(() => ({ totalMib: memoryFigures().totalMib, reserveMib: capacity.memoryReserveMib })),
     diskReserveMib: capacity.diskReserveMib,
-    ...(await certificatesOf(config)),
+    records: await fact(() => readRecordsFacts(stateDirectory)),
+    ...(await readTlsFacts(config)),
     clockIsSet: await fact(isClockSet),
     descriptorStore: await fact(descriptorStore),
-  }
-}
-
-async function fact<T>(read: () => T | Promise<T>): Promise<Fact<T>> {
-  try {
-    return { known: true, value: await read() }
-  } catch (error) {
-    return { known: false, because: errorChain(error) }
   }
 }
 
 async function poolOf(directory: string) {
   const { poolId, reflink } = await probePool(directory)
   const { availableMib } = await poolFigures(poolPaths(directory), poolId)
-  return { directory, reflink, availableMib }
-}
-
-async function certificatesOf({
-  controller,
-  coordination,
-}: Config): Promise<Pick<HostFacts, 'tlsFiles' | 'certificates'>> {
-  const listeners = [
-    { listener: 'controller', files: controller },
-    ...(coordination.enabled ? [{ listener: 'nodes', files: coordination }] : []),
-  ]
-  const tlsFiles = await Promise.all(
-    listeners.map(async ({ listener, files: { caFile, certificateFile, keyFile } }) => ({
-      listener,
-      files: await fact(() => {
-        readTlsFiles({ ca: caFile, certificate: certificateFile, key: keyFile })
-        return 'fit' as const
-      }),
-    })),
-  )
-  const paths = new Map([
-    [controller.certificateFile, 'server'],
-    [controller.caFile, 'authority'],
-    ...(coordination.enabled ? ([[coordination.certificateFile, 'node']] as const) : []),
-    ...(coordination.enabled && coordination.caFile !== controller.caFile
-      ? ([[coordination.caFile, 'node authority']] as const)
-      : []),
-  ])
-  return { tlsFiles, certificates: [...paths].flatMap(([path, name]) => certificateIn(path, name)) }
-}
-
-/** Returns the first certificate of a file; none if it cannot be read, which the listener's finding says. */
-function certificateIn(path: string, name: string): readonly CertificateFact[] {
-  if (!existsSync(path)) return []
-  try {
-    const { validFromDate, validToDate } = new X509Certificate(readFileSync(path))
-    return [{ name, path, notBeforeMs: validFromDate.getTime(), notAfterMs: validToDate.getTime() }]
-  } catch {
-    return []
-  }
+  return { directory, poolId, reflink, availableMib }
 }
 
 /** Checks the unit of the daemon as the daemon itself does at its start. */

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { revoke } from '../../../test/daemon/support/revocations.ts'
+import { parseConfig } from '../../config/config.ts'
+import { createAuthority, issueCertificate } from '../setup/certificates.ts'
+import { readTlsFacts } from './read-tls-facts.ts'
+import type { TestContext } from 'node:test'
+import type { Config } from '../../config/config.ts'
+
+const DAY_MS = 86_400_000
+
+/** Makes the files of the listener for controllers, with two authorities: the second one ends 1,000 days earlier. */
+async function stage(
+  t: TestContext,
+  list: (authority: { certificate: string; key: string }) => Promise<string>,
+) {
+  const directory = mkdtempSync(join(tmpdir(), 'doctor-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const at = (name: string): string => join(directory, name)
+  const authority = await createAuthority('one', Date.now())
+  const old = await createAuthority('old', Date.now() - 1000 * DAY_MS)
+  const server = await issueCertificate(
+    authority,
+    { commonName: 'host-1', alternativeNames: [], usages: ['server'] },
+    Date.now(),
+  )
+  writeFileSync(at('ca.crt'), authority.certificate + old.certificate)
+  writeFileSync(at('server.crt'), server.certificate)
+  writeFileSync(at('server.key'), server.key)
+  writeFileSync(at('revoked.pem'), await list(authority))
+  const config: Config = parseConfig('', { path: 'the defaults', hostname: 'host-1' })
+  return readTlsFacts({
+    controller: {
+      ...config.controller,
+      caFile: at('ca.crt'),
+      certificateFile: at('server.crt'),
+      keyFile: at('server.key'),
+      revocationFile: at('revoked.pem'),
+    },
+    coordination: { ...config.coordination, enabled: false },
+  })
+}
+
+test('each certificate of a file is a fact, and so are the lists', async (t) => {
+  const { tlsFiles, certificates, revocations } = await stage(t, (authority) => revoke(authority, []))
+  assert.deepEqual(
+    tlsFiles.map(({ files }) => files.known),
+    [true],
+  )
+  const [server, first, second, ...more] = certificates
+  assert.deepEqual(
+    [server?.name, first?.name, second?.name, more],
+    ['server', 'authority', 'authority 2', []],
+  )
+  assert.ok((second?.notAfterMs ?? Infinity) < (first?.notAfterMs ?? 0))
+  assert.ok(revocations[0]?.lists.known)
+})
+
+test('a list that keeps the listener from starting has its reason', async (t) => {
+  const { revocations } = await stage(t, async (authority) => (await revoke(authority, [])).slice(0, 200))
+  const lists = revocations[0]?.lists
+  assert.match(lists?.known === false ? lists.because : '', /it is not whole/)
+})

@@ -1,0 +1,81 @@
+import { X509Certificate } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { certificatesIn, readTlsFiles } from '../../api/listener/tls-files.ts'
+import { tlsFilesOf } from '../tls-files-of.ts'
+import { fact } from './fact.ts'
+import type { Config } from '../../config/config.ts'
+import type { CertificateFact, HostFacts, RevocationFact } from '../../core/doctor/host-facts.ts'
+
+type Listeners = Pick<Config, 'controller' | 'coordination'>
+
+/** Reads the files of each listener as the listener does at its start. */
+export async function readTlsFacts({
+  controller,
+  coordination,
+}: Listeners): Promise<Pick<HostFacts, 'tlsFiles' | 'certificates' | 'revocations'>> {
+  const listeners = [
+    { listener: 'controller', files: tlsFilesOf(controller) },
+    ...(coordination.enabled ? [{ listener: 'nodes', files: tlsFilesOf(coordination) }] : []),
+  ]
+  const tlsFiles = listeners.map(async ({ listener, files }) => ({
+    listener,
+    files: await fact(() => {
+      readTlsFiles(files)
+      return 'fit' as const
+    }),
+  }))
+  const revocations = listeners.flatMap(({ listener, files: { ca, revocations: path } }) =>
+    path === undefined ? [] : [revocationsIn({ listener, path, ca })],
+  )
+  const paths = new Map([
+    [controller.certificateFile, 'server'],
+    [controller.caFile, 'authority'],
+    ...(coordination.enabled ? ([[coordination.certificateFile, 'node']] as const) : []),
+    ...(coordination.enabled && coordination.caFile !== controller.caFile
+      ? ([[coordination.caFile, 'node authority']] as const)
+      : []),
+  ])
+  return {
+    tlsFiles: await Promise.all(tlsFiles),
+    revocations: await Promise.all(revocations),
+    certificates: [...paths].flatMap(([path, name]) => certificatesOf(path, name)),
+  }
+}
+
+async function revocationsIn({
+  listener,
+  path,
+  ca,
+}: {
+  listener: string
+  path: string
+  ca: string
+}): Promise<RevocationFact> {
+  const lists = await fact(async () => {
+    const { parseRevocationLists } = await import('../../api/listener/revocation-list.ts')
+    const { lists: read } = await parseRevocationLists(
+      readFileSync(path, 'latin1'),
+      certificatesIn(readFileSync(ca)),
+    )
+    return read.map(({ issuer, serials, nextUpdateMs }) => ({ issuer, revoked: serials.size, nextUpdateMs }))
+  })
+  return { listener, path, lists }
+}
+
+/** Returns all certificates of a file; none if they cannot be read, which the listener's finding says. */
+function certificatesOf(path: string, name: string): readonly CertificateFact[] {
+  if (!existsSync(path)) return []
+  try {
+    return certificatesIn(readFileSync(path)).map((pem, index) => {
+      const { validFromDate, validToDate } = new X509Certificate(pem)
+      return {
+        name: index === 0 ? name : `${name} ${index + 1}`,
+        path,
+        notBeforeMs: validFromDate.getTime(),
+        notAfterMs: validToDate.getTime(),
+      }
+    })
+  } catch {
+    return []
+  }
+}
