@@ -17,6 +17,19 @@ export const CHROMIUM: Need = {
   why: "tests open the daemon's pages in a real browser",
 }
 
+/** For tests only. */
+export const LINTIAN: Need = {
+  name: 'lintian',
+  probe: '/usr/bin/lintian',
+  why: "Debian's checker looks at the package",
+}
+
+export const MANDOC: Need = {
+  name: 'mandoc',
+  probe: '/usr/bin/mandoc',
+  why: 'its lint checks the man pages',
+}
+
 const APT = ['apt-get', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
 const LISTS = '/var/lib/apt/lists'
 

@@ -24,6 +24,7 @@ import { ensurePages, PAGES_FOLDER } from './page-bundle.ts'
 import { cachePath, checkout } from './paths.ts'
 import { run } from './process.ts'
 import { publish } from './publish.ts'
+import { sourceDate } from './source-date.ts'
 import { step } from './step.ts'
 import type { StepLog } from './step.ts'
 import { ensureThreads, FLUSH_THREAD, IMAGE_THREAD, PACK_THREAD } from './thread-bundle.ts'
@@ -72,7 +73,7 @@ export const EXECUTABLES: readonly Executable[] = [
 export interface Build {
   readonly key: string
   readonly folder: string
-  readonly info: BuildInfo
+  readonly info: BuildInfo & { readonly date: Date }
   readonly licences: string
 }
 
@@ -81,7 +82,11 @@ export async function buildExecutables(): Promise<Build> {
   await ensureClientTypes()
   const pageInputs = await ensurePages()
   await ensureBpfObject()
-  const info = { version: packageVersion(), commit: await commitOf(checkout) }
+  const info = {
+    version: packageVersion(),
+    commit: await commitOf(checkout),
+    date: await sourceDate(checkout),
+  }
   const threadInputs = await ensureThreads(info)
   const assets = EXECUTABLES.flatMap((executable) => Object.values(executable.assets))
   const inputs = [
@@ -162,9 +167,9 @@ async function buildOne(
 
 /** Makes a copy of this Node without its symbols, once per version. */
 async function strippedNode(log: StepLog): Promise<string> {
-  const target = path.join(cachePath('node'), `${process.version}-${process.arch}`)
+  const target = path.join(cachePath('node'), `${process.version}-${process.arch}-stripped`)
   if (!existsSync(target)) {
-    await log.run(['strip', '-o', `${target}.new`, process.execPath])
+    await log.run(['strip', '--remove-section=.comment', '-o', `${target}.new`, process.execPath])
     renameSync(`${target}.new`, target)
   }
   return target

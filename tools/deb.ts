@@ -4,47 +4,33 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   renameSync,
   rmSync,
   symlinkSync,
-  writeFileSync,
   statSync,
 } from 'node:fs'
 import path from 'node:path'
 import { buildExecutables, EXECUTABLES } from './build.ts'
 import type { Build } from './build.ts'
 import { hashInputs } from './hash.ts'
+import { manPages } from './man/man-pages.ts'
+import { renderDebianChangelog } from './package/changelog.ts'
+import { architecture, renderControl } from './package/control.ts'
+import { documentPath, operatorsDocuments } from './package/documents.ts'
+import { install, installCompressed, installedKib, installText, renderSums, settle } from './package/tree.ts'
 import { cachePath, checkout } from './paths.ts'
-import { run, runChecked } from './process.ts'
+import { runChecked } from './process.ts'
+import { epochOf } from './source-date.ts'
 import { step } from './step.ts'
 
-/**
- * Packages that the daemon and its helpers need on a host. This systemd version is the first that can keep a descriptor
- * store.
- */
-const DEPENDS = [
-  'init-system-helpers (>= 1.54)',
-  'systemd (>= 254)',
-  'dbus',
-  'libatomic1',
-  'libc6 (>= 2.28)',
-  'libstdc++6',
-  'libsystemd0 (>= 254)',
-  'libbpf1',
-  // systemd starts a unit only for a user in the user database; the daemon publishes its users through this module.
-  'libnss-systemd',
-  'iproute2',
-  'nftables',
-  'xorriso',
-]
-const ARCHITECTURES = {
-  x64: { deb: 'amd64', qemu: 'qemu-system-x86' },
-  arm64: { deb: 'arm64', qemu: 'qemu-system-arm' },
-}
-
 /** Units in this folder make `systemctl mask` refuse; packaging/vmhostd.service says why it must. */
-const UNITS = 'etc/systemd/system'
+const UNITS_FOLDER = 'etc/systemd/system'
+const UNITS = ['vmhostd.service', 'vmhost.slice']
 const DOC = 'usr/share/doc/vmhostd'
+
+/** Debian takes gzip and xz alone, and xz takes most of a minute for an executable of this size. */
+const COMPRESSION = ['-Zgzip', '-z6']
 
 export interface DebOptions {
   /** The package's version, if it must differ from package.json's: tests upgrade from one build to another. */
@@ -54,17 +40,14 @@ export interface DebOptions {
 /** Builds the executables and the Debian package around them; returns the package's path below `dist/`. */
 export async function buildDeb(options: DebOptions = {}): Promise<string> {
   const built = await buildExecutables()
-  const arch = ARCHITECTURES[process.arch === 'arm64' ? 'arm64' : 'x64']
   const version = options.version ?? built.info.version
-  const target = path.join(checkout, 'dist', `vmhostd_${version}_${arch.deb}.deb`)
-  const inputs = ['packaging', 'tools/deb.ts', 'src/config/config.example.toml']
+  const target = path.join(checkout, 'dist', `vmhostd_${version}_${architecture.deb}.deb`)
+  const inputs = ['packaging', 'docs', 'CHANGELOG.md', 'tools/deb.ts', 'tools/package', 'tools/man']
   const files = inputs.map((input) => path.join(checkout, input)).filter((file) => existsSync(file))
-  const key = hashInputs(files, [built.key, version])
+  const key = hashInputs(files, [built.key, version, epochOf(built.info.date)])
   const cached = path.join(built.folder, `${key}.deb`)
   if (!existsSync(cached)) {
-    await step(`build the Debian package ${version}`, () =>
-      assemble({ built, arch, version, target: cached }),
-    )
+    await step(`build the Debian package ${version}`, () => assemble({ built, version, target: cached }))
   }
   // By rename, because a lab may be installing the existing package.
   const aside = `${target}.${process.pid}.new`
@@ -75,12 +58,11 @@ export async function buildDeb(options: DebOptions = {}): Promise<string> {
 
 interface Assembly {
   built: Build
-  arch: { deb: string; qemu: string }
   version: string
   target: string
 }
 
-async function assemble({ built, arch, version, target }: Assembly): Promise<void> {
+async function assemble({ built, version, target }: Assembly): Promise<void> {
   const tree = mkdtempSync(path.join(cachePath('staging'), 'deb-'))
   try {
     chmodSync(tree, 0o755)
@@ -88,26 +70,41 @@ async function assemble({ built, arch, version, target }: Assembly): Promise<voi
     // One file under two names: it decides by its name which program it is.
     symlinkSync('vmhostd', path.join(tree, 'usr/bin/vmhostctl'))
     await installCompletions(tree)
-    const units = ['vmhostd.service', 'vmhost.slice']
-    for (const unit of units) install(packaging(unit), tree, `${UNITS}/${unit}`)
-    install(packaging('copyright'), tree, `${DOC}/copyright`)
-    install(built.licences, tree, `${DOC}/third-party-licences.txt`)
-    for (const name of ['vmhostd-alerts.yml', 'vmhostd-dashboard.json'])
-      install(packaging(`prometheus/${name}`), tree, `${DOC}/${name}`)
-    install(path.join(checkout, 'src/config/config.example.toml'), tree, `${DOC}/config.example.toml`)
+    for (const unit of UNITS) install(packaging(unit), tree, `${UNITS_FOLDER}/${unit}`)
+    installDocuments(tree, built, version)
     mkdirSync(path.join(tree, 'etc/vmhostd'), { recursive: true })
-    for (const script of ['preinst', 'postinst', 'prerm', 'postrm'])
-      install(packaging(script), tree, `DEBIAN/${script}`, 0o755)
-    writeFileSync(path.join(tree, 'DEBIAN/conffiles'), units.map((unit) => `/${UNITS}/${unit}\n`).join(''))
-    writeFileSync(path.join(tree, 'DEBIAN/control'), renderControl(version, arch, await installedKib(tree)))
-    // zstd, because xz takes most of a minute for an executable of this size.
+    installControl(tree, version)
+    settle(tree, built.info.date)
     const aside = `${target}.${process.pid}.new`
-    const argv = ['dpkg-deb', '--build', '--root-owner-group', '-Zzstd', '-z3', tree, aside]
-    await runChecked(argv)
+    const argv = ['dpkg-deb', '--build', '--root-owner-group', ...COMPRESSION, tree, aside]
+    await runChecked(argv, { env: { ...process.env, SOURCE_DATE_EPOCH: epochOf(built.info.date) } })
     renameSync(aside, target)
   } finally {
     rmSync(tree, { recursive: true })
   }
+}
+
+function installDocuments(tree: string, { info, licences }: Build, version: string): void {
+  const about = { version, date: info.date }
+  for (const [name, text] of manPages(about))
+    installCompressed(text, tree, `usr/share/man/man${name.at(-1)}/${name}`)
+  for (const name of operatorsDocuments()) install(documentPath(name), tree, `${DOC}/${name}`)
+  const changes = readFileSync(path.join(checkout, 'CHANGELOG.md'), 'utf8')
+  installCompressed(renderDebianChangelog(changes, about), tree, `${DOC}/changelog`)
+  install(packaging('copyright'), tree, `${DOC}/copyright`)
+  install(licences, tree, `${DOC}/third-party-licences.txt`)
+  for (const name of ['vmhostd-alerts.yml', 'vmhostd-dashboard.json'])
+    install(packaging(`prometheus/${name}`), tree, `${DOC}/${name}`)
+  install(path.join(checkout, 'src/config/config.example.toml'), tree, `${DOC}/config.example.toml`)
+  install(packaging('lintian-overrides'), tree, 'usr/share/lintian/overrides/vmhostd')
+}
+
+function installControl(tree: string, version: string): void {
+  for (const script of ['preinst', 'postinst', 'prerm', 'postrm'])
+    install(packaging(script), tree, `DEBIAN/${script}`, 0o755)
+  installText(UNITS.map((unit) => `/${UNITS_FOLDER}/${unit}\n`).join(''), tree, 'DEBIAN/conffiles')
+  installText(renderSums(tree), tree, 'DEBIAN/md5sums')
+  installText(renderControl(version, installedKib(tree)), tree, 'DEBIAN/control')
 }
 
 /** Folders in which each shell looks for the completions of packages. */
@@ -120,46 +117,11 @@ const COMPLETIONS = {
 async function installCompletions(tree: string): Promise<void> {
   for (const [shell, place] of Object.entries(COMPLETIONS)) {
     const script = await runChecked([path.join(tree, 'usr/bin/vmhostctl'), 'completion', shell])
-    const target = path.join(tree, place)
-    mkdirSync(path.dirname(target), { recursive: true })
-    writeFileSync(target, script)
-    chmodSync(target, 0o644)
+    installText(script, tree, place)
   }
 }
 
 const packaging = (name: string): string => path.join(checkout, 'packaging', name)
-
-function install(source: string, tree: string, place: string, mode = 0o644): void {
-  const target = path.join(tree, place)
-  mkdirSync(path.dirname(target), { recursive: true })
-  copyFileSync(source, target)
-  chmodSync(target, mode)
-}
-
-async function installedKib(tree: string): Promise<number> {
-  const { stdout } = await run(['du', '-sk', '--apparent-size', tree])
-  return Number(stdout.split('\t')[0])
-}
-
-/** Renders the control file of the package: deb-control(5). */
-function renderControl(version: string, arch: { deb: string; qemu: string }, sizeKib: number): string {
-  return [
-    'Package: vmhostd',
-    `Version: ${version}`,
-    `Architecture: ${arch.deb}`,
-    'Maintainer: the vmhostd authors <vmhostd@example.org>',
-    `Installed-Size: ${sizeKib}`,
-    `Depends: ${[...DEPENDS, arch.qemu].join(', ')}`,
-    'Recommends: xfsprogs | btrfs-progs',
-    'Section: admin',
-    'Priority: optional',
-    'Description: daemon that runs microVMs on one host',
-    ' vmhostd runs microVMs under systemd and serves an HTTP API over mutual TLS.',
-    ' Virtual machines are units of their own: they live on when the daemon stops,',
-    ' crashes or is upgraded. vmhostctl is its client for people and scripts.',
-    '',
-  ].join('\n')
-}
 
 /** Runs `./dev build`. Returns the exit status. */
 export async function main(): Promise<number> {

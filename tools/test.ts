@@ -7,7 +7,10 @@ import { addCounts, runBesideLab, runBesideTwoLabs, runHere, runInLabs, testFile
 import { StepFailed } from './step.ts'
 import type { Counts } from './counts-reporter.ts'
 
-const SLOW_TESTS = ['test/daemon/**/*.test.ts', 'test/ctl/**/*.test.ts', 'test/sim/**/*.test.ts']
+const SLOW_TESTS = [
+  ...['test/daemon/**/*.test.ts', 'test/ctl/**/*.test.ts', 'test/sim/**/*.test.ts'],
+  'test/package/**/*.test.ts',
+]
 const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
 const HOST_BROWSER_TESTS = ['test/browser-on-host/**/*.test.ts']

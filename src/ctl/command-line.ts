@@ -3,6 +3,7 @@ import { Argument, CommanderError, Help, Command as Parser, Option as ParserOpti
 import { nearest } from '../lib/text.ts'
 import { Arguments, GLOBAL_OPTIONS } from './command.ts'
 import { usageError } from './ctl-error.ts'
+import { ABOUT, ABOUT_WAIT, EXITS, FIRST_VM } from './manual.ts'
 import type { Command, Completes, Operand, Option } from './command.ts'
 import type { Sink } from './shell.ts'
 
@@ -80,7 +81,7 @@ function rootParser(stdout: Sink): Parser {
   const write = (text: string): void => stdout.write(text)
   const columns = (): number => (stdout.isTty ? Math.min(stdout.columns, HELP_COLUMNS_MAX) : HELP_COLUMNS_MAX)
   const root = new Parser(PROGRAM)
-    .description(`${PROGRAM} talks to vmhostd, which runs microVMs on one Linux host.`)
+    .description(ABOUT)
     .usage('COMMAND [options]')
     .helpOption('-h, --help', 'this text')
     .configureOutput({
@@ -98,16 +99,13 @@ function rootParser(stdout: Sink): Parser {
   return root.exitOverride((error) => refuse(error, root))
 }
 
-const AFTER_OVERVIEW = `
-A first VM, from images that lie on the host (storage.local_images_directory of its configuration):
-
-  vmhostctl vm create web-1 --kernel /srv/images/vmlinuz --initrd /srv/images/initrd \\
-      --rootfs /srv/images/root.img --ipv4 192.0.2.10 --wait
-  vmhostctl vm ls
-
-Every command that changes something returns when the daemon has stored it; --wait goes on until the host is so.
-Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 a wait timed out, 4 no profile or no answer.
-Each command answers --help, with examples.`
+const AFTER_OVERVIEW = [
+  `\n${FIRST_VM.lead}\n`,
+  ...FIRST_VM.lines.map((line) => `  ${line}`),
+  `\n${ABOUT_WAIT}`,
+  `Exit status: ${EXITS.map(([status, meaning]) => `${status} ${meaning}`).join(', ')}.`,
+  'Each command answers --help, with examples.',
+].join('\n')
 
 const leavesOf = (parser: Parser): readonly Parser[] =>
   parser.commands.length === 0 ? [parser] : parser.commands.flatMap(leavesOf)

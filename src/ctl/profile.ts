@@ -14,8 +14,11 @@ export type Profile = Connection & {
   readonly files: { readonly ca: string; readonly cert: string; readonly key: string }
 }
 
+/** Names a profile for every command of a shell. */
+export const PROFILE_VARIABLE = 'VMHOSTCTL_PROFILE'
+
 /** Written by `vmhostd setup`. */
-const HOST_PROFILE = '/etc/vmhostd/vmhostctl.toml'
+export const HOST_PROFILE = '/etc/vmhostd/vmhostctl.toml'
 
 const KEYS = ['url', 'ca', 'cert', 'key'] as const
 
@@ -38,7 +41,7 @@ const usualPlaces = ({ environment, home }: Shell): readonly string[] => [
 
 /** Reads the profile that the option or the environment names, or else the first that exists. Throws CtlError. */
 export function loadProfile(named: string | undefined, shell: Shell): Profile {
-  const explicit = named ?? (shell.environment['VMHOSTCTL_PROFILE'] || undefined)
+  const explicit = named ?? (shell.environment[PROFILE_VARIABLE] || undefined)
   if (explicit !== undefined) return readProfile(explicit)
   const places = usualPlaces(shell)
   for (const place of places) {

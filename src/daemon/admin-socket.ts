@@ -5,6 +5,8 @@ import { parseArgs } from 'node:util'
 import { noVmWords } from '../commands/vm/store-desired.ts'
 import { parseVmId } from '../core/ids.ts'
 import { given } from '../lib/given.ts'
+import { renderHelp } from './help/command-help.ts'
+import { consoleHelp, planHelp } from './help/question-help.ts'
 import { localPeer } from './local-peer.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { CONFIG_PATH, loadConfig } from '../config/config.ts'
@@ -12,6 +14,7 @@ import { printableLines } from '../lib/text.ts'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
+import type { CommandHelp } from './help/command-help.ts'
 
 /** Questions that the commands of this host put to the running daemon; undefined if there is no such VM. */
 export type AdminAnswers = {
@@ -91,15 +94,14 @@ async function askDaemon(runDirectory: string, question: AdminQuestion, id: stri
 }
 
 type Question = {
-  readonly name: AdminQuestion
-  readonly help: string
+  readonly help: CommandHelp & { readonly name: AdminQuestion }
   /** Whether --raw may print the answer byte for byte. */
   readonly mayBeRaw?: boolean
 }
 
 /** Makes a command about one VM that the running daemon answers. */
 const question =
-  ({ name, help, mayBeRaw = false }: Question): ((args: readonly string[]) => Promise<number>) =>
+  ({ help, mayBeRaw = false }: Question): ((args: readonly string[]) => Promise<number>) =>
   async (args) => {
     const options = {
       config: { type: 'string', default: CONFIG_PATH },
@@ -107,7 +109,8 @@ const question =
       help: { type: 'boolean', short: 'h' },
     } as const
     const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
-    const usage = `Usage: vmhostd ${name} VM [--config FILE]${mayBeRaw ? ' [--raw]' : ''}\n\n${help}`
+    const { name } = help
+    const usage = renderHelp(help)
     if (values.help === true) {
       console.log(usage)
       return 0
@@ -128,15 +131,7 @@ const question =
   }
 
 /** Runs `vmhostd plan VM`. */
-export const planCommand = question({
-  name: 'plan',
-  help: 'Prints what the running daemon would do next for a VM, step by step with the reasons. Changes nothing.',
-})
+export const planCommand = question({ help: planHelp })
 
 /** Runs `vmhostd console VM`. */
-export const consoleCommand = question({
-  name: 'console',
-  help: `Prints the newest output of a VM's serial console, as far as the daemon keeps it. Escape sequences and control
-characters are left out, since a guest could steer your terminal with them. --raw prints every byte.`,
-  mayBeRaw: true,
-})
+export const consoleCommand = question({ help: consoleHelp, mayBeRaw: true })

@@ -18,43 +18,29 @@ const commands = new Map<string, () => Promise<Command>>([
   ['--version', async () => versionCommand],
 ])
 
-const usage = `vmhostd runs microVMs on this host and serves an HTTP API over mutual TLS.
-
-Usage: vmhostd COMMAND [OPTIONS]
-
-Commands:
-  setup          make directories, mark the storage pool, create certificates and a configuration
-  serve          run the daemon in the foreground; systemd does this: systemctl enable --now vmhostd
-  certificate renew
-                 replace the certificates of this host that end soon
-  plan VM        print what the running daemon would do next for a VM, and why
-  console VM     print the newest output of a VM's serial console
-  doctor         check this host before and after the set-up, and say what to do about each finding
-  backup FILE    write the records of all VMs into a file, with the configuration and keys of this host
-  restore FILE   put them back, and say before what becomes of each VM
-  recover [VM]   list the disks whose records are gone, and give a VM its record again
-  version        print version, commit, Node, and whether this build can use systemd's descriptor store
-
-A new host:  vmhostd setup && systemctl enable --now vmhostd
-Each command answers --help.`
-
 /** Runs the command that the arguments name; exit status 2 if they name none. */
 export async function runCommand([name = '', ...rest]: readonly string[]): Promise<number> {
-  if (['help', '--help', '-h'].includes(name)) {
-    console.log(usage)
-    return 0
-  }
   const load = commands.get(name)
-  if (load === undefined) {
-    console.error(name === '' ? usage : `vmhostd: there is no command ${name}\n\n${usage}`)
-    return 2
+  const isHelp = ['help', '--help', '-h'].includes(name)
+  if (load === undefined || isHelp) {
+    const { renderOverview } = await import('./help/overview.ts')
+    const overview = renderOverview()
+    if (isHelp) console.log(overview)
+    else console.error(name === '' ? overview : `vmhostd: there is no command ${name}\n\n${overview}`)
+    return isHelp ? 0 : 2
   }
   const command = await load()
   return command(rest)
 }
 
 /** Returns exit status 1 if this build cannot keep consoles in the descriptor store. */
-async function versionCommand(): Promise<number> {
+async function versionCommand(args: readonly string[]): Promise<number> {
+  if (args.some((word) => word === '--help' || word === '-h')) {
+    const { renderHelp } = await import('./help/command-help.ts')
+    const { versionHelp } = await import('./help/question-help.ts')
+    console.log(renderHelp(versionHelp))
+    return 0
+  }
   const { descriptorStoreSupport } = await import('../host/systemd/descriptor-store.ts')
   const support = descriptorStoreSupport()
   console.log(`vmhostd ${build.version}`)

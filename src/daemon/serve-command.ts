@@ -1,16 +1,14 @@
 import { parseArgs } from 'node:util'
 import { CONFIG_PATH, ConfigError, loadConfig } from '../config/config.ts'
 import { errorChain } from '../log/error-chain.ts'
+import { renderHelp } from './help/command-help.ts'
+import { serveHelp } from './help/host-help.ts'
 import { exitNow } from '../host/ffi/exit-now.ts'
 import { createLog } from '../log/logger.ts'
 import { Daemon } from './daemon.ts'
 import { isJournal, logWhatNodeSays } from './daemon-process.ts'
 
-const HELP = `Usage: vmhostd serve [--config FILE]
-
-Runs the daemon in the foreground, logging JSON lines to standard output. systemd runs it as vmhostd.service, with the
-descriptor store that consoles need. On SIGTERM it ends within shutdown_bound_seconds, and guests keep running.
-If the host shuts down, it first does what on_shutdown says, within on_shutdown_seconds.`
+const HELP = renderHelp(serveHelp)
 
 /** Runs `vmhostd serve`. Exit status 0 after a signal, 1 if the daemon cannot start. */
 export async function serveCommand(args: readonly string[]): Promise<number> {

@@ -3,24 +3,14 @@ import { parseArgs } from 'node:util'
 import { CONFIG_PATH, loadConfig, parseConfig } from '../../config/config.ts'
 import { judgeHost } from '../../core/doctor/judge-host.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { renderHelp } from '../help/command-help.ts'
+import { doctorHelp } from '../help/host-help.ts'
 import { readFacts } from './read-facts.ts'
 import type { Config } from '../../config/config.ts'
 import type { Fact } from '../../core/doctor/host-facts.ts'
 import type { Finding } from '../../core/doctor/finding.ts'
 
-const HELP = `Usage: vmhostd doctor [--json] [--config FILE]
-
-Checks this host, before and after the set-up: kernel, modules, forwarding, cgroup controllers, QEMU and Firecracker, KVM,
-the pool and its file system, room, memory, certificates, clock, and whether systemd keeps consoles. Says what to do about
-each finding. Changes nothing. Run it as root; the daemon may run.
-
-  --json           the findings as JSON: {"findings": [{"check", "level", "found", "remedy"}]}
-  --config FILE    the configuration to read (${CONFIG_PATH})
-  -h, --help       this text
-
-Levels: ok; should: something is slow, missing or ends soon; must: VMs cannot run, or not
-within their limits, before this is done.
-Exit status: 0 no "must", 1 at least one, 2 wrong usage.`
+const HELP = renderHelp(doctorHelp)
 
 /** Runs `vmhostd doctor`; returns the exit status. */
 export async function doctorCommand(args: readonly string[]): Promise<number> {

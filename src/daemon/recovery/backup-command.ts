@@ -2,23 +2,13 @@ import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { CONFIG_PATH, loadConfig } from '../../config/config.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { renderHelp } from '../help/command-help.ts'
+import { backupHelp } from '../help/recovery-help.ts'
 import { writeBackup } from '../../store/backup/write-backup.ts'
 import { build } from '../build.ts'
 import { filesOfHost } from './kept-files.ts'
 
-const HELP = `Usage: vmhostd backup FILE [--replace] [--config FILE]
-
-Writes the records of all VMs and snapshots into FILE, with the configuration of this host, its certificates, keys
-and revocation lists, and the SSH key that guests know. The daemon may run. Disks, images and saved guests are not in it: they are in the pool.
-
-FILE holds secrets: keys of this host, user data, and signed URLs that may be valid. It gets mode 0600. Keys of
-authorities and of the controller are not in it, so keep those yourself.
-
-  --replace        replace FILE if it is there
-  --config FILE    the configuration to read (${CONFIG_PATH})
-  -h, --help       this text
-
-Exit status: 0 done, 1 it failed, 2 wrong usage.`
+const HELP = renderHelp(backupHelp)
 
 /** Runs `vmhostd backup`; returns the exit status. */
 export async function backupCommand(args: readonly string[]): Promise<number> {

@@ -8,6 +8,8 @@ import { writeNote } from '../../host/disks/publish-disk.ts'
 import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { given } from '../../lib/given.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { renderHelp } from '../help/command-help.ts'
+import { recoverHelp } from '../help/recovery-help.ts'
 import { newOperationId } from '../../log/log.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
 import { Store } from '../../store/store.ts'
@@ -21,20 +23,7 @@ import type { VmId } from '../../core/ids.ts'
 import type { Found } from './recover.ts'
 import type { RecoveryHost } from './look-at-host.ts'
 
-const HELP = `Usage: vmhostd recover [VM] [--from FILE | --request FILE] [--dry-run] [--config FILE]
-
-Gives a VM its record back whose disk is in the pool, and whose record is gone. Without a VM: lists the disks without a
-record, and what is known of each. With a VM alone: a draft of the request, in which null is what the host does not show.
-
-  --from FILE      take the record from a backup, or from copies/before-restore-TIME.db of the state directory
-  --request FILE   take what the host does not show from a request that creates a VM (JSON, as for PUT /v1/vms/VM)
-  --dry-run        only say what the record would be; the daemon may run
-  --config FILE    the configuration to read (${CONFIG_PATH})
-  -h, --help       this text
-
-The daemon must be stopped to store a record; guests may run, and are taken over at its start. The image and the size of
-the disk, the user of the monitor and whether there is a guest are as the host shows them, whatever the file says.
-Exit status: 0 done, 1 refused or failed, 2 wrong usage.`
+const HELP = renderHelp(recoverHelp)
 
 type Options = {
   readonly config: Config

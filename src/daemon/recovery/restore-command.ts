@@ -5,6 +5,8 @@ import { parseArgs } from 'node:util'
 import { CONFIG_PATH, loadConfig, parseConfig } from '../../config/config.ts'
 import { parseVmId } from '../../core/ids.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { renderHelp } from '../help/command-help.ts'
+import { restoreHelp } from '../help/recovery-help.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
 import { readMoved } from '../../store/backup/moved-since.ts'
 import { putFilesBack } from './kept-files.ts'
@@ -17,23 +19,7 @@ import type { BackupContent } from '../../store/backup/restoring.ts'
 import type { Moved } from '../../store/backup/moved-since.ts'
 import type { Outlook, Words } from './restore.ts'
 
-const HELP = `Usage: vmhostd restore FILE [--dry-run] [--end VM]… [--leave-out VM]… [--config FILE]
-
-Puts the records of FILE back: a backup ("vmhostd backup"), or a copy from before an upgrade
-(/var/lib/vmhostd/copies/schema-N.db). Says for each VM what the daemon would do with it. The daemon must be stopped;
-guests may run. Files of the host in FILE are put back where none is; a file that is there is kept.
-
-If the records would end a guest or remove a disk, nothing is put back. Say for each such VM what you want. A VM that has
-moved to another host since can only be left out, or it would run twice:
-
-  --end VM         its guest, or its disk, may be lost
-  --leave-out VM   put back everything but its record; its guest and its disk stay as they are
-  --dry-run        only say what would happen; the daemon may run
-  --config FILE    the configuration to read (${CONFIG_PATH})
-  -h, --help       this text
-
-The records that were there are kept in copies/before-restore-TIME.db of the state directory.
-Exit status: 0 done, 1 refused or failed, 2 wrong usage.`
+const HELP = renderHelp(restoreHelp)
 
 type Options = {
   readonly file: string

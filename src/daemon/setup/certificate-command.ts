@@ -2,18 +2,12 @@ import { parseArgs } from 'node:util'
 import { CONFIG_PATH, loadConfig } from '../../config/config.ts'
 import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { renderHelp } from '../help/command-help.ts'
+import { certificateHelp } from '../help/host-help.ts'
 import { renewCertificates } from './renew.ts'
 import { SetupReport } from './setup-report.ts'
 
-const HELP = `Usage: vmhostd certificate renew [--all] [--config FILE]
-
-Replaces the certificates of this host that end within ${limits.certificateWarningDays} days, with a new key and the same names: those of the
-server, the controller, the node and the reader of metrics. The key of the authority must be beside its certificate, where
-"vmhostd setup" made it; bring it back for this if you keep it elsewhere. --all renews those that end later too.
-A certificate of another authority stays, and the report says what to do. The daemon uses new files within
-${limits.certificateRecheckMs / 1000} s, without a restart.
-
-Exit status: 0 if nothing is left to do, 1 if a certificate must be signed elsewhere, 2 for a wrong command line.`
+const HELP = renderHelp(certificateHelp)
 
 /** Runs `vmhostd certificate renew`. */
 export async function certificateCommand(args: readonly string[]): Promise<number> {

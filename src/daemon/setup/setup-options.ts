@@ -11,35 +11,6 @@ export type SetupOptions = {
   readonly settings: readonly ConfigSetting[]
 }
 
-export const SETUP_HELP = `Usage: vmhostd setup [options]
-
-Prepares this host: directories with their modes, the mark of the storage pool, a configuration file, the SSH key with
-which the daemon logs in to guests, and for a start a certificate authority with certificates for the server, the
-controller and this node. What is there is kept as it is, so it can be run again at any time; it says what it made and
-how to go on. Run it as root.
-
-  --config FILE            the configuration to read, or to write if there is none (${CONFIG_PATH})
-  --san NAME               a further name or address of this host for the controller and other hosts; may be repeated.
-                           The host name, localhost, 127.0.0.1 and ::1 are always in.
-  -h, --help               this text
-
-Only where the configuration is written now (afterwards, edit the file):
-
-  --host-id ID             the name of this host in answers (the host name)
-  --common-name NAME       the common name of the controller's certificate (vmhost-controller)
-  --pool-directory DIR     disks and images; XFS with reflink or btrfs is best (/var/lib/vmhostd/pool)
-  --state-directory DIR    the records of all VMs (/var/lib/vmhostd)
-  --run-directory DIR      sockets of this boot (/run/vmhostd)
-  --tls-directory DIR      certificates and keys (/etc/vmhostd/tls)
-  --local-images-directory DIR   a directory whose files may be images, under file: URLs (none)
-
-With certificates of your own, put them where the configuration says (controller.ca_file, certificate_file, key_file)
-before you run it. A server certificate needs the usage serverAuth, the controller's clientAuth and the common name. The
-node's (coordination.certificate_file) needs both usages, and host.id as its common name.
-
-Exit status: 0 done, 1 something is missing or failed, 2 wrong usage.
-`
-
 /** The key of a new configuration that each option sets. */
 const SETTING_OPTIONS = {
   'host-id': ['host.id'],

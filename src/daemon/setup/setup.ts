@@ -2,9 +2,11 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { renderHelp } from '../help/command-help.ts'
+import { setupHelp } from '../help/host-help.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
 import { ensureDirectories, ensureProfile, ensureSshKey } from './ensure-files.ts'
-import { renderConfig, parseSetupOptions, SETUP_HELP } from './setup-options.ts'
+import { renderConfig, parseSetupOptions } from './setup-options.ts'
 import { SetupError, SetupReport } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
@@ -35,7 +37,7 @@ export async function setup(argv: readonly string[], machine: SetupMachine): Pro
     return 2
   }
   if (options.help) {
-    machine.print(SETUP_HELP)
+    machine.print(renderHelp(setupHelp))
     return 0
   }
   const report = new SetupReport()
