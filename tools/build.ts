@@ -24,7 +24,8 @@ import { ensurePages, PAGES_FOLDER } from './page-bundle.ts'
 import { cachePath, checkout } from './paths.ts'
 import { run } from './process.ts'
 import { publish } from './publish.ts'
-import { sourceDate } from './source-date.ts'
+import { renderSbom } from './sbom.ts'
+import { epochOf, sourceDate } from './source-date.ts'
 import { step } from './step.ts'
 import type { StepLog } from './step.ts'
 import { ensureThreads, FLUSH_THREAD, IMAGE_THREAD, PACK_THREAD } from './thread-bundle.ts'
@@ -37,6 +38,7 @@ const NEEDS = [
 const KEPT_BUILDS = 4
 
 const LICENCES = 'third-party-licences.txt'
+const SBOM = 'vmhostd.cdx.json'
 
 /** One single-file program: its entry, and its embedded files by name. */
 interface Executable {
@@ -75,6 +77,8 @@ export interface Build {
   readonly folder: string
   readonly info: BuildInfo & { readonly date: Date }
   readonly licences: string
+  /** The list of what is embedded; see sbom.ts. */
+  readonly sbom: string
 }
 
 /** Builds every executable into `dist/`; takes unchanged ones from the cache. */
@@ -97,12 +101,20 @@ export async function buildExecutables(): Promise<Build> {
     'tools/page-bundle.ts',
     'tools/thread-bundle.ts',
     'tools/build.ts',
+    'tools/licences.ts',
+    'tools/sbom.ts',
     ...assets,
   ]
   const files = inputs.map((input) => path.resolve(checkout, input)).filter((file) => existsSync(file))
-  const key = hashInputs(files, [info.version, info.commit, process.version, process.arch])
+  const key = hashInputs(files, [
+    info.version,
+    info.commit,
+    epochOf(info.date),
+    process.version,
+    process.arch,
+  ])
   const folder = path.join(cachePath('builds'), key)
-  const finished = { key, folder, info, licences: path.join(folder, LICENCES) }
+  const finished = { key, folder, info, licences: path.join(folder, LICENCES), sbom: path.join(folder, SBOM) }
   await withLock('build', async () => {
     if (!existsSync(folder))
       await publish(folder, (building) => build(building, info, [...pageInputs, ...threadInputs]))
@@ -119,7 +131,7 @@ async function commitOf(folder: string): Promise<string> {
   return result.code === 0 ? result.stdout.trim() : 'unknown'
 }
 
-async function build(building: string, info: BuildInfo, otherInputs: readonly string[]): Promise<void> {
+async function build(building: string, info: Build['info'], otherInputs: readonly string[]): Promise<void> {
   await ensurePackages(NEEDS)
   const bundled = new Set<string>(otherInputs)
   for (const executable of EXECUTABLES) {
@@ -128,6 +140,7 @@ async function build(building: string, info: BuildInfo, otherInputs: readonly st
     })
   }
   writeFileSync(path.join(building, LICENCES), renderLicences([...bundled]))
+  writeFileSync(path.join(building, SBOM), renderSbom([...bundled], info))
 }
 
 async function buildOne(
@@ -136,9 +149,10 @@ async function buildOne(
   info: BuildInfo,
   log: StepLog,
 ): Promise<string[]> {
-  const script = path.join(folder, `${executable.name}.cjs`)
-  const output = path.join(folder, executable.name)
-  const inputs = await bundle(executable.entry, script, info)
+  // Relative, because the executable has this path in it: equal sources must give an equal executable in any folder.
+  const script = `${executable.name}.cjs`
+  const output = executable.name
+  const inputs = await bundle(executable.entry, path.join(folder, script), info)
   const assets = Object.entries(executable.assets).map(([name, file]) => [name, path.resolve(checkout, file)])
   const config = {
     main: script,
@@ -150,10 +164,10 @@ async function buildOne(
     // Otherwise a user who sets NODE_OPTIONS could run code inside the daemon.
     execArgvExtension: 'none',
   }
-  const configFile = path.join(folder, `${executable.name}.sea.json`)
-  writeFileSync(configFile, JSON.stringify(config))
-  await log.run([process.execPath, '--build-sea', configFile])
-  chmodSync(output, 0o755)
+  const configFile = `${executable.name}.sea.json`
+  writeFileSync(path.join(folder, configFile), JSON.stringify(config))
+  await log.run([process.execPath, '--build-sea', configFile], { cwd: folder })
+  chmodSync(path.join(folder, output), 0o755)
   for (const alias of executable.aliases) symlinkSync(executable.name, path.join(folder, alias))
   for (const name of [executable.name, ...executable.aliases]) {
     // Outside any node_modules: the build checks that the program starts alone.

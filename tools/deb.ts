@@ -37,7 +37,10 @@ export interface DebOptions {
   readonly version?: string
 }
 
-/** Builds the executables and the Debian package around them; returns the package's path below `dist/`. */
+/**
+ * Builds the executables and the Debian package around them, with the list of what is embedded beside it; returns the
+ * package's path below `dist/`.
+ */
 export async function buildDeb(options: DebOptions = {}): Promise<string> {
   const built = await buildExecutables()
   const version = options.version ?? built.info.version
@@ -49,6 +52,7 @@ export async function buildDeb(options: DebOptions = {}): Promise<string> {
   if (!existsSync(cached)) {
     await step(`build the Debian package ${version}`, () => assemble({ built, version, target: cached }))
   }
+  copyFileSync(built.sbom, target.replace(/deb$/, 'cdx.json'))
   // By rename, because a lab may be installing the existing package.
   const aside = `${target}.${process.pid}.new`
   copyFileSync(cached, aside)
@@ -84,7 +88,7 @@ async function assemble({ built, version, target }: Assembly): Promise<void> {
   }
 }
 
-function installDocuments(tree: string, { info, licences }: Build, version: string): void {
+function installDocuments(tree: string, { info, licences, sbom }: Build, version: string): void {
   const about = { version, date: info.date }
   for (const [name, text] of manPages(about))
     installCompressed(text, tree, `usr/share/man/man${name.at(-1)}/${name}`)
@@ -93,6 +97,7 @@ function installDocuments(tree: string, { info, licences }: Build, version: stri
   installCompressed(renderDebianChangelog(changes, about), tree, `${DOC}/changelog`)
   install(packaging('copyright'), tree, `${DOC}/copyright`)
   install(licences, tree, `${DOC}/third-party-licences.txt`)
+  install(sbom, tree, `${DOC}/${path.basename(sbom)}`)
   for (const name of ['vmhostd-alerts.yml', 'vmhostd-dashboard.json'])
     install(packaging(`prometheus/${name}`), tree, `${DOC}/${name}`)
   install(path.join(checkout, 'src/config/config.example.toml'), tree, `${DOC}/config.example.toml`)

@@ -2,23 +2,40 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { checkout } from './paths.ts'
 
-/** Returns the packages whose files are in a bundle, by their folders below node_modules. */
-function packagesOf(inputs: readonly string[]): string[] {
-  const folders = inputs.flatMap((input) => /^(?:.*\/)?node_modules\/(@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? [])
-  return [...new Set(folders)].toSorted()
+/** The folder of the npm package that has Node itself. */
+export const NODE_PACKAGE = `node_modules/node-linux-${process.arch}`
+
+/** A package whose files are in the executable. */
+export type Embedded = {
+  /** Its folder below the checkout. */
+  readonly folder: string
+  readonly name: string
+  readonly version: string
+  /** As the package says it, mostly an SPDX expression. */
+  readonly licence: string
+}
+
+/** Returns the packages whose files are in a bundle, with Node itself as the first. */
+export function embeddedPackages(inputs: readonly string[]): Embedded[] {
+  const folders = inputs.flatMap(
+    (input) =>
+      /^(?:.*\/)?node_modules\/(@[^/]+\/)?[^/]+/.exec(
+        path.relative(checkout, path.resolve(checkout, input)),
+      )?.[0] ?? [],
+  )
+  return [NODE_PACKAGE, ...[...new Set(folders)].toSorted()].map((folder) => {
+    const text = readFileSync(path.join(checkout, folder, 'package.json'), 'utf8')
+    const about = JSON.parse(text) as Record<string, unknown>
+    const { name, version } = about
+    return { folder, name: String(name), version: String(version), licence: licenceName(about) }
+  })
 }
 
 /** Returns one text with the licences of everything in the executable: Node.js itself and the bundled packages. */
 export function renderLicences(inputs: readonly string[]): string {
-  const folders = [`node_modules/node-linux-${process.arch}`, ...packagesOf(inputs)]
-  const parts = folders.map((folder) => {
-    const place = path.resolve(checkout, folder)
-    const about = JSON.parse(readFileSync(path.join(place, 'package.json'), 'utf8')) as Record<
-      string,
-      unknown
-    >
-    const heading = `${String(about['name'])} ${String(about['version'])} (${licenceName(about)})`
-    return `${heading}\n${'='.repeat(heading.length)}\n\n${licenceText(place)}\n`
+  const parts = embeddedPackages(inputs).map(({ folder, name, version, licence }) => {
+    const heading = `${name} ${version} (${licence})`
+    return `${heading}\n${'='.repeat(heading.length)}\n\n${licenceText(path.join(checkout, folder))}\n`
   })
   return parts.join('\n')
 }
