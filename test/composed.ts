@@ -27,8 +27,11 @@ export function settingsWith(
 }
 
 /** Replaces the owners that act on stored changes: records their calls, and does nothing. */
-export const listening = (note: (line: string) => void): Pick<CommandContext, 'poke' | 'pokeSnapshot'> => ({
+export const listening = (
+  note: (line: string) => void,
+): Pick<CommandContext, 'poke' | 'pokeHost' | 'pokeSnapshot'> => ({
   poke: (id, reason) => note(`${id}: ${reason}`),
+  pokeHost: (reason) => note(`host: ${reason}`),
   pokeSnapshot: (id, { reason }) => note(`snapshot ${id}: ${reason}`),
 })
 

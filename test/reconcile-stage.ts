@@ -80,6 +80,7 @@ export async function reconcileStage(
   /** Context of the current daemon. */
   const context: { -readonly [K in keyof CommandContext]: CommandContext[K] } = parts.commands
   const stop = async (): Promise<void> => {
+    parts.drainer.stop()
     await Promise.all([parts.snapshots.stop(), parts.source.stop(), parts.reconciler.stop()])
   }
   t.after(async () => {
@@ -88,6 +89,7 @@ export async function reconcileStage(
     rmSync(directory, { recursive: true })
   })
   await parts.reconciler.start()
+  parts.drainer.start()
   const id = 'web-1' as VmId
   const vm = (): VmRecord => onRecord(store, id)
   return {
@@ -126,6 +128,7 @@ export async function reconcileStage(
       parts = begin()
       Object.assign(context, parts.commands)
       await parts.reconciler.start()
+      parts.drainer.start()
     },
     turns,
     /** Lets time pass, and then passes run. */

@@ -1,7 +1,8 @@
 import { limits } from '../config/limits.ts'
-import { answeredUnlessUnchanged } from './api-client.ts'
+import { answered, answeredUnlessUnchanged } from './api-client.ts'
 import { ApiProblem } from './api-problem.ts'
 import { ConnectionFailed } from './connection-failed.ts'
+import type { components } from './schema.d.ts'
 import type { Answered, ApiClient, Snapshot, Vm } from './api-client.ts'
 
 /**
@@ -46,6 +47,19 @@ export const watchSnapshot = (
   watch((headers, signal) => {
     const params = { path: { id } }
     return answeredUnlessUnchanged<Snapshot>(client.GET('/v1/snapshots/{id}', { params, headers, signal }))
+  }, options)
+
+type Maintenance = components['schemas']['Maintenance']
+
+/** Yields the state of the host now and after each change. */
+export const watchMaintenance = (
+  client: ApiClient,
+  options: WatchOptions,
+): AsyncGenerator<Sight<Maintenance>> =>
+  watch(async (_headers, signal) => {
+    const answer = await answered<Maintenance>(client.GET('/v1/maintenance', { signal }))
+    // The state of the host has no ETag.
+    return { ...answer, etag: JSON.stringify(answer.data) }
   }, options)
 
 /**

@@ -25,6 +25,8 @@ export type CommandContext = {
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */
   readonly poke: (id: VmId, reason: string) => void
+  /** Wakes everything that depends on the state of the host. */
+  readonly pokeHost: (reason: string) => void
   /** Wakes a snapshot's owner; everything but the id is for the log. */
   readonly pokeSnapshot: (id: SnapshotId, request: SnapshotRequest) => void
 }

@@ -30,6 +30,8 @@ export const clientLimits = {
   ctlSnapshotWaitSecondsDefault: 86_400,
   /** vmhostctl: the same for a VM that moves to another host with its disk. */
   ctlMigrateSecondsDefault: 86_400,
+  /** vmhostctl: the same for a host whose guests come to rest. */
+  ctlDrainSecondsDefault: 3600,
   /** vmhostctl: from an offer until it expires, without `--expires`. */
   ctlOfferSecondsDefault: 4 * 3600,
   /** vmhostctl: URLs of one request. A body has at most 1 MiB; more URLs are handed over in further requests. */

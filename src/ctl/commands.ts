@@ -4,6 +4,7 @@ import { consoleCommand } from './console/console-command.ts'
 import { logCommand } from './console/log-command.ts'
 import { eventsCommand, historyCommand } from './events/events-command.ts'
 import { cordonCommand, statusCommand, uncordonCommand } from './host/cordon.ts'
+import { drainCommand } from './host/drain.ts'
 import { imageListCommand, imageRemoveCommand } from './image/images.ts'
 import {
   createCommand as createSnapshotCommand,
@@ -92,6 +93,7 @@ export const commands: readonly Command[] = [
   syncCommand,
   statusCommand,
   cordonCommand,
+  drainCommand,
   uncordonCommand,
   eventsCommand,
   completionCommand,

@@ -1,12 +1,13 @@
 import { canonicalAddress } from '../core/network/address.ts'
 import { CertificateEnds } from '../api/controller/certificate-ends.ts'
 import { Waits } from '../api/controller/waits.ts'
-import { wakeVm } from '../commands/vm/set-power.ts'
+import { rebootVm, wakeVm } from '../commands/vm/set-power.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
 import { GuestLooks } from '../owners/guest/guest-looks.ts'
 import { HostInspector } from '../owners/capacity/host-inspector.ts'
 import { HostReport } from '../owners/capacity/host-report.ts'
 import { ImageShelf } from '../owners/images/image-shelf.ts'
+import { Drainer } from '../owners/maintenance/drainer.ts'
 import { Activity } from '../owners/metrics/activity.ts'
 import { Arrivals } from '../owners/migration/arrivals.ts'
 import { OfferExpiry } from '../owners/migration/offer-expiry.ts'
@@ -43,7 +44,7 @@ export type Settings = Pick<
 >
 
 /** Parts that carry out stored changes: the workers of VMs, and the owner of snapshots. */
-type Actors = Pick<CommandContext, 'poke' | 'pokeSnapshot'>
+type Actors = Pick<CommandContext, 'poke' | 'pokeHost' | 'pokeSnapshot'>
 
 export type Parts = {
   readonly store: Store
@@ -76,6 +77,7 @@ export type Composition = {
   readonly images: ImageShelf
   readonly snapshots: Snapshots
   readonly offers: OfferExpiry
+  readonly drainer: Drainer
   readonly guests: GuestLooks
   /** The source's side of migrations. */
   readonly source: SourceSide
@@ -103,18 +105,17 @@ export function compose(parts: Parts): Composition {
   const snapshots = buildSnapshots(parts, reconciler, inspector)
   const actors: Actors = parts.instead?.actors ?? {
     poke: (id, reason) => reconciler.poke(id, reason),
+    pokeHost: (reason) => {
+      reconciler.pokeAll(reason)
+      drainer.poke()
+    },
     pokeSnapshot: (id, request) => snapshots.poke(id, request),
   }
   const commands = buildCommands(parts, { ...actors, inspector })
+  const drainer: Drainer = buildDrainer(parts, commands)
   const offers = new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log })
   const source = buildSource(parts, reconciler, actors.poke)
-  const arrivals = new Arrivals({
-    store,
-    host,
-    poke: actors.poke,
-    betweenPasses: (id, task) => reconciler.betweenPasses(id, task),
-    log,
-  })
+  const arrivals = buildArrivals(parts, reconciler, actors.poke)
   const shells = buildShells(parts, commands)
   const looker = { store, host, silences: reconciler.silences, memory: reconciler.memory }
   const report = buildReport(parts, inspector)
@@ -150,6 +151,7 @@ export function compose(parts: Parts): Composition {
     images,
     snapshots,
     offers,
+    drainer,
     guests: new GuestLooks({ store, host, probes: parts.probes, log }),
     arrivals,
     shells,
@@ -161,6 +163,15 @@ export function compose(parts: Parts): Composition {
     explain: (id) => explain(looker, id),
   }
 }
+
+const buildDrainer = ({ store, host, log }: Parts, commands: CommandContext): Drainer =>
+  new Drainer({
+    store,
+    clock: host.clock,
+    poke: commands.poke,
+    stop: (id, graceSeconds) => void rebootVm(commands, id, { graceSeconds }),
+    log,
+  })
 
 function buildSource(
   { store, host, settings, log }: Parts,
@@ -179,6 +190,15 @@ function buildSource(
     log,
   })
 }
+
+const buildArrivals = ({ store, host, log }: Parts, reconciler: Reconciler, poke: Actors['poke']): Arrivals =>
+  new Arrivals({
+    store,
+    host,
+    poke,
+    betweenPasses: (id, task) => reconciler.betweenPasses(id, task),
+    log,
+  })
 
 const buildCoordination = (
   { readiness, version, log }: Parts,

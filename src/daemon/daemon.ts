@@ -152,6 +152,7 @@ export class Daemon {
     this.#waitingFor.delete(FIRST_LOOK)
     this.#parts.snapshots.start()
     this.#parts.offers.start()
+    this.#parts.drainer.start()
     this.#parts.guests.start()
     this.#parts.metrics.start()
     this.#parts.source.start()
@@ -188,11 +189,23 @@ export class Daemon {
     this.#log.info({ reason, bound_ms: boundMs, ...becomes }, 'vmhostd stopping')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
-    const { inspector, shells, images, offers, guests, source, arrivals, snapshots, reconciler, metrics } =
-      this.#parts
+    const {
+      inspector,
+      shells,
+      images,
+      offers,
+      drainer,
+      guests,
+      source,
+      arrivals,
+      snapshots,
+      reconciler,
+      metrics,
+    } = this.#parts
     inspector.stop()
     metrics.stop()
     offers.stop()
+    drainer.stop()
     guests.stop()
     shells.end()
     this.#admin?.close()

@@ -1,6 +1,7 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { given } from '../lib/given.ts'
+import { isInTurn } from '../core/plan/plan-wake.ts'
 import { backOffOf } from '../core/retry/retry.ts'
 import { withDelivery } from '../core/status/wake-progress.ts'
 import { errorChain } from '../log/error-chain.ts'
@@ -36,7 +37,7 @@ export async function act(
   write(pass, { observed: shown, ...(saves ? { mayBeSaved: true } : {}) })
   if (!saves) {
     const take = (): Promise<Next> => takeSteps(pass, hold.free, state)
-    const takesPlace = record.wake?.reason === 'host_booted' && isRestore(hold.free)
+    const takesPlace = isInTurn(record.wake?.reason) && isRestore(hold.free)
     return takesPlace ? pass.restores.run(record.id, take) : take()
   }
   return pass.saves.run(record.id, async () => {

@@ -1,5 +1,7 @@
+import { drainFact } from '../core/maintenance/drain.ts'
 import { renderPlan } from '../core/plan/step.ts'
 import { withGrace } from '../core/status/grace.ts'
+import { given } from '../lib/given.ts'
 import { scrub } from '../log/scrub.ts'
 import { decide, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
@@ -13,7 +15,7 @@ export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences' |
 
 /** Returns what a pass would do now for this record, after a new look at the host. Changes nothing. */
 export async function planFor(
-  { host, silences, memory }: Omit<ExplainContext, 'store'>,
+  { store, host, silences, memory }: ExplainContext,
   record: VmRecord,
   inputs: VmInputs,
 ): Promise<Plan> {
@@ -22,13 +24,15 @@ export async function planFor(
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
   const { record: graced } = withGrace(record, world, host.clock.now())
   // Plans as if no other guest were being saved or restored.
-  const own = { maySave: true, mayRestore: true, silentMs }
+  const drain = drainFact(store.maintenance.get(), graced)
+  const own = { maySave: true, mayRestore: true, silentMs, ...given({ drain }) }
   const shared = { memory: memory.standing(record), memoryIsShort: memory.isShort }
   return decide(host, graced, { world, intent, own: { ...own, ...shared } })
 }
 
 /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
-export async function explain({ store, ...own }: ExplainContext, id: VmId): Promise<string | undefined> {
+export async function explain(own: ExplainContext, id: VmId): Promise<string | undefined> {
+  const { store } = own
   const record = store.vms.get(id)
   if (record === undefined) return undefined
   const { generations, desired, observed, deleting, wake, operationId } = record

@@ -3,6 +3,7 @@ import { given } from '../lib/given.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { isStopCarriedOut } from '../core/plan/plan-power.ts'
 import { waitsForOthers } from '../core/plan/step.ts'
+import { drainFact } from '../core/maintenance/drain.ts'
 import { HostFault } from '../core/errors.ts'
 import { isComing } from '../core/migration/arrival.ts'
 import { withGrace } from '../core/status/grace.ts'
@@ -20,6 +21,7 @@ import { observe } from './observe/observe.ts'
 import { deleteWhenDue, noteExit } from './note-exit.ts'
 import { fail, observed, write } from './progress.ts'
 import type { ProcessFacts } from './decide.ts'
+import type { Facts } from '../core/plan/facet.ts'
 import type { Waiting } from '../core/plan/step.ts'
 import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
@@ -57,7 +59,8 @@ async function passOver(
   const stopped = noteStop(context, noteGrace(context, unsaved, world), world)
   // While the host shuts down, a guest that is wanted is not woken, and one that systemd ends has not exited.
   const hostEnds = context.hostEnd.policy !== undefined
-  const record = hostEnds ? stopped : noteWake(context, stopped, world)
+  const drain = drainFact(context.store.maintenance.get(), stopped)
+  const record = hostEnds ? stopped : noteWake(context, stopped, world, drain)
   const pass: Pass = {
     ...context,
     cause,
@@ -67,6 +70,7 @@ async function passOver(
     intent: intentOf(context.host, record, inputs),
     world,
     silentMs,
+    drain,
     found: partialFaults(record, world, {
       silentMs,
       capabilities: context.host.monitors[record.monitor].capabilities,
@@ -142,8 +146,15 @@ function withLastStop({ observed: shown, stops: { accepted } }: VmRecord, nowMs:
   return { ...shown, lastStop: { atMs: nowMs, kind: 'hard', generation: accepted } }
 }
 
-/** Returns the record with a wake that begins or ends by this look. The wake is on record before any step runs. */
-function noteWake({ store, host, log, observer }: PassContext, record: VmRecord, world: World): VmRecord {
+/** Returns the record with a wake that begins or ends by this look. On a drained host none begins. The wake is on record before any step runs. */
+function noteWake(
+  { store, host, log, observer }: PassContext,
+  record: VmRecord,
+  world: World,
+  drain: Facts['drain'],
+): VmRecord {
+  // The request for the time after the maintenance is not over because the guest still runs.
+  if (drain === 'save') return record
   const nowMs = host.clock.now()
   const end = wakeThatEnds(record, world, nowMs)
   if (end !== undefined) {
@@ -156,6 +167,7 @@ function noteWake({ store, host, log, observer }: PassContext, record: VmRecord,
     }
     return { ...rest, observed: shown }
   }
+  if (drain !== undefined) return record
   const { capabilities } = host.monitors[record.monitor]
   // Reads the record as it is now: a request for the guest during this look came first.
   const asked = record.wake ?? store.vms.get(record.id)?.wake
@@ -201,13 +213,13 @@ function noteLaunch(pass: Pass): Next | undefined {
   }
 }
 
-const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory }: Pass): ProcessFacts => ({
+const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory, drain }: Pass): ProcessFacts => ({
   maySave: saves.mayBegin,
   mayRestore: restores.mayBegin,
   silentMs,
   memory: memory.standing(record),
   memoryIsShort: memory.isShort,
-  ...given({ hostEnds: hostEnd.fact(record.id) }),
+  ...given({ hostEnds: hostEnd.fact(record.id), drain }),
 })
 
 async function pursue(pass: Pass): Promise<Next> {

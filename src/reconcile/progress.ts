@@ -16,6 +16,7 @@ import type {
   VmRecord,
   Progress,
 } from '../core/vm/record.ts'
+import type { Facts } from '../core/plan/facet.ts'
 import type { Failure } from '../core/retry/retry.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -78,6 +79,8 @@ export type Pass = WorkerContext & {
   readonly world: World
   /** How long the monitor has not answered, in milliseconds. */
   readonly silentMs: number
+  /** The effect of the maintenance of the host on this VM; undefined: none. */
+  readonly drain: Facts['drain']
   /** Everything that this look found wrong. */
   readonly found: readonly PartialFault[]
 }

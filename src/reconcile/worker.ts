@@ -185,7 +185,8 @@ export class Worker {
 }
 
 const isWanted = (started: VmRecord, now: VmRecord): boolean =>
-  now.generations.desired !== started.generations.desired || now.wake !== undefined
+  now.generations.desired !== started.generations.desired ||
+  (started.wake === undefined && now.wake !== undefined)
 
 /**
  * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed, or a deletion of a VM

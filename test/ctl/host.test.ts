@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { makePki } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
-import { create } from './support/vms.ts'
+import { create, settle } from './support/vms.ts'
+import type { VmId } from '../../src/core/ids.ts'
+import type { CtlStage } from './support/ctl-stage.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 let pki: Pki
@@ -27,4 +30,68 @@ test('a host is cordoned with a reason, says so, and is put back', async (t) => 
   assert.match((await stage.run('host uncordon')).out, /^schedulable since /)
   assert.equal((await create(stage, 'web-1')).status, 0)
   assert.doesNotMatch((await stage.run('sync')).out, /maintenance/)
+})
+
+/** Records that no guest is left, as the owner of the drain does. */
+const emptied = ({ host: { store, clock } }: CtlStage): void => store.maintenance.noteEmpty(true, clock.now())
+
+/** Records that the guest of a VM rests. */
+const rests = ({ host: { store } }: CtlStage, id: string): void =>
+  void store.vms.recordProgress(id as VmId, { observed: { state: 'sleeping', sinceMs: 1 }, nowMs: 1 })
+
+test('a drain shows which guests are left, and ends when none is', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  for (const id of ['web-1', 'web-2']) {
+    await create(stage, id)
+    settle(stage, id)
+  }
+  const running = stage.start('host drain --reason kernel --at-once 4')
+  await eventually(() => running.printed().includes('draining: 2 guests are left\n'))
+  const { drain } = stage.host.store.maintenance.get()
+  assert.deepEqual(drain, { guests: 'sleep', graceSeconds: 60, atOnce: 4 })
+  const { out } = await stage.run('host status')
+  assert.match(out, /^draining since .*: kernel\n/)
+  assert.match(out, /\nweb-2 +running +waits +-\n/)
+  stage.host.store.vms.requestWake('web-2' as VmId, { reason: 'maintenance', atMs: 1 })
+  await eventually(() => running.printed().includes('draining: 2 guests are left, now web-2\n'))
+  rests(stage, 'web-2')
+  await eventually(() => running.printed().includes('draining: 1 guest is left\n'))
+  rests(stage, 'web-1')
+  emptied(stage)
+  assert.deepEqual(await running.result.then((ran) => [ran.status, ran.out]), [
+    0,
+    'drained: no guest is left\n',
+  ])
+  assert.match((await stage.run('events')).out, /host: draining → drained: kernel\n/)
+})
+
+test('a drain keeps the present reason, and looks once if it is asked to', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  settle(stage, 'web-1')
+  await stage.run('host cordon --reason kernel')
+  const { status, err } = await stage.run('host drain --guests stop --grace 2m --timeout 0')
+  assert.equal(status, 3)
+  assert.match(err, /host is not drained after 0 s; 1 guest is left/)
+  const { drain, reason } = stage.host.store.maintenance.get()
+  assert.deepEqual([drain, reason], [{ guests: 'stop', graceSeconds: 120, atOnce: 2 }, 'kernel'])
+})
+
+test('a drain ends when somebody puts the host back', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  settle(stage, 'web-1')
+  const running = stage.start('host drain')
+  await eventually(() => running.printed().includes('1 guest is left'))
+  await stage.run('host uncordon')
+  const { status, err } = await running.result
+  assert.equal(status, 1)
+  assert.match(err, /the host is schedulable again, by another request/)
+})
+
+test('what a drain cannot mean is refused', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  for (const line of ['--grace 10s', '--at-once 0', '--at-once 1000', '--guests pause'])
+    assert.equal((await stage.run(`host drain ${line}`)).status, 2, line)
+  assert.equal(stage.host.store.maintenance.get().state, 'schedulable')
 })

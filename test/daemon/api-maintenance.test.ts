@@ -38,17 +38,26 @@ function stopped({ store }: ControllerHost): void {
 test('a host is schedulable until it is cordoned, and shows since when and why', async (t) => {
   const host = await stage(t)
   const get = async (): Promise<Json> => (await host.call({ path: '/v1/maintenance' })).json
-  assert.deepEqual(await get(), { state: 'schedulable' })
+  const NONE = { left: [] as readonly never[] }
+  assert.deepEqual(await get(), { state: 'schedulable', observed_state: 'schedulable', ...NONE })
   const { status, json } = await host.put('/v1/maintenance', CORDON)
   assert.equal(status, 202)
-  assert.deepEqual(json, { ...CORDON, since: new Date(host.host.clock.now()).toISOString() })
+  const cordoned = {
+    ...CORDON,
+    observed_state: 'cordoned',
+    since: new Date(host.host.clock.now()).toISOString(),
+  }
+  assert.deepEqual(json, { ...cordoned, ...NONE })
   assert.deepEqual(await get(), json)
-  assert.deepEqual((await host.call({ path: '/v1/sync' })).json.host.maintenance, json)
+  assert.deepEqual((await host.call({ path: '/v1/sync' })).json.host.maintenance, cordoned)
   const again = await host.put('/v1/maintenance', CORDON)
   assert.deepEqual([again.status, again.json], [200, json])
   host.clock.set(60_000)
   const other = await host.put('/v1/maintenance', { state: 'cordoned' })
-  assert.deepEqual([other.status, other.json], [202, { state: 'cordoned', since: json.since }])
+  assert.deepEqual(
+    [other.status, other.json],
+    [202, { ...NONE, state: 'cordoned', observed_state: 'cordoned', since: json.since }],
+  )
 })
 
 test('each change of the state is an event and a line of the audit trail', async (t) => {
@@ -117,10 +126,44 @@ test('a cordoned host lets no VM grow, and takes every other change', async (t) 
     assertProblem(await host.put('/v1/vms/web-1/compute', { ...present, ...more }), 409, 'host_cordoned')
   const diskMib = desired.disk.size_mib
   assertProblem(await host.put('/v1/vms/web-1/disk', { size_mib: diskMib + 1 }), 409, 'host_cordoned')
-  const grown = { ...present, disk_mib: diskMib + 1 }
+  const grown = { ...present, disk: { size_mib: diskMib + 1 } }
   assertProblem(await host.put('/v1/vms/web-1/resize', grown), 409, 'host_cordoned')
   const smaller = { ...present, memory_mib: present.memory_mib - 1 }
   assert.equal((await host.put('/v1/vms/web-1/compute', smaller)).status, 202)
   assert.equal((await host.put('/v1/vms/web-1/power', { state: 'running' })).status, 202)
   assert.equal((await host.put('/v1/vms/web-1/migration', offerBody())).status, 202)
+})
+
+test('a drain shows the guests that are left, and what keeps them', async (t) => {
+  const host = await stage(t)
+  await host.put('/v1/vms/web-1', createBody())
+  host.store.vms.recordProgress(WEB, { observed: { state: 'running', sinceMs: 1 }, nowMs: 1 })
+  const { status, json } = await host.put('/v1/maintenance', { state: 'drained' })
+  assert.equal(status, 202)
+  assert.deepEqual(
+    [json.observed_state, json.drain, json.left],
+    [
+      'draining',
+      { guests: 'sleep', grace_seconds: 60, at_once: 2 },
+      [{ vm_id: 'web-1', state: 'running', under_way: false }],
+    ],
+  )
+  assert.deepEqual(host.pokes.at(-1), 'host: the host is to be drained')
+  host.store.vms.recordProgress(WEB, { observed: { state: 'sleeping', sinceMs: 1 }, nowMs: 1 })
+  host.store.maintenance.noteEmpty(true, 5)
+  const empty = (await host.call({ path: '/v1/maintenance' })).json
+  assert.deepEqual(
+    [empty.observed_state, empty.empty_since, empty.left],
+    ['drained', '1970-01-01T00:00:00.005Z', []],
+  )
+  const other = createBody({ network: { ipv4_address: '192.0.2.11' } })
+  assertProblem(await host.put('/v1/vms/web-2', other), 409, 'host_cordoned')
+})
+
+test('how guests come to rest is taken only for a host that is to be drained', async (t) => {
+  const host = await stage(t)
+  const answer = await host.put('/v1/maintenance', { state: 'cordoned', drain: { guests: 'stop' } })
+  assert.deepEqual(assertProblem(answer, 400, 'invalid_request').errors?.[0]?.pointer, '/drain')
+  const wide = { state: 'drained', drain: { at_once: 1000 } }
+  assertProblem(await host.put('/v1/maintenance', wide), 400, 'invalid_request')
 })

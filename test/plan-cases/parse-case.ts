@@ -94,7 +94,10 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
     silentMs: silenceMs(room('monitor'), room('unit')),
     maySave: !room('saves').has('full'),
     mayRestore: !room('restores').has('full'),
-    ...given({ hostEnds: room('host').after('shuts-down=') as Facts['hostEnds'] }),
+    ...given({
+      hostEnds: room('host').after('shuts-down=') as Facts['hostEnds'],
+      drain: room('host').after('drains=') as Facts['drain'],
+    }),
     ...memoryOf(room('memory')),
     bootId: 'this-boot',
     capabilities: {

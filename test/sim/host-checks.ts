@@ -30,6 +30,7 @@ export class HostChecks {
   readonly #sleep: SleepWatch
   readonly #withoutTraffic: boolean
   readonly #published = new Map<VmId, number>()
+  #drained: { readonly request: number; readonly active: ReadonlySet<VmId> } | undefined
 
   constructor({ host, recordOf, sleep, withoutTraffic }: HostChecksOptions) {
     this.#host = host
@@ -93,6 +94,21 @@ export class HostChecks {
     assert.deepEqual(tap.facts.bandwidth, desired.network?.bandwidth ?? {}, early)
     assert.deepEqual(tap.facts.routes, tapLayout(tapSpecOf(record) ?? assert.fail(early)).routes, early)
     assert.notEqual(tap.lostBy, unit.kind === 'active' && unit.mainPid, early)
+  }
+
+  /**
+   * Checks that no unit has started since the last look at a drained host. `request` is the number of the request that
+   * drained it; undefined if it is not drained. Only a guest that a stop lets end by itself may come back for that.
+   */
+  checkDrained(ids: readonly VmId[], request: number | undefined): void {
+    const active = new Set(ids.filter((id) => this.#host.fakeUnits.stateOf(id).kind !== 'absent'))
+    const before = this.#drained
+    if (request !== undefined && before?.request === request)
+      for (const id of active) {
+        const mayEnd = this.#recordOf(id)?.stops.grace !== undefined
+        assert.ok(before.active.has(id) || mayEnd, `${id}: started on a drained host`)
+      }
+    this.#drained = request === undefined ? undefined : { request, active }
   }
 
   checkAtRest(id: VmId): void {

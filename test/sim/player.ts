@@ -1,3 +1,4 @@
+import { setMaintenance } from '../../src/commands/maintenance/set-maintenance.ts'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { rebuildVm } from '../../src/commands/vm/rebuild-vm.ts'
@@ -8,7 +9,7 @@ import { actsOf } from './acts.ts'
 import { disturb } from './disturb.ts'
 import { EXPIRIES_MS, moveOn, offer, takeBack } from './leave.ts'
 import { pick } from './random.ts'
-import { GRACES_SECONDS, KEPT_AWAKE_MS } from './rates.ts'
+import { GRACES_SECONDS, KEPT_AWAKE_MS, MAINTENANCE } from './rates.ts'
 import {
   COMPUTE,
   imageOn,
@@ -22,6 +23,7 @@ import {
 import type { CommandContext } from '../../src/commands/context.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
+import type { WantedMaintenance } from '../../src/core/maintenance/maintenance.ts'
 import type { MonitorKind } from '../../src/core/monitor/monitor-kind.ts'
 import type { CreateVm } from '../../src/core/vm/create.ts'
 import type { StopTerms } from '../../src/core/vm/stop.ts'
@@ -56,7 +58,7 @@ export type PlayerOptions = {
 /** Plays the controller, the destinations of moves, and those who send packets. */
 export class Player {
   readonly #options: PlayerOptions
-  readonly seen = { handovers: 0, releases: 0 }
+  readonly seen = { handovers: 0, releases: 0, maintenances: 0 }
 
   constructor(options: PlayerOptions) {
     this.#options = options
@@ -108,6 +110,7 @@ export class Player {
       () => void setNetwork(context, id, { ipv6Prefix: pick(random, PREFIXES) }),
       () => void rebuildVm(context, id, imageOn(host, pick(random, [1, 2]))),
       () => void (random() < 0.3 && this.#delete(context, id)),
+      () => void (random() < 0.5 && this.maintain(pick(random, MAINTENANCE))),
       () => offer(context, id, pick(random, EXPIRIES_MS)),
       () => takeBack(context, id),
     ]
@@ -129,6 +132,7 @@ export class Player {
     if (record === undefined) return
     this.#options.sleep.receive(record)
     this.#excuseHandover(id)
+    if (this.#options.store().maintenance.get().state === 'drained') this.#options.sleep.excuse(id)
   }
 
   /** Lets the destination go on. A guest that is released is its own from then on. */
@@ -141,6 +145,14 @@ export class Player {
       this.#giveUpOnceFlushed(id)
     }
     this.#excuseHandover(id)
+  }
+
+  /** Takes the host out of service, or puts it back. */
+  maintain(wanted: WantedMaintenance): void {
+    // Packets may wait for longer than they are held.
+    for (const id of ids) this.#options.sleep.excuse(id)
+    this.seen.maintenances += 1
+    setMaintenance(this.#options.life().commands, wanted)
   }
 
   /** Withdraws the offer of a VM. */

@@ -1,5 +1,6 @@
 /** How often each thing happens in a history, and by how much. */
 import { limits } from '../../src/config/limits.ts'
+import type { WantedMaintenance } from '../../src/core/maintenance/maintenance.ts'
 
 /**
  * Share of rounds that begin with a disturbance behind the daemon's back. None happens during a pass, so that its
@@ -20,6 +21,14 @@ export const KEPT_AWAKE_MS: [number, ...number[]] = [0, 3000, 20_000]
 export const SETS_MS: [number, ...number[]] = [-3_600_000, -3000, 3000, 3_600_000]
 /** Time for guests to end by themselves. Some of them do. */
 export const GRACES_SECONDS: [number, ...number[]] = [0, 0, 2, 60]
+/** States of the host. Guests that stop are reboots, which histories have anyway. */
+export const MAINTENANCE: [WantedMaintenance, ...WantedMaintenance[]] = [
+  { state: 'schedulable' },
+  { state: 'schedulable' },
+  { state: 'cordoned' },
+  { state: 'drained', drain: { guests: 'sleep', graceSeconds: 0, atOnce: 1 } },
+  { state: 'drained', drain: { guests: 'sleep', graceSeconds: 0, atOnce: 3 } },
+]
 /** Approximate length of a pass over fakes. */
 export const MICROTASKS_A_PASS = 60
 /** Longer than any back-off, resync or deadline that is not an hour. */

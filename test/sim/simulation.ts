@@ -106,6 +106,7 @@ export class Simulation {
       // Edits of one burst arrive while the passes of the earlier ones are at any point.
       for (let burst = 1 + Math.floor(this.#random() * 3); burst > 0; burst -= 1) await this.#edit()
       await this.#quiet()
+      this.#checkDrained()
       if (this.#random() < MOVES) this.#moveAll()
       if (this.#random() < REBOOTS) await this.#losePower()
       if (this.#random() < CLOCK_SETS) this.clock.set(pick(this.#random, SETS_MS))
@@ -121,6 +122,7 @@ export class Simulation {
       }
       if (this.#random() < SHUTDOWNS) await this.#shutDownAndBoot()
     }
+    await this.#putBack()
     // Twice as long as the longest wait of a VM that flaps.
     await this.#heal()
     await this.#heal()
@@ -211,6 +213,7 @@ export class Simulation {
     })
     this.#life = { chaos, ...parts }
     parts.offers.start()
+    parts.drainer.start()
     const started = parts.reconciler.start()
     await this.#quiet()
     if (chaos.dead) return
@@ -295,6 +298,20 @@ export class Simulation {
       if (done || this.#life?.chaos.dead === true) return
     }
     assert.fail(`passes did not end within ${TURNS_MAX} turns`)
+  }
+
+  #checkDrained(): void {
+    const { state } = this.#store.maintenance.get()
+    const { maintenances } = this.#player.seen
+    this.#checks.checkDrained(ids, state === 'drained' ? maintenances : undefined)
+  }
+
+  /** Ends the maintenance of the host. */
+  async #putBack(): Promise<void> {
+    // A loss of power must not take the request back.
+    await this.#heal(0)
+    this.#player.maintain({ state: 'schedulable' })
+    await this.#quiet()
   }
 
   /** Returns the odds of a host without faults that come and go. */

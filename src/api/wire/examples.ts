@@ -114,7 +114,7 @@ export const exampleSync = {
     kernel: '6.12.41-cloud-amd64',
     architecture: 'x86_64',
     clock: '2030-01-01T12:00:00.000Z',
-    maintenance: { state: 'schedulable' },
+    maintenance: { state: 'schedulable', observed_state: 'schedulable' },
     certificates: [
       { name: 'authority', not_after: '2039-12-30T00:00:00.000Z' },
       { name: 'controller', not_after: '2032-04-05T00:00:00.000Z' },

@@ -1,17 +1,27 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
-import { MAINTENANCE_STATES } from '../../core/maintenance/maintenance.ts'
+import {
+  DRAIN_WAYS,
+  MAINTENANCE_STATES,
+  SHOWN_MAINTENANCE,
+  shownMaintenance,
+} from '../../core/maintenance/maintenance.ts'
 import { closed } from '../../lib/schema-check.ts'
 import { given } from '../../lib/given.ts'
 import { ONE_LINE_PATTERN, shownText, time, timeSchema } from './values.ts'
+import { errorToWire } from './vm-to-wire.ts'
+import { OBSERVED_STATES } from '../../core/vm/record.ts'
+import { vmIdSchema } from './vm.ts'
 import type { Static } from 'typebox'
-import type { Maintenance, WantedMaintenance } from '../../core/maintenance/maintenance.ts'
+import type { Drain, Maintenance, WantedMaintenance } from '../../core/maintenance/maintenance.ts'
+import type { LeftVm } from '../../owners/maintenance/drainer.ts'
 
 const stateSchema = Type.Enum(MAINTENANCE_STATES, {
   type: 'string',
   description:
     '`schedulable`: the host takes VMs. `cordoned`: it takes no new VM, no VM from another host, and no growth of memory, CPU or ' +
-    'disk; its VMs live on, wakes, starts and restarts included.',
+    'disk; its VMs live on, wakes, starts and restarts included. `drained`: besides, its guests come to rest, and none starts or ' +
+    'wakes before the host is put back. What is desired of each VM stays.',
 })
 
 const reasonSchema = Type.String({
@@ -22,11 +32,39 @@ const reasonSchema = Type.String({
   examples: ['new kernel'],
 })
 
+const waySchema = Type.Enum(DRAIN_WAYS, {
+  type: 'string',
+  description:
+    '`sleep`: guests that run or are paused are saved, and go on where they were when the host is put back. `stop`: they are asked ' +
+    'to end, and boot again then. Guests that sleep stay asleep.',
+})
+
+const graceSchema = Type.Integer({
+  minimum: 0,
+  maximum: limits.graceSecondsMax,
+  description: '`stop`: the time in which a guest may end by itself. 0 is a hard stop.',
+})
+
+const atOnceSchema = Type.Integer({
+  minimum: 1,
+  maximum: limits.drainAtOnceMax,
+  description: 'The most guests that come to rest at the same time.',
+})
+
+const setDrainSchema = Type.Object(
+  {
+    guests: Type.Optional({ ...waySchema, default: 'sleep' }),
+    grace_seconds: Type.Optional({ ...graceSchema, default: limits.drainGraceSecondsDefault }),
+    at_once: Type.Optional({ ...atOnceSchema, default: limits.drainAtOnceDefault }),
+  },
+  { ...closed, description: 'How guests come to rest; only with `drained`.' },
+)
+
 export const setMaintenanceSchema = Type.Object(
-  { state: stateSchema, reason: Type.Optional(reasonSchema) },
+  { state: stateSchema, reason: Type.Optional(reasonSchema), drain: Type.Optional(setDrainSchema) },
   {
     ...closed,
-    description: 'All members together: an omitted one is removed.',
+    description: 'All members together: an omitted one is as by default.',
     examples: [{ state: 'cordoned', reason: 'new kernel' }],
   },
 )
@@ -34,27 +72,112 @@ export const setMaintenanceSchema = Type.Object(
 export const maintenanceSchema = Type.Object(
   {
     state: stateSchema,
+    observed_state: Type.Enum(SHOWN_MAINTENANCE, {
+      type: 'string',
+      description: 'As `state`; but `draining` while guests are left on a host that is to be drained.',
+    }),
     reason: Type.Optional(Type.String({ description: 'Why, in the words of the operator.' })),
     since: Type.Optional({ ...timeSchema, description: 'When the state began; absent if it was never set.' }),
+    drain: Type.Optional(
+      Type.Object(
+        { guests: waySchema, grace_seconds: graceSchema, at_once: atOnceSchema },
+        { description: 'How guests come to rest; present with `drained`.' },
+      ),
+    ),
+    empty_since: Type.Optional({
+      ...timeSchema,
+      description: 'Since when no guest is left; absent before that.',
+    }),
   },
   {
-    description: 'Whether the host takes more.',
-    examples: [{ state: 'cordoned', reason: 'new kernel', since: '2030-01-01T12:00:00.000Z' }],
+    description: 'Whether the host takes more, and whether its guests are at rest.',
+    examples: [
+      {
+        state: 'cordoned',
+        observed_state: 'cordoned',
+        reason: 'new kernel',
+        since: '2030-01-01T12:00:00.000Z',
+      },
+    ],
+  },
+)
+
+const leftSchema = Type.Object({
+  vm_id: vmIdSchema,
+  state: Type.Enum(OBSERVED_STATES, { type: 'string', description: 'The observed state of the VM.' }),
+  under_way: Type.Boolean({
+    description: 'Whether its guest comes to rest now; otherwise it waits for its turn.',
+  }),
+  error: Type.Optional(Type.String({ description: 'What keeps it, as in `observed.error` of the VM.' })),
+})
+
+export const maintenanceProgressSchema = Type.Object(
+  {
+    ...maintenanceSchema.properties,
+    left: Type.Array(leftSchema, {
+      description:
+        'The guests that are left on a host that is to be drained, by name. Empty on any other host.',
+    }),
+  },
+  {
+    description: 'Whether the host takes more, and which guests are left.',
+    examples: [
+      {
+        state: 'drained',
+        observed_state: 'draining',
+        reason: 'new kernel',
+        since: '2030-01-01T12:00:00.000Z',
+        drain: { guests: 'sleep', grace_seconds: 60, at_once: 2 },
+        left: [{ vm_id: 'web-1', state: 'running', under_way: true }],
+      },
+    ],
   },
 )
 
 export type SetMaintenanceWire = Static<typeof setMaintenanceSchema>
 export type MaintenanceWire = Static<typeof maintenanceSchema>
+export type MaintenanceProgressWire = Static<typeof maintenanceProgressSchema>
 
-export const maintenanceFromWire = ({ state, reason }: SetMaintenanceWire): WantedMaintenance => ({
+/** Returns the state that a request asks for; undefined if it says how to drain a host that is not to be drained. */
+export function maintenanceFromWire({
   state,
-  ...given({ reason }),
-})
+  reason,
+  drain,
+}: SetMaintenanceWire): WantedMaintenance | undefined {
+  const wanted = { state, ...given({ reason }) }
+  if (state === 'drained') return { ...wanted, drain: drainFromWire(drain) }
+  return drain === undefined ? wanted : undefined
+}
 
-export const maintenanceToWire = ({ state, reason, sinceMs }: Maintenance): MaintenanceWire => ({
-  state,
-  ...given({
-    reason: reason === undefined ? undefined : shownText(reason),
-    since: sinceMs === undefined ? undefined : time(sinceMs),
-  }),
+const drainFromWire = ({
+  guests = 'sleep',
+  grace_seconds: graceSeconds = limits.drainGraceSecondsDefault,
+  at_once: atOnce = limits.drainAtOnceDefault,
+}: SetMaintenanceWire['drain'] = {}): Drain => ({ guests, graceSeconds, atOnce })
+
+export function maintenanceToWire(maintenance: Maintenance): MaintenanceWire {
+  const { state, reason, sinceMs, emptySinceMs, drain } = maintenance
+  return {
+    state,
+    observed_state: shownMaintenance(maintenance),
+    ...given({
+      reason: reason === undefined ? undefined : shownText(reason),
+      since: sinceMs === undefined ? undefined : time(sinceMs),
+      drain: drain && { guests: drain.guests, grace_seconds: drain.graceSeconds, at_once: drain.atOnce },
+      empty_since: emptySinceMs === undefined ? undefined : time(emptySinceMs),
+    }),
+  }
+}
+
+export const maintenanceProgressToWire = (
+  maintenance: Maintenance,
+  left: readonly LeftVm[],
+): MaintenanceProgressWire => ({
+  ...maintenanceToWire(maintenance),
+  left: left.map(({ id, underWay, record }) => ({
+    vm_id: id,
+    state: record.observed.state,
+    under_way: underWay,
+    ...given({ error: errorToWire(record.observed) }),
+  })),
 })

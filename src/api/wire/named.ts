@@ -14,7 +14,7 @@ import {
   roundSchema,
   takeRoundSchema,
 } from './moves.ts'
-import { maintenanceSchema, setMaintenanceSchema } from './maintenance.ts'
+import { maintenanceProgressSchema, setMaintenanceSchema } from './maintenance.ts'
 import { planSchema } from './plan.ts'
 import {
   createVmSchema,
@@ -73,7 +73,7 @@ export const namedSchemas = {
   ImageList: imageListSchema,
   ImageRemoval: imageRemovalSchema,
   Sync: syncSchema,
-  Maintenance: maintenanceSchema,
+  Maintenance: maintenanceProgressSchema,
   SetMaintenance: setMaintenanceSchema,
   Event: eventSchema,
   EventList: eventListSchema,

@@ -8,17 +8,19 @@ export type SetMaintenance = { readonly maintenance: Maintenance; readonly chang
 
 /** Stores the desired state of the host. A state that stays keeps the time of its beginning. */
 export function setMaintenance(
-  { store, now }: Pick<CommandContext, 'store' | 'now'>,
+  { store, now, pokeHost }: Pick<CommandContext, 'store' | 'now' | 'pokeHost'>,
   wanted: WantedMaintenance,
 ): SetMaintenance {
-  return store.transaction(() => {
+  const result = store.transaction(() => {
     const before = store.maintenance.get()
-    const { sinceMs, ...rest } = before
+    const { sinceMs, emptySinceMs, ...rest } = before
     if (isDeepStrictEqual(rest, wanted)) return { maintenance: before, changed: false }
     const nowMs = now()
-    const began = before.state === wanted.state ? sinceMs : nowMs
-    const maintenance: Maintenance = { ...wanted, ...given({ sinceMs: began }) }
+    const times = before.state === wanted.state ? { sinceMs, emptySinceMs } : { sinceMs: nowMs }
+    const maintenance: Maintenance = { ...wanted, ...given(times) }
     store.maintenance.set(maintenance, nowMs)
     return { maintenance, changed: true }
   })
+  if (result.changed) pokeHost(`the host is to be ${wanted.state}`)
+  return result
 }

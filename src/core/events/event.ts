@@ -1,7 +1,7 @@
 import type { FaultCode, ProblemCode } from '../errors.ts'
 import type { Generation, OperationId, VmId } from '../ids.ts'
 import type { DesiredPower } from '../desired.ts'
-import type { MaintenanceState } from '../maintenance/maintenance.ts'
+import type { ShownMaintenance } from '../maintenance/maintenance.ts'
 import type { MigrationId, NodeName } from '../migration/offer.ts'
 import type { SnapshotId, SnapshotStatus } from '../snapshots/record.ts'
 import type { ExitCause } from '../vm/last-exit.ts'
@@ -91,8 +91,8 @@ export type RefusalEvent = {
 /** The state of the host changed. `detail` is the reason in the words of the operator. */
 export type HostStateEvent = {
   readonly kind: 'host_maintenance'
-  readonly from: MaintenanceState
-  readonly to: MaintenanceState
+  readonly from: ShownMaintenance
+  readonly to: ShownMaintenance
   readonly detail?: string
 }
 

@@ -64,6 +64,10 @@ export type Facts = {
    * `leave`: it is left to systemd.
    */
   readonly hostEnds?: 'save' | 'ask' | 'leave'
+  /**
+   * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: besides, the guest is saved.
+   */
+  readonly drain?: 'hold' | 'save'
   /** Whether the VM has its memory, or can have it back. */
   readonly memory: MemoryStanding
   /** Whether a VM waits for memory, so that idle VMs sleep early. */

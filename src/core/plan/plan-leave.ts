@@ -28,7 +28,7 @@ export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan
     ? inOrder(() => endForMove(world))
     : inOrder(
         () => removeUnit(record, world),
-        () => holdFrames(world, facts),
+        () => holdFrames(world, facts, 'the destination gets the frames that come from now on'),
         () => saveForMove(world, facts),
         () => detachConsole(world),
       )
@@ -91,20 +91,11 @@ function endForMove(world: World): Facet {
   )
 }
 
-/** Holds the frames that come for the guest from now on: its destination gets them. */
-const holdFrames = ({ traffic }: World, { tap }: Facts): Facet =>
+/** Holds the frames that come for the guest from now on. */
+export const holdFrames = ({ traffic }: World, { tap }: Facts, because: string): Facet =>
   tap === undefined
     ? []
-    : when('traffic', traffic, (seen) =>
-        areHeld(seen)
-          ? []
-          : [
-              {
-                kind: 'traffic.ensure-held',
-                because: 'the destination gets the frames that come from now on',
-              },
-            ],
-      )
+    : when('traffic', traffic, (seen) => (areHeld(seen) ? [] : [{ kind: 'traffic.ensure-held', because }]))
 
 /** Saves the guest whatever its traffic, then ends its unit. */
 function saveForMove({ unit, monitor, saved, traffic }: World, { silentMs }: Facts): Facet {

@@ -5,7 +5,7 @@ import { mustEnd, owesStop } from '../vm/record.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { when, inOrder } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
-import { waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
+import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -120,6 +120,7 @@ export function askToEnd(
 
 function start(record: VmRecord, world: World, facts: Facts): Facet {
   const { capabilities } = facts
+  if (facts.drain !== undefined) return WAIT_FOR_MAINTENANCE
   const vcpus = vcpusOf(record.desired.compute)
   if (vcpus > capabilities.vcpusMax) {
     return {

@@ -5,7 +5,7 @@ import { idleTimeoutMs, isFlapping } from '../sleep/idle-timeout.ts'
 import { areHeld } from '../world/network-state.ts'
 import { when } from './facet.ts'
 import { isLiveMonitor } from '../world/world.ts'
-import { wakeReason } from './plan-wake.ts'
+import { wakeReasonNow } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
 import type { WatchedTraffic } from '../world/network-state.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
@@ -27,9 +27,9 @@ export function ensureWatched(record: VmRecord, world: World, { tap }: Facts): F
  * Holds frames for a guest that is not there. If the guest is wanted, its wake does not wait until the traffic state is
  * known.
  */
-export function ensureHeld(record: VmRecord, world: World, { tap, capabilities }: Facts): Facet {
-  if (tap === undefined) return []
-  if (!world.traffic.known && wakeReason(record, world, capabilities) !== undefined) return []
+export function ensureHeld(record: VmRecord, world: World, facts: Facts): Facet {
+  if (facts.tap === undefined) return []
+  if (!world.traffic.known && wakeReasonNow(record, world, facts) !== undefined) return []
   return when('traffic', world.traffic, (traffic) =>
     areHeld(traffic)
       ? []

@@ -36,7 +36,11 @@ export function wakeReason(
 const isTrafficWaiting = ({ traffic }: Pick<World, 'traffic'>): boolean =>
   traffic.known && traffic.value.kind === 'watched' && traffic.value.wantedSinceMs !== undefined
 
-/** The wait of a guest after a boot of the host. A packet for it ends the wait. */
+/** Returns whether many guests are woken for this reason at once, so that each waits for its turn. */
+export const isInTurn = (reason: WakeReason | undefined): boolean =>
+  reason === 'host_booted' || reason === 'maintenance'
+
+/** The wait of a guest for its turn. A packet for it ends the wait. */
 const WAIT_FOR_TURN: Waiting = {
   outcome: 'wait',
   for: 'a turn to wake',
@@ -45,12 +49,25 @@ const WAIT_FOR_TURN: Waiting = {
   waitedMs: 0,
 }
 
+/** The wait of a guest on a host that is drained. Only the end of the maintenance ends it. */
+export const WAIT_FOR_MAINTENANCE: Waiting = {
+  outcome: 'wait',
+  for: 'the end of maintenance',
+  recheckMs: limits.resyncMs,
+  deadlineMs: limits.resyncMs,
+  waitedMs: 0,
+}
+
+/** Returns why a saved guest must run again now. On a drained host nothing wakes. */
+export const wakeReasonNow = (record: VmRecord, world: World, facts: Facts): WakeReason | undefined =>
+  facts.drain === undefined ? wakeReason(record, world, facts.capabilities) : undefined
+
 /** Gives back the console's place in the descriptor store while the guest sleeps: places are for running guests. */
-export function giveUpPlace(record: VmRecord, world: World, { capabilities }: Facts): Facet {
+export function giveUpPlace(record: VmRecord, world: World, facts: Facts): Facet {
   const { unit, console, saved } = world
   if (!unit.known || !isGone(unit.value) || !saved.known || !console.known) return []
   if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
-  const wakes = saved.value.kind === 'present' && wakeReason(record, world, capabilities) !== undefined
+  const wakes = saved.value.kind === 'present' && wakeReasonNow(record, world, facts) !== undefined
   return wakes
     ? []
     : [{ kind: 'console.remove-master', because: 'the guest is saved, and needs no terminal until it wakes' }]
@@ -74,7 +91,8 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
         case 'absent':
         case 'failed':
         case 'leftover':
-          if (reason === 'host_booted' && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
+          if (facts.drain !== undefined) return reason === undefined ? [] : WAIT_FOR_MAINTENANCE
+          if (isInTurn(reason) && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
           return reason === undefined ? [] : startRestoring(record, world, { facts, reason })
         default:
           return unreachable(unit)
@@ -110,6 +128,7 @@ const WHY: { readonly [R in WakeReason]: string } = {
   withdrawn: 'it did not move to another host',
   arrived: 'another host has let it go',
   host_booted: 'it ran when the host shut down',
+  maintenance: 'the maintenance of the host is over',
 }
 
 type Wanted = { readonly facts: Facts; readonly reason: WakeReason }
@@ -197,7 +216,7 @@ function ofSaved(
   world: World,
   { facts, restores, silentMs }: Seen & { readonly facts: Facts },
 ): Facet {
-  const reason = wakeReason(record, world, facts.capabilities)
+  const reason = wakeReasonNow(record, world, facts)
   if (reason === undefined) return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
   if (silentMs !== undefined) {
     const because = 'the guest is saved, and its monitor does not answer'

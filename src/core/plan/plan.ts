@@ -32,6 +32,7 @@ import {
 import { mayRunHere } from '../migration/arrival.ts'
 import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
 import { planArrival } from './plan-arrive.ts'
+import { mustRest, planRest } from './plan-drain.ts'
 import { planHostEnd } from './plan-host-end.ts'
 import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
@@ -151,6 +152,7 @@ const goOnIfSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
 function planLive(record: VmRecord, world: World, facts: Facts): Plan {
   const saved = goOnIfSaved(record, world, facts)
   if (saved.outcome !== 'settled') return saved
+  if (mustRest(world, facts)) return planRest(record, world, facts)
   const isOwn = !hasForeignDisk(world)
   const lanes = {
     power: [() => ensurePower(record, world, facts), () => limitDisk(record, world)],

@@ -80,9 +80,15 @@ export type Waiting = {
   readonly queue?: Omit<MemoryQueuePlace, 'sinceMs'>
 }
 
-/** Returns whether this host has nothing to do for the VM until another host acts, a packet comes, or this host boots. */
+/**
+ * Returns whether this host has nothing to do for the VM until another host acts, a packet comes, this host boots, or its
+ * maintenance ends.
+ */
 export const waitsForOthers = ({ for: reason }: Pick<Waiting, 'for'>): boolean =>
-  reason === 'the destination' || reason === 'late packets' || reason === 'the host to start again'
+  reason === 'the destination' ||
+  reason === 'late packets' ||
+  reason === 'the host to start again' ||
+  reason === 'the end of maintenance'
 
 /** All steps from the present state to the desired one, up to the first wait. */
 export type Plan =

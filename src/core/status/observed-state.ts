@@ -19,6 +19,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
       return settledState(record, world)
     case 'wait':
       if (plan.for === 'the source' || plan.for === 'the release') return 'pending'
+      if (plan.for === 'the end of maintenance') return isAsleep(world) ? 'sleeping' : 'stopped'
       if (waitsForOthers(plan)) return settledState(record, world)
       if (plan.for === 'the unit to stop') return 'stopping'
       if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
-import { wakeReason } from '../plan/plan-wake.ts'
+import { isInTurn, wakeReason } from '../plan/plan-wake.ts'
 import { isAsleep, isGone } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { mustEnd } from '../vm/record.ts'
@@ -29,8 +29,8 @@ export function wakeThatBegins(
   if (reason === undefined) return undefined
   const begun = { savedAtMs: saved.value.savedAtMs, ...restores }
   // The time without a host is not a part of the wake.
-  if (record.wake?.reason === 'host_booted' && !hasBegun) return { ...record.wake, ...begun, atMs: nowMs }
-  if (record.wake !== undefined) return { ...record.wake, ...begun }
+  const restarts = isInTurn(record.wake?.reason) && !hasBegun ? { atMs: nowMs } : {}
+  if (record.wake !== undefined) return { ...record.wake, ...begun, ...restarts }
   const watched = traffic.known && traffic.value.kind === 'watched' ? traffic.value : undefined
   if (reason !== 'traffic' || watched?.wantedSinceMs === undefined) return { reason, atMs: nowMs, ...begun }
   return { reason, atMs: watched.wantedSinceMs, ...given({ packet: watched.wantedBy }), ...begun }

@@ -52,6 +52,7 @@ export type WaitReason =
   | 'the release'
   | 'the host to start again'
   | 'a turn to wake'
+  | 'the end of maintenance'
   | 'memory'
 
 /** The result of the last pass, as it is shown. */
@@ -259,8 +260,8 @@ export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>
 
 /**
  * The reason to wake a sleeping VM: traffic for it, a request for power or to keep it awake, an ssh console, an idle
- * timeout of 0, a change that needs the guest, a handover that was withdrawn, its release to this host, or a boot of the
- * host whose shutdown ended the guest.
+ * timeout of 0, a change that needs the guest, a handover that was withdrawn, its release to this host, a boot of the
+ * host whose shutdown ended the guest, or the end of the maintenance for which it was saved.
  */
 export const WAKE_REASONS = [
   'traffic',
@@ -270,6 +271,7 @@ export const WAKE_REASONS = [
   'sleep_disabled',
   'withdrawn',
   'host_booted',
+  'maintenance',
   'arrived',
   'change',
 ] as const

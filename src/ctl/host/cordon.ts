@@ -1,15 +1,23 @@
 import { answered } from '../../client/api-client.ts'
-import { given } from '../../lib/given.ts'
 import { exitStatus } from '../exit-status.ts'
+import { renderTable } from '../text.ts'
 import { maintenanceWords } from './maintenance-words.ts'
 import type { Command, Context, Option } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Maintenance } from './maintenance-words.ts'
 
-const REASON_OPTION: Option = {
+export const REASON_OPTION: Option = {
   name: 'reason',
   value: 'TEXT',
-  help: 'why, for those who are refused and for the events',
+  help: 'why, for those who are refused and for the events; the present one stays if it is not given',
+}
+
+/** Returns the reason that is given, or the present one of a host that is out of service already. */
+export async function reasonOf({ client, given }: Context): Promise<{ readonly reason?: string }> {
+  const text = given.text('reason')
+  if (text !== undefined) return { reason: text }
+  const { data } = await answered(client().GET('/v1/maintenance', {}))
+  return data.state === 'schedulable' || data.reason === undefined ? {} : { reason: data.reason }
 }
 
 export const cordonCommand: Command = {
@@ -17,42 +25,59 @@ export const cordonCommand: Command = {
   summary: 'let the host take nothing more',
   description:
     'No new VM, no VM from another host, and no growth of memory, CPU or disk: each is refused with host_cordoned. The VMs that it ' +
-    'has live on, and start, wake and restart as before. It stays so over a restart of the daemon and a boot of the host.',
+    'has live on, and start, wake and restart as before; those that rest because the host was drained come back. It stays so over ' +
+    'a restart of the daemon and a boot of the host.',
   options: [REASON_OPTION],
   examples: [
     ['', 'before the host is emptied'],
     ['--reason new-kernel-until-14:00', 'with words for those who are refused'],
   ],
-  run: (context) => set(context, 'cordoned'),
+  run: async (context) => set(context, { state: 'cordoned', ...(await reasonOf(context)) }),
 }
 
 export const uncordonCommand: Command = {
   words: ['host', 'uncordon'],
   summary: 'put the host back into service',
-  description: 'It takes VMs again.',
+  description:
+    'It takes VMs again. Guests that rest because the host was drained come back, a few at a time: those that were saved go on where ' +
+    'they were, and those that stopped boot.',
   options: [],
   examples: [['', 'after the maintenance']],
-  run: (context) => set(context, 'schedulable'),
+  run: (context) => set(context, { state: 'schedulable' }),
 }
 
 export const statusCommand: Command = {
   words: ['host', 'status'],
-  summary: 'show whether the host takes more',
-  description: 'Its state, since when, and why. vmhostctl sync shows the capacity and the rest.',
+  summary: 'show whether the host takes more, and which guests are left',
+  description:
+    'Its state, since when, and why; while it drains, each guest that is left. vmhostctl sync shows the capacity and the rest.',
   options: [],
   examples: [
     ['', 'for reading'],
-    ['--json | jq -r .state', 'for a program'],
+    ["--json | jq -r '.observed_state, .left[].vm_id'", 'for a program'],
   ],
   run: async (context) => {
     const { data } = await answered(context.client().GET('/v1/maintenance', {}))
-    context.print(data, () => maintenanceWords(data))
+    context.print(data, () => [maintenanceWords(data), ...leftRows(data, context)].join('\n'))
     return exitStatus.done
   },
 }
 
-async function set(context: Context, state: Maintenance['state']): Promise<ExitStatus> {
-  const body = { state, ...given({ reason: context.given.text('reason') }) }
+function leftRows({ left }: Maintenance, { shell, paint }: Context): readonly string[] {
+  if (left.length === 0) return []
+  const rows = left.map(({ vm_id: id, state, under_way: underWay, error = '' }) => [
+    id,
+    state,
+    underWay ? 'now' : 'waits',
+    { text: error, colour: 'red' as const },
+  ])
+  const head = ['GUESTS LEFT', 'STATE', 'TURN', 'ERROR']
+  return [renderTable(head, rows, { sink: shell.stdout, paint, lastBelow: true }).trimEnd()]
+}
+
+type Wanted = { readonly state: Maintenance['state']; readonly reason?: string }
+
+async function set(context: Context, body: Wanted): Promise<ExitStatus> {
   const { data } = await answered(context.client().PUT('/v1/maintenance', { body }))
   context.print(data, () => maintenanceWords(data))
   return exitStatus.done

@@ -152,6 +152,7 @@ const REASONS: { readonly [R in LastWake['reason']]: string } = {
   withdrawn: 'because it did not move to another host',
   change: 'for a change',
   host_booted: 'after a boot of the host',
+  maintenance: 'after the maintenance of the host',
 }
 
 function packetWords({ held_packets: held, dropped_packets: dropped }: LastWake): string {

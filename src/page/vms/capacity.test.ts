@@ -53,7 +53,7 @@ test('what needs attention is a sentence each', () => {
     host: {
       ...sync.host,
       clock: '2032-04-04T00:00:00.000Z',
-      maintenance: { state: 'cordoned', reason: 'new kernel' },
+      maintenance: { state: 'cordoned', observed_state: 'cordoned', reason: 'new kernel' },
       revocation_list: { revoked: 1, next_update: '2032-04-01T00:00:00.000Z' },
     },
     capacity: { ...sync.capacity, memory: { ...sync.capacity.memory, waiting_vms: 1 } },

@@ -87,7 +87,9 @@ export function noticesOf({ host, capacity, consoles, snapshots }: Sync): readon
 const count = (number: number, one: string, many: string): string => `${number} ${number === 1 ? one : many}`
 
 /** Says that the host takes no more, and why. */
-const maintenanceNotices = ({ maintenance: { state, reason } }: Sync['host']): readonly string[] =>
+const maintenanceNotices = ({
+  maintenance: { observed_state: state, reason },
+}: Sync['host']): readonly string[] =>
   state === 'schedulable' ? [] : [`This host is ${state}${reason === undefined ? '' : `: ${reason}`}.`]
 
 const DAY_MS = 86_400_000

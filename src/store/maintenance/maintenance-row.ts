@@ -1,5 +1,5 @@
 import { given } from '../../lib/given.ts'
-import { SCHEDULABLE } from '../../core/maintenance/maintenance.ts'
+import { SCHEDULABLE, shownMaintenance } from '../../core/maintenance/maintenance.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
@@ -26,13 +26,19 @@ export class MaintenanceRow {
   /** Stores another state, with its event. */
   set(after: Maintenance, nowMs: number): void {
     this.#transactions.commit(() => {
-      const { state: from } = this.get()
+      const from = shownMaintenance(this.get())
       this.#statements
         .of('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
         .run(KEY, JSON.stringify(after))
-      const { state: to, reason: detail } = after
+      const [to, detail] = [shownMaintenance(after), after.reason]
       this.#events.append(nowMs, [{ kind: 'host_maintenance', from, to, ...given({ detail }) }])
     })
+  }
+
+  /** Notes whether a drained host has no guest. */
+  noteEmpty(isEmpty: boolean, nowMs: number): void {
+    const { emptySinceMs: _before, ...rest } = this.get()
+    this.set({ ...rest, ...(isEmpty ? { emptySinceMs: nowMs } : {}) }, nowMs)
   }
 }
 

@@ -1,10 +1,12 @@
 import { setMaintenance } from '../../../commands/maintenance/set-maintenance.ts'
-import { maintenanceFromWire, maintenanceToWire } from '../../wire/maintenance.ts'
+import { vmsLeft } from '../../../owners/maintenance/drainer.ts'
+import { invalidRequest } from '../../listener/validation.ts'
+import { maintenanceFromWire, maintenanceProgressToWire } from '../../wire/maintenance.ts'
 import { ref } from '../../wire/named.ts'
 import { locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
 import { BODY_CODES } from './mutation.ts'
 import { contextOf } from './vm-parts.ts'
-import type { MaintenanceWire } from '../../wire/maintenance.ts'
+import type { MaintenanceProgressWire } from '../../wire/maintenance.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
@@ -22,17 +24,17 @@ function getMaintenance(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'getMaintenance',
     tags,
-    summary: 'Get whether the host takes more',
+    summary: 'Get whether the host takes more, and which guests are left',
     description: 'The state that was set last. It outlives the daemon and a boot of the host.',
     querystring: noQuery,
     response: { 200: answer('The state of the host.'), ...problems('starting_up') },
   }
-  app.get('/v1/maintenance', { schema }, async (): Promise<MaintenanceWire> => {
+  app.get('/v1/maintenance', { schema }, async (): Promise<MaintenanceProgressWire> => {
     const { store } = contextOf(dependencies)
-    const maintenance = store.maintenance.get()
+    const shown = maintenanceProgressToWire(store.maintenance.get(), vmsLeft(store))
     // Answer only what is on the disk.
     await store.flushed()
-    return maintenanceToWire(maintenance)
+    return shown
   })
 }
 
@@ -43,7 +45,8 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
     summary: 'Take the host out of service, or back',
     description:
       'A cordoned host refuses what it would have to hold in addition with `host_cordoned`. Its VMs keep their desired state, and ' +
-      'take every other change. The same request again changes nothing.',
+      'take every other change. Guests of a host that is to be drained come to rest, a few at a time, and nothing starts or wakes; ' +
+      'a host that is `schedulable` or `cordoned` again brings them back. The same request again changes nothing.',
     querystring: noQuery,
     body: ref('SetMaintenance'),
     response: {
@@ -52,13 +55,19 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
       ...problems('starting_up', 'state_unwritable', ...BODY_CODES),
     },
   }
-  app.put('/v1/maintenance', { schema }, async (request, reply): Promise<MaintenanceWire> => {
+  app.put('/v1/maintenance', { schema }, async (request, reply): Promise<MaintenanceProgressWire> => {
     const context = contextOf(dependencies)
-    const { maintenance, changed } = setMaintenance(context, maintenanceFromWire(request.body))
+    const { store } = context
+    const wanted = maintenanceFromWire(request.body)
+    if (wanted === undefined)
+      throw invalidRequest('body', [
+        { pointer: '/drain', code: 'not_allowed', detail: 'must be absent unless the state is drained' },
+      ])
+    const { maintenance, changed } = setMaintenance(context, wanted)
     if (!changed) request.audited = { outcome: 'unchanged' }
-    await context.store.flushed()
+    await store.flushed()
     reply.code(changed ? 202 : 200)
     if (changed) reply.header('location', '/v1/maintenance')
-    return maintenanceToWire(maintenance)
+    return maintenanceProgressToWire(maintenance, vmsLeft(store))
   })
 }

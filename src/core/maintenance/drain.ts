@@ -1,0 +1,72 @@
+import { isHeldBack, isLeaving } from '../vm/leaving.ts'
+import { mustEnd, owesStop } from '../vm/record.ts'
+import type { ObservedState, VmRecord } from '../vm/record.ts'
+import type { VmId } from '../ids.ts'
+import type { Drain, Maintenance } from './maintenance.ts'
+
+/** The members of a record that decide how its guest comes to rest. */
+export type Drainable = Pick<
+  VmRecord,
+  'id' | 'desired' | 'deleting' | 'observed' | 'launch' | 'wake' | 'stops' | 'departure' | 'arrival'
+>
+
+/**
+ * Returns the fact of a plan on a drained host. `hold`: nothing of the VM is started or woken. `save`: besides, its guest is
+ * saved. Undefined: the host is not drained, or a stop lets the guest end by itself, which may need the guest.
+ */
+export function drainFact(
+  { state }: Maintenance,
+  { wake, stops }: Pick<VmRecord, 'wake' | 'stops'>,
+): 'hold' | 'save' | undefined {
+  if (state !== 'drained' || stops.grace !== undefined) return undefined
+  return wake?.reason === 'maintenance' && wake.savedAtMs === undefined ? 'save' : 'hold'
+}
+
+/** A guest that a drained host still has. */
+export type LeftGuest = {
+  readonly id: VmId
+  /** Whether it comes to rest now. */
+  readonly underWay: boolean
+}
+
+/** States in which a guest may be in a unit. */
+const WITH_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
+  'running',
+  'paused',
+  'starting',
+  'pausing',
+  'stopping',
+  'waking',
+])
+
+/** Returns whether a record shows a guest in a unit. One that cannot be seen counts. */
+export const hasGuest = ({ observed: { state }, launch }: Pick<VmRecord, 'observed' | 'launch'>): boolean =>
+  WITH_GUEST.has(state) || launch !== undefined
+
+/** Lists the guests that are left, in the order of ids. */
+export const leftGuests = (records: readonly Drainable[], drain: Drain): readonly LeftGuest[] =>
+  records.filter(hasGuest).map((record) => ({ id: record.id, underWay: isUnderWay(record, drain) }))
+
+/**
+ * Returns the guests that begin to come to rest now. A guest that has failed to takes no place, so that it does not keep
+ * the others waiting.
+ */
+export function nextToRest(records: readonly Drainable[], drain: Drain): readonly VmId[] {
+  const guests = records.filter(hasGuest)
+  const taken = guests.filter(
+    (record) => isUnderWay(record, drain) && record.observed.fault === undefined,
+  ).length
+  const next = guests.filter((record) => mayBegin(record, drain)).map(({ id }) => id)
+  return next.slice(0, Math.max(0, drain.atOnce - taken))
+}
+
+const isUnderWay = (record: Drainable, { guests }: Drain): boolean =>
+  mustEnd(record) || (guests === 'sleep' && record.wake?.reason === 'maintenance')
+
+/** Returns whether the guest can begin to come to rest. One that leaves for another host, or wakes, is left alone. */
+function mayBegin(record: Drainable, drain: Drain): boolean {
+  const { state } = record.observed
+  if (isUnderWay(record, drain) || isLeaving(record) || isHeldBack(record)) return false
+  if (drain.guests === 'stop') return !owesStop(record)
+  return record.wake === undefined && (state === 'running' || state === 'paused' || state === 'failed')
+}

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { reconcileStage } from '../../../test/reconcile-stage.ts'
+import { setMaintenance } from '../../commands/maintenance/set-maintenance.ts'
+import { setPower } from '../../commands/vm/set-power.ts'
+import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { shownMaintenance } from '../../core/maintenance/maintenance.ts'
+import { vmsLeft } from './drainer.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../core/ids.ts'
+import type { Drain } from '../../core/maintenance/maintenance.ts'
+import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
+
+const SLEEP: Drain = { guests: 'sleep', graceSeconds: 0, atOnce: 1 }
+const STOP: Drain = { guests: 'stop', graceSeconds: 60, atOnce: 1 }
+const SLEEPER = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 600 }
+
+/** A host with VMs that run, `web-1` to `web-3` unless given. */
+async function drainStage(t: TestContext, vms = 3) {
+  const stage = await reconcileStage(t)
+  const { store, context, idle, later } = stage
+  const ids = Array.from({ length: vms }, (_, index) => `web-${index + 1}` as VmId)
+  for (const [index, id] of ids.entries())
+    stage.create({ compute: SLEEPER, network: { ipv4Address: `192.0.2.${10 + index}` } }, id)
+  await idle()
+  const vm = (id: VmId): VmRecord => store.vms.get(id) ?? assert.fail(`${id} is gone`)
+  const states = (): readonly ObservedState[] => ids.map((id) => vm(id).observed.state)
+  assert.ok(states().every((state) => state === 'running'))
+  return {
+    ...stage,
+    ids,
+    vm,
+    states,
+    drain: (drain: Drain) => setMaintenance(context, { state: 'drained', drain }),
+    set: async (state: 'schedulable' | 'cordoned') => {
+      setMaintenance(context, { state })
+      await idle()
+    },
+    /** Lets one look of the drainer come, and the passes that follow. */
+    look: () => later(limits.drainLookMs),
+    maintenance: () => shownMaintenance(store.maintenance.get()),
+    lives: () => ids.map((id) => stage.host.monitor.memoryOf(id).life),
+  }
+}
+
+test('guests are saved as many at once as is asked for, and the same guests go on afterwards', async (t) => {
+  const { drain, look, states, maintenance, set, lives, ids, vm, store } = await drainStage(t)
+  const before = lives()
+  drain(SLEEP)
+  assert.equal(maintenance(), 'draining')
+  await look()
+  assert.deepEqual(states(), ['sleeping', 'running', 'running'])
+  assert.deepEqual(
+    vmsLeft(store).map(({ id, underWay }) => [id, underWay]),
+    [
+      ['web-2', false],
+      ['web-3', false],
+    ],
+  )
+  await look()
+  await look()
+  assert.deepEqual(states(), ['sleeping', 'sleeping', 'sleeping'])
+  await look()
+  assert.equal(maintenance(), 'drained')
+  assert.deepEqual(vmsLeft(store), [])
+  await set('schedulable')
+  assert.deepEqual(states(), ['running', 'running', 'running'])
+  assert.deepEqual(lives(), before)
+  for (const id of ids) {
+    assert.deepEqual([vm(id).observed.lastWake?.reason, vm(id).wake], ['maintenance', undefined])
+    assert.deepEqual(vm(id).generations, { desired: 1, observed: 1 })
+  }
+})
+
+test('several guests come to rest at once', async (t) => {
+  const { drain, look, states } = await drainStage(t)
+  drain({ ...SLEEP, atOnce: 2 })
+  await look()
+  assert.deepEqual(states(), ['sleeping', 'sleeping', 'running'])
+})
+
+test('a later daemon continues, and wakes nothing', async (t) => {
+  const stage = await drainStage(t)
+  stage.drain(SLEEP)
+  await stage.look()
+  await stage.stop()
+  await stage.start()
+  await stage.idle()
+  assert.deepEqual(stage.states(), ['sleeping', 'running', 'running'])
+  await stage.look()
+  await stage.look()
+  assert.deepEqual(stage.states(), ['sleeping', 'sleeping', 'sleeping'])
+})
+
+test('a boot of a drained host wakes nothing, and the guests go on when the maintenance is over', async (t) => {
+  const stage = await drainStage(t)
+  stage.drain({ ...SLEEP, atOnce: 3 })
+  await stage.look()
+  await stage.endWithHost()
+  await stage.stop()
+  await stage.host.reboot()
+  await stage.start()
+  await stage.idle()
+  await stage.look()
+  assert.deepEqual(stage.states(), ['sleeping', 'sleeping', 'sleeping'])
+  assert.deepEqual(await stage.host.units.active(), [])
+  await stage.set('schedulable')
+  assert.deepEqual(stage.states(), ['running', 'running', 'running'])
+})
+
+test('nothing wakes or starts on a drained host, and what was wanted meanwhile comes afterwards', async (t) => {
+  const { host, context, ids, vm, drain, look, set, later, states, idle, create } = await drainStage(t, 2)
+  const [first, second] = ids as [VmId, VmId]
+  await later(SLEEPER.sleepAfterIdleSeconds * 1000)
+  setPower(context, second, 'stopped')
+  await idle()
+  assert.deepEqual(states(), ['sleeping', 'stopped'])
+  drain(SLEEP)
+  await look()
+  host.traffic.receive(vm(first).host.device, { name: 'wanted' })
+  setPower(context, second, 'running')
+  create({ network: { ipv4Address: '192.0.2.20' } }, 'web-9' as VmId)
+  await idle()
+  await look()
+  assert.deepEqual(states(), ['sleeping', 'stopped'])
+  assert.equal(vm(second).observed.waitingFor, 'the end of maintenance')
+  assert.deepEqual(vm(second).generations, { desired: 3, observed: 2 })
+  assert.equal(context.store.vms.get('web-9' as VmId), undefined)
+  await set('cordoned')
+  assert.deepEqual(states(), ['running', 'running'])
+  assert.equal(vm(first).observed.lastWake?.reason, 'traffic')
+})
+
+test('guests that stop are asked, one after the other, and boot when the maintenance is over', async (t) => {
+  const { host, ids, vm, drain, look, states, maintenance, set } = await drainStage(t, 2)
+  const [first, second] = ids as [VmId, VmId]
+  host.monitor.agents.add(first).add(second)
+  drain(STOP)
+  await look()
+  assert.deepEqual(states(), ['stopped', 'running'])
+  await look()
+  await look()
+  assert.deepEqual([states(), maintenance()], [['stopped', 'stopped'], 'drained'])
+  assert.deepEqual([vm(first).observed.lastStop?.kind, host.ended], ['graceful', []])
+  assert.deepEqual([vm(first).desired.power, vm(first).observed.restarts], ['running', undefined])
+  await set('schedulable')
+  assert.deepEqual(states(), ['running', 'running'])
+  assert.equal(vm(first).generations.observed, vm(first).generations.desired)
+})
+
+test('a guest that does not end is stopped hard at the end of its time, and keeps the next one waiting until then', async (t) => {
+  const { drain, look, later, vm, ids, states } = await drainStage(t, 2)
+  drain(STOP)
+  await look()
+  assert.deepEqual(states(), ['stopping', 'running'])
+  await later(STOP.graceSeconds * 1000)
+  await look()
+  assert.equal(states()[0], 'stopped')
+  assert.equal(vm(ids[0] as VmId).observed.lastStop?.kind, 'deadline')
+  assert.equal(states()[1], 'stopping')
+})
+
+test('a guest that cannot be saved keeps no other waiting, and is tried again', async (t) => {
+  const { host, drain, look, later, states, maintenance, store } = await drainStage(t)
+  host.monitor.failNext('save', new HostFault('save_failed', 'on purpose'))
+  drain(SLEEP)
+  for (let looks = 0; looks < 3; looks += 1) await look()
+  assert.deepEqual([states(), maintenance()], [['running', 'sleeping', 'sleeping'], 'draining'])
+  const [left, ...others] = vmsLeft(store)
+  assert.deepEqual([left?.id, left?.record.observed.fault?.code, others], ['web-1', 'save_failed', []])
+  await later(limits.retryBackoffMsMin)
+  await look()
+  assert.deepEqual([states(), maintenance()], [['sleeping', 'sleeping', 'sleeping'], 'drained'])
+})
+
+test('a host that is put back in the middle of its drain has all of its guests', async (t) => {
+  const { drain, look, set, states, lives, vm, ids } = await drainStage(t)
+  const before = lives()
+  drain(SLEEP)
+  await look()
+  await set('schedulable')
+  await look()
+  assert.deepEqual([states(), lives()], [['running', 'running', 'running'], before])
+  assert.ok(ids.every((id) => vm(id).wake === undefined))
+})
+
+test('a paused guest is paused again afterwards', async (t) => {
+  const { context, ids, drain, look, set, states, idle } = await drainStage(t, 1)
+  setPower(context, ids[0] as VmId, 'paused')
+  await idle()
+  drain(SLEEP)
+  await look()
+  assert.deepEqual(states(), ['sleeping'])
+  await set('schedulable')
+  assert.deepEqual(states(), ['paused'])
+})

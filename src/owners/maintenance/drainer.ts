@@ -1,0 +1,105 @@
+import { limits } from '../../config/limits.ts'
+import { leftGuests, nextToRest } from '../../core/maintenance/drain.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { LeftGuest } from '../../core/maintenance/drain.ts'
+import type { Drain } from '../../core/maintenance/maintenance.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Log } from '../../log/log.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { Store } from '../../store/store.ts'
+
+export type DrainerOptions = {
+  readonly store: Store
+  readonly clock: Clock
+  /** Wakes the worker of a VM. */
+  readonly poke: (id: VmId, reason: string) => void
+  /** Accepts a stop of a guest that leaves its desired power as it is. */
+  readonly stop: (id: VmId, graceSeconds: number) => void
+  readonly log: Log
+}
+
+/** Gives the guests of a drained host their turns to come to rest. */
+export class Drainer {
+  readonly #options: DrainerOptions
+  #cancelTimer: (() => void) | undefined
+  #isRunning = false
+
+  constructor(options: DrainerOptions) {
+    this.#options = options
+    options.store.onVmChange(() => this.#lookIn(limits.drainLookMs))
+  }
+
+  /** Continues what an earlier daemon began. */
+  start(): void {
+    this.#isRunning = true
+    this.poke()
+  }
+
+  stop(): void {
+    this.#isRunning = false
+    this.#cancelTimer?.()
+    this.#cancelTimer = undefined
+  }
+
+  /** Looks soon, because the state of the host has changed. */
+  poke(): void {
+    this.#lookIn(limits.drainLookMs)
+  }
+
+  /** Looks once for all changes of that time. */
+  #lookIn(ms: number): void {
+    const { store, clock } = this.#options
+    if (!this.#isRunning || store.maintenance.get().state !== 'drained') return
+    this.#cancelTimer?.()
+    this.#cancelTimer = clock.after(ms, () => this.#look())
+  }
+
+  #look(): void {
+    this.#cancelTimer = undefined
+    const { store, log } = this.#options
+    const { drain } = store.maintenance.get()
+    if (!this.#isRunning || drain === undefined) return
+    try {
+      this.#giveTurns(drain)
+    } catch (error) {
+      log.warn({ error: errorChain(error) }, 'guests of a drained host not given their turns')
+    }
+    this.#lookIn(limits.drainRecheckMs)
+  }
+
+  #giveTurns(drain: Drain): void {
+    const { store, clock, poke, stop, log } = this.#options
+    const records = recordsIn(store)
+    const atMs = clock.now()
+    for (const id of nextToRest(records, drain)) {
+      log.info({ vm_id: id, guests: drain.guests }, 'guest comes to rest: the host is drained')
+      if (drain.guests === 'stop') stop(id, drain.graceSeconds)
+      else {
+        store.vms.requestWake(id, { reason: 'maintenance', atMs })
+        poke(id, 'the host is drained')
+      }
+    }
+    const isEmpty = leftGuests(records, drain).length === 0
+    const wasEmpty = store.maintenance.get().emptySinceMs !== undefined
+    if (isEmpty !== wasEmpty) store.maintenance.noteEmpty(isEmpty, atMs)
+  }
+}
+
+/** A guest that a drained host still has, and what its record shows. */
+export type LeftVm = LeftGuest & { readonly record: VmRecord }
+
+/** Lists the guests that are left; none if the host is not to be drained. */
+export function vmsLeft(store: Pick<Store, 'vms' | 'maintenance'>): readonly LeftVm[] {
+  const { drain } = store.maintenance.get()
+  if (drain === undefined) return []
+  const records = recordsIn(store)
+  const byId = new Map(records.map((record) => [record.id, record]))
+  return leftGuests(records, drain).flatMap((left) => {
+    const record = byId.get(left.id)
+    return record === undefined ? [] : [{ ...left, record }]
+  })
+}
+
+const recordsIn = ({ vms }: Pick<Store, 'vms'>): readonly VmRecord[] =>
+  vms.ids().flatMap((id) => vms.get(id) ?? [])
