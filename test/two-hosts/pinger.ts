@@ -1,5 +1,6 @@
 /** Sends echo requests to a guest while it moves, and finds those without a reply. */
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -36,7 +37,10 @@ export class Pinger {
       'all echo requests are answered',
       async () => {
         const lost = this.#lost()
-        if (lost.length > 0) throw new Error(`no reply to ${lost.length}, from ${lost[0]} to ${lost.at(-1)}`)
+        if (lost.length > 0)
+          throw new Error(
+            `no reply to ${lost.join(', ')}; ${this.#unread()} replies found no room at ping(8)`,
+          )
         return true
       },
       boundMs,
@@ -54,6 +58,13 @@ export class Pinger {
   #lost(): number[] {
     const last = Math.max(0, ...this.#replies)
     return Array.from({ length: last }, (_, index) => index + 1).filter((seq) => !this.#replies.has(seq))
+  }
+
+  /** Returns how many replies the sockets of the network had no room for: the last column of these tables (net/ipv4/raw.c). */
+  #unread(): number {
+    const tables = ['icmp', 'raw'].map((name) => readFileSync(`/proc/${this.#ping.pid}/net/${name}`, 'utf8'))
+    const sockets = tables.flatMap((table) => table.trim().split('\n').slice(1))
+    return sockets.reduce((sum, line) => sum + Number(line.trim().split(/\s+/).at(-1)), 0)
   }
 
   /** Ends it without a result; safe to repeat. */
