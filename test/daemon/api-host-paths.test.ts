@@ -116,6 +116,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   'put /v1/vms/{id}/seed': { ssh_authorized_keys: [] },
   'put /v1/vms/{id}/migration': offerBody(),
   'put /v1/vms/{id}/arrival': { migration_id: 'move-1', source_url: 'https://192.0.2.1:9001' },
+  'put /v1/maintenance': { state: 'schedulable' },
   'put /v1/snapshots/{id}': startBody(),
   'put /v1/snapshots/{id}/upload': { part_urls: partUrls(1) },
   'post /v1/snapshots/{id}/complete': { complete_url: completeUrl() },
