@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { addCounts, runHere, testFiles } from './run-tests.ts'
+import { addCounts, NOTHING, runHere, testFiles } from './run-tests.ts'
 import { ensureClientTypes } from './client-types.ts'
 import { cachePath, checkout, slug } from './paths.ts'
 import { step, StepFailed } from './step.ts'
@@ -55,7 +55,7 @@ export async function runStatic(checks = STATIC): Promise<Counts> {
   // Run all at once: each leaves a core idle part of its time.
   const results = await Promise.all(checks.map((check) => runOne(check.name, check.argv)))
   const passed = results.filter(Boolean).length
-  return { passed, failed: results.length - passed, skipped: [] }
+  return { ...NOTHING, passed, failed: results.length - passed }
 }
 
 async function runOne(name: string, argv: readonly string[]): Promise<boolean> {
@@ -68,9 +68,15 @@ async function runOne(name: string, argv: readonly string[]): Promise<boolean> {
   }
 }
 
-/** Prints the last lines of a run: skipped tests with their reasons, and the three numbers. Returns the exit status. */
+/**
+ * Prints the last lines of a run, and returns its exit status. Failures come again, because in a long run they stand
+ * thousands of lines above, and a log may be shown from its end.
+ */
 export function conclude(counts: Counts, startedAt: number): number {
-  for (const { name, file, why } of counts.skipped) console.log(`  skipped: ${file}: ${name}: ${why}`)
+  const reasons = Map.groupBy(counts.skipped, ({ why }) => why)
+  for (const [why, tests] of reasons) console.log(`  skipped: ${tests.length}: ${why}`)
+  for (const { name, file, why } of counts.failures)
+    console.log(`  failed: ${file}: ${name}\n${why.replaceAll(/^/gm, '      ')}`)
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
   console.log(`\ntook ${seconds} s`)
   console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped.length} skipped`)

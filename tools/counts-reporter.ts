@@ -1,14 +1,28 @@
 /* A reporter for `node --test` that writes the numbers of a run as JSON, for the one summary at the end of `./dev test`. */
 import path from 'node:path'
+import { failureText } from './reporter.ts'
 import type { TestEvent } from 'node:test/reporters'
 import type { Durations } from './durations.ts'
+
+/** A test that failed or was skipped. */
+export interface Exception {
+  readonly name: string
+  readonly file: string
+  /** The error, or the reason of the skip. */
+  readonly why: string
+}
 
 /** The result of one run of tests. */
 export interface Counts {
   readonly passed: number
   readonly failed: number
-  readonly skipped: readonly { readonly name: string; readonly file: string; readonly why: string }[]
+  /** The failed tests by name. A file that crashed or was ended counts in `failed` and may lack here. */
+  readonly failures: readonly Exception[]
+  readonly skipped: readonly Exception[]
 }
+
+/** Characters of an error that a summary shows. The whole error stands where the test ran. */
+const SHOWN_ERROR_CHARACTERS = 1500
 
 /** The result of one run. */
 export interface RunRecord {
@@ -30,13 +44,11 @@ export function readRecord(text: string): RunRecord {
   if (whole !== undefined) return whole
   const tests = all.flatMap((line) => ('counts' in line ? [] : [line]))
   const passed = tests.filter((test) => test.isPassed).length
-  const counts = { passed, failed: tests.length - passed, skipped: [] }
+  const counts = { passed, failed: tests.length - passed, failures: [], skipped: [] }
   return { counts, took: tookOf(tests), begun: [...new Set(tests.map((test) => test.file))] }
 }
 
 const line = (content: Line): string => `${JSON.stringify(content)}\n`
-
-type Skip = Counts['skipped'][number]
 
 const relative = (file: string | undefined): string => path.relative(process.cwd(), path.resolve(file ?? ''))
 
@@ -73,7 +85,8 @@ class FileDurations {
 
 /** Yields one JSON document on a line for each test, and a {@link RunRecord} when the run is over. */
 export default async function* reporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  const skipped: Skip[] = []
+  const failures: Exception[] = []
+  const skipped: Exception[] = []
   const durations = new FileDurations()
   for await (const event of source) {
     durations.note(event)
@@ -83,6 +96,11 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
         isPassed: event.type === 'test:pass',
         ms: event.data.details.duration_ms,
       })
+    // A suite fails because of a test in it.
+    if (event.type === 'test:fail' && event.data.details.type !== 'suite') {
+      const why = failureText(event.data.details.error).slice(0, SHOWN_ERROR_CHARACTERS)
+      failures.push({ name: event.data.name, file: relative(event.data.file), why })
+    }
     if (event.type === 'test:pass' && event.data.skip !== undefined) {
       const why = typeof event.data.skip === 'string' ? event.data.skip : 'no reason given'
       skipped.push({ name: event.data.name, file: relative(event.data.file), why })
@@ -93,7 +111,7 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
     // A broken `before` hook or a crashed file fails the run without a failed test.
     const broken = failed === 0 && !event.data.success ? 1 : 0
     const record: RunRecord = {
-      counts: { passed, failed: failed + broken, skipped },
+      counts: { passed, failed: failed + broken, failures, skipped },
       took: durations.passed(),
     }
     yield line(record)

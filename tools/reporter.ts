@@ -28,7 +28,8 @@ function indent(text: string): string {
   return text.trimEnd().replaceAll(/^/gm, '      ')
 }
 
-function failureText(error: unknown): string {
+/** Returns the text of a test's error. */
+export function failureText(error: unknown): string {
   // Node wraps the error of a test; the wrapper only repeats it.
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   return inspect(cause, { depth: 6 })

@@ -23,7 +23,7 @@ import { cachePath, checkout } from './paths.ts'
 import { run, runAttached } from './process.ts'
 import { watchTestFiles } from './watchdog.ts'
 
-const NOTHING: Counts = { passed: 0, failed: 0, skipped: [] }
+export const NOTHING: Counts = { passed: 0, failed: 0, failures: [], skipped: [] }
 /** Bound for a test, or for a whole file that does not end. */
 const TEST_BOUND_MS = 300_000
 const HOST_TEST_BOUND_MS = 600_000
@@ -46,6 +46,7 @@ export function addCounts(all: readonly Counts[]): Counts {
   return {
     passed: all.reduce((sum, counts) => sum + counts.passed, 0),
     failed: all.reduce((sum, counts) => sum + counts.failed, 0),
+    failures: all.flatMap((counts) => counts.failures),
     skipped: all.flatMap((counts) => counts.skipped),
   }
 }

@@ -63,7 +63,7 @@ test('a run that was ended reports the tests that ended, and learns from the fil
   const line = (file: string, isPassed: boolean) => `${JSON.stringify({ file, isPassed, ms: 4 })}\n`
   const text = `${line('a', true)}${line('a', true)}${line('b', false)}${line('c', true)}{"file":"c","is`
   assert.deepEqual(readRecord(text), {
-    counts: { passed: 3, failed: 1, skipped: [] },
+    counts: { passed: 3, failed: 1, failures: [], skipped: [] },
     took: { a: 8 },
     begun: ['a', 'b', 'c'],
   })
