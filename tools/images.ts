@@ -59,8 +59,8 @@ export async function main(args: readonly string[]): Promise<number> {
     const container = await fromContainer(recipes, { work, standIns })
     const lab = await labUp(LAB)
     await install(lab)
-    for (const [what, folder] of Object.entries({ 'cloud image': debian, 'container image': container }))
-      await bootIn(lab, recipes, { what, folder })
+    await bootIn(lab, recipes, { what: 'cloud image', folder: debian, hasAgent: false })
+    await bootIn(lab, recipes, { what: 'container image', folder: container, hasAgent: true })
     console.log('docs/images.md holds')
     return 0
   })
@@ -152,8 +152,20 @@ const SEEN: Readonly<Record<string, RegExp>> = {
   'the key of the user is known': /^key of reader\r?$/m,
 }
 
-/** Boots images by the commands of the page, looks at the guest from inside, and lets it sleep and wake. */
-async function bootIn(lab: LabState, recipes: Recipes, of: { what: string; folder: string }): Promise<void> {
+type Observed = {
+  readonly guest?: { readonly agent_since?: string }
+  readonly last_stop?: { readonly how: string }
+}
+
+async function observed(lab: LabState): Promise<Observed> {
+  const vm = JSON.parse(await commands(lab, 'vmhostctl vm get web-1 --json')) as { observed: Observed }
+  return vm.observed
+}
+
+type Made = { readonly what: string; readonly folder: string; readonly hasAgent: boolean }
+
+/** Boots images by the commands of the page, looks at the guest from inside, lets it sleep and wake, and stops it. */
+async function bootIn(lab: LabState, recipes: Recipes, of: Made): Promise<void> {
   const inLab = `/proc/${lab.leader?.pid}/root/root/made`
   await step(`put the ${of.what} on a host`, async () => {
     rmSync(inLab, { recursive: true, force: true })
@@ -173,5 +185,12 @@ async function bootIn(lab: LabState, recipes: Recipes, of: { what: string; folde
   await step('let it sleep, and wake it', () =>
     commands(lab, `${recipes.sleep}vmhostctl console web-1 --ssh`, 'exit\n'),
   )
+  await step('stop it in order', async () => {
+    const { guest } = await observed(lab)
+    if ((guest?.agent_since !== undefined) !== of.hasAgent) throw new Error(`agent: ${JSON.stringify(guest)}`)
+    await commands(lab, recipes.stop)
+    const { last_stop: stop } = await observed(lab)
+    if (stop?.how !== 'graceful') throw new Error(`its last stop: ${JSON.stringify(stop)}`)
+  })
   await commands(lab, 'vmhostctl vm rm web-1 --wait')
 }

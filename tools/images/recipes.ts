@@ -12,6 +12,7 @@ export type Recipes = {
   readonly check: string
   readonly boot: string
   readonly sleep: string
+  readonly stop: string
   readonly inGuest: string
 }
 
@@ -28,6 +29,7 @@ export function recipesFrom(block: (...names: readonly string[]) => string): Rec
     check: block('check'),
     boot: block('boot'),
     sleep: block('sleep'),
+    stop: block('stop'),
     inGuest: block('in the guest'),
   }
 }
