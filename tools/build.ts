@@ -37,6 +37,12 @@ const NEEDS = [
 /** Number of finished builds that the cache keeps, for switching between branches. */
 const KEPT_BUILDS = 4
 
+/**
+ * V8's code cache has hashes in it, whose seed comes from this number. With --hash-seed the cache would be equal too, but
+ * V8 uses a cache only under the flags that it was made with; this one does not count. A running daemon has its own seed.
+ */
+const FIXED_SEED = '--random-seed=1'
+
 const LICENCES = 'third-party-licences.txt'
 const SBOM = 'vmhostd.cdx.json'
 
@@ -166,17 +172,30 @@ async function buildOne(
   }
   const configFile = `${executable.name}.sea.json`
   writeFileSync(path.join(folder, configFile), JSON.stringify(config))
-  await log.run([process.execPath, '--build-sea', configFile], { cwd: folder })
+  await log.run([process.execPath, FIXED_SEED, '--build-sea', configFile], { cwd: folder })
   chmodSync(path.join(folder, output), 0o755)
   for (const alias of executable.aliases) symlinkSync(executable.name, path.join(folder, alias))
   for (const name of [executable.name, ...executable.aliases]) {
-    // Outside any node_modules: the build checks that the program starts alone.
-    const argv = [path.join(folder, name), '--help']
-    const help = await log.run(argv, { cwd: '/', env: { PATH: '/usr/bin' }, timeoutMs: 20_000 })
-    const [firstLine = ''] = help.split('\n', 1)
-    if (!firstLine.includes(name)) throw new Error(`${name} --help is another program's`)
+    await checkStart(path.join(folder, name), log)
   }
   return [...inputs, ...Object.values(executable.assets)]
+}
+
+/**
+ * Checks that a program starts alone, outside any node_modules, and that it says nothing but its help: Node would warn
+ * there of a code cache that it cannot use.
+ */
+async function checkStart(program: string, log: StepLog): Promise<void> {
+  let output = ''
+  const onOutput = (chunk: Buffer): void => {
+    output += chunk.toString()
+  }
+  const options = { cwd: '/', env: { PATH: '/usr/bin' }, timeoutMs: 20_000, onOutput }
+  const help = await log.run([program, '--help'], options)
+  const [firstLine = ''] = help.split('\n', 1)
+  const name = path.basename(program)
+  if (!firstLine.includes(name)) throw new Error(`${name} --help is another program's`)
+  if (output !== help) throw new Error(`${name} --help writes to standard error too`)
 }
 
 /** Makes a copy of this Node without its symbols, once per version. */

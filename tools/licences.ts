@@ -15,7 +15,7 @@ export type Embedded = {
   readonly licence: string
 }
 
-/** Returns the packages whose files are in a bundle, with Node itself as the first. */
+/** Returns the packages whose files are in a bundle, each version once, with Node itself as the first. */
 export function embeddedPackages(inputs: readonly string[]): Embedded[] {
   const folders = inputs.flatMap(
     (input) =>
@@ -23,12 +23,15 @@ export function embeddedPackages(inputs: readonly string[]): Embedded[] {
         path.relative(checkout, path.resolve(checkout, input)),
       )?.[0] ?? [],
   )
-  return [NODE_PACKAGE, ...[...new Set(folders)].toSorted()].map((folder) => {
+  const packages = [NODE_PACKAGE, ...[...new Set(folders)].toSorted()].map((folder) => {
     const text = readFileSync(path.join(checkout, folder, 'package.json'), 'utf8')
     const about = JSON.parse(text) as Record<string, unknown>
     const { name, version } = about
     return { folder, name: String(name), version: String(version), licence: licenceName(about) }
   })
+  // npm may install one version in several places.
+  const versions = Map.groupBy(packages, ({ name, version }) => `${name}@${version}`)
+  return [...versions.values()].flatMap(([first]) => first ?? [])
 }
 
 /** Returns one text with the licences of everything in the executable: Node.js itself and the bundled packages. */

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
 import { test } from 'node:test'
+import { checkout } from './paths.ts'
 import { renderSbom } from './sbom.ts'
 import { schemaFaults } from './sbom-schema.ts'
 
@@ -47,6 +50,25 @@ test('each bundled package is in the list once, with the sum of what npm install
     ['pkg:npm/%40fastify/swagger', 'pkg:npm/tslib', 'pkg:npm/ws'],
   )
   for (const { hashes } of packages) assert.match(hashes?.[0]?.content ?? '', /^[0-9a-f]{128}$/)
+})
+
+test('a version that is installed in two places is in the list once', () => {
+  const { packages } = JSON.parse(readFileSync(path.join(checkout, 'package-lock.json'), 'utf8')) as {
+    readonly packages: Readonly<Record<string, { readonly version?: string; readonly optional?: true }>>
+  }
+  const folders = Map.groupBy(
+    Object.keys(packages).filter((folder) => folder !== '' && packages[folder]?.optional !== true),
+    (folder) => `${folder.split('node_modules/').at(-1)}@${packages[folder]?.version}`,
+  )
+  const [twice = []] = [...folders.values()].filter(({ length }) => length > 1)
+  assert.ok(twice.length > 1)
+  const list = () =>
+    renderSbom(
+      twice.map((folder) => `${folder}/index.js`),
+      about,
+    )
+  assert.equal((JSON.parse(list()) as Sbom).components.length, 2)
+  assert.equal(list(), list())
 })
 
 test('Node is in the list with the libraries that it is linked with', () => {

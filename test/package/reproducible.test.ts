@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { after, test } from 'node:test'
+import { buildDeb } from '../../tools/deb.ts'
+import { checkout } from '../../tools/paths.ts'
+import { runChecked } from '../../tools/process.ts'
+
+/** Below the checkout, so that git finds the same commit; packages of npm are links, because they take 0.8 GB. */
+const folder = mkdtempSync(path.join(checkout, 'dist', 'again-'))
+after(() => rmSync(folder, { recursive: true }))
+
+const sumOf = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')
+
+async function copySources(target: string): Promise<void> {
+  const argv = ['git', '-C', checkout, 'ls-files', '-z', '--cached', '--others', '--exclude-standard']
+  for (const name of (await runChecked(argv)).split('\0').filter(Boolean)) {
+    // Git still lists a file that was deleted and is not committed.
+    if (!existsSync(path.join(checkout, name))) continue
+    mkdirSync(path.dirname(path.join(target, name)), { recursive: true })
+    copyFileSync(path.join(checkout, name), path.join(target, name))
+  }
+  await runChecked(['cp', '--archive', '--link', path.join(checkout, 'node_modules'), target])
+}
+
+test('a build in another folder, time zone, locale and umask, with an empty cache, has the same bytes', async () => {
+  const first = await buildDeb()
+  const again = path.join(folder, 'a folder', 'of another depth')
+  mkdirSync(again, { recursive: true })
+  await copySources(again)
+  const env = {
+    ...process.env,
+    TZ: 'Pacific/Kiritimati',
+    LC_ALL: 'C',
+    HOME: '/nonexistent',
+    VMHOSTD_CACHE: path.join(folder, 'cache'),
+  }
+  await runChecked(['sh', '-ec', 'umask 077; exec ./dev build'], { cwd: again, env })
+
+  const made = path.join(again, 'dist')
+  const names = readdirSync(made).filter((name) => /^vmhostd|\.deb$|\.json$/.test(name))
+  assert.deepEqual(
+    names.map((name) => [name, sumOf(path.join(made, name))]),
+    names.map((name) => [name, sumOf(path.join(path.dirname(first), name))]),
+  )
+  assert.ok(names.includes(path.basename(first)), names.join())
+})
