@@ -16,7 +16,7 @@ before(async () => {
   pki = await makePki()
 })
 
-const serialOf = (pem: string): string => new X509Certificate(pem).serialNumber.toLowerCase()
+const serialOf = (pem: string): string => new X509Certificate(pem).serialNumber
 
 /** Returns the audit trail as far as it is written. */
 const trail = ({ logLines }: { readonly logLines: readonly string[] }): Json[] =>

@@ -10,6 +10,7 @@ import { COMMON_NAME, makePki, send, startControllerHost } from './support/contr
 import { createVm, startConsole, watch } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { eventually } from './support/eventually.ts'
+import { oddCertificate } from './support/odd-certificate.ts'
 import { revoke } from './support/revocations.ts'
 import type { TLSSocket } from 'node:tls'
 import type { TestContext } from 'node:test'
@@ -60,6 +61,10 @@ test('a certificate that is revoked gets no answer from then on, and others of i
   await logged(host, 'revocation list replaced')
   await assert.rejects(healthOf(host, stolen), REFUSED)
   await logged(host, 'CERT_REVOKED')
+  const line = host.logLines.find((text) => text.includes('CERT_REVOKED')) ?? assert.fail('no line')
+  const { certificate_name, certificate_serial } = JSON.parse(line)
+  const { serialNumber } = new X509Certificate(stolen.certificate)
+  assert.deepEqual([certificate_name, certificate_serial], [COMMON_NAME, serialNumber])
   assert.equal((await healthOf(host, pki.controller)).status, 200)
   const { json } = await host.call({ path: '/v1/sync' })
   assert.equal(json.host.revocation_list.revoked, 1)
@@ -80,8 +85,25 @@ test('its open connections and consoles end, and no session that it had brings i
   assert.equal(kept.destroyed, false)
   const line = host.logLines.find((text) => text.includes('no longer trusted')) ?? assert.fail('no line')
   const { reason, certificate_serials } = JSON.parse(line)
-  const serial = new X509Certificate(stolen.certificate).serialNumber.toLowerCase()
+  const serial = new X509Certificate(stolen.certificate).serialNumber
   assert.deepEqual([reason, certificate_serials], ['certificate_revoked', [serial]])
+})
+
+test('a serial number has one form: in the trail, in sync and in the log', async (t) => {
+  const host = await stage(t)
+  const pair = await oddCertificate(pki.authority, { names: [COMMON_NAME], serialNumber: '0abc' })
+  const shown = '0ABC'
+  const client = clientWith(pki, pair)
+  await send(host.port, { method: 'DELETE', path: '/v1/vms/web-1', client })
+  const { json } = await send(host.port, { path: '/v1/sync', client })
+  assert.ok(json.host.clients.some(({ serial }: { serial: string }) => serial === shown))
+  const idle = await connected(t, host.port, pair)
+  host.publish(await revoke(pki.authority, [pair]))
+  await once(idle, 'close')
+  const lines = host.logLines.map((line) => JSON.parse(line))
+  const audit = lines.find(({ level }) => level === 'audit')
+  const ended = lines.find(({ reason }) => reason === 'certificate_revoked')
+  assert.deepEqual([audit.certificate_serial, ended.certificate_serials], [shown, [shown]])
 })
 
 test('a broken list changes nothing, and an expired one still revokes and lets others in', async (t) => {

@@ -6,7 +6,7 @@ import { Agent } from 'node:https'
 import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
-import { twoCommonNames } from './support/two-common-names.ts'
+import { oddCertificate } from './support/odd-certificate.ts'
 import {
   assertProblem,
   COMMON_NAME,
@@ -122,7 +122,7 @@ test('a certificate with two common names is 403, even if one is the right one',
     ['other', COMMON_NAME],
     [COMMON_NAME, COMMON_NAME],
   ]) {
-    const client = as(await twoCommonNames(pki.authority, names))
+    const client = as(await oddCertificate(pki.authority, { names }))
     assertProblem(await send(host.port, { path: '/healthz', client }), 403, 'forbidden')
   }
 })

@@ -16,7 +16,7 @@ import {
 } from './support/controller-host.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { eventually } from './support/eventually.ts'
-import { twoCommonNames } from './support/two-common-names.ts'
+import { oddCertificate } from './support/odd-certificate.ts'
 import type { CertificatePair, LeafRequest } from '../../src/daemon/setup/certificates.ts'
 import type { Pki } from './support/controller-host.ts'
 
@@ -110,8 +110,8 @@ test('a certificate without exactly one name of a node is 403', async (t) => {
   const names = ['', ' host-2', 'host 2', 'host-2\nx', '-host', 'host/2', 'h'.repeat(65), 'hôst']
   const pairs = [
     ...(await Promise.all(names.map((commonName) => pki.issue({ ...nodeLeaf, commonName })))),
-    await twoCommonNames(pki.authority, ['host-2', 'host-3']),
-    await twoCommonNames(pki.authority, ['host-2', 'host-2']),
+    await oddCertificate(pki.authority, { names: ['host-2', 'host-3'] }),
+    await oddCertificate(pki.authority, { names: ['host-2', 'host-2'] }),
   ]
   for (const pair of pairs) {
     const path = '/v1/migrations/move-web-1'

@@ -7,7 +7,7 @@ import type { Role } from './clients.ts'
 export type ClientCertificate = {
   readonly commonName: string
   readonly role: Role
-  /** Hexadecimal. */
+  /** As `openssl x509 -serial` prints it. */
   readonly serial: string
   readonly notAfterMs: number
   /** When it last opened a connection. */

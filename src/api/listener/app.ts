@@ -18,7 +18,7 @@ export type Peer = {
   readonly peer_address?: string
   /** The common name of the client certificate; absent without exactly one. */
   readonly certificate_name?: string
-  /** Hexadecimal. */
+  /** As `openssl x509 -serial` prints it. */
   readonly certificate_serial?: string
   readonly role?: string
 }

@@ -96,6 +96,25 @@ test('the first refusal of a reason is logged at once, and the rest in one line 
   assert.equal(lines.length, 4)
 })
 
+test('each certificate that is refused has a line of its own, however often another one is tried', () => {
+  const lines: { certificate_name: string; certificate_serial: string }[] = []
+  const log = createLog({ level: 'info', write: (line) => lines.push(JSON.parse(line)) })
+  const refused = new RefusedHandshakes(log, 60_000)
+  for (const serial of ['0A', '0A', '0B', '0A'])
+    refused.note({
+      peer: '192.0.2.1',
+      reason: 'CERT_REVOKED',
+      certificate: { certificate_name: 'anna', certificate_serial: serial },
+    })
+  assert.deepEqual(
+    lines.map(({ certificate_name, certificate_serial }) => [certificate_name, certificate_serial]),
+    [
+      ['anna', '0A'],
+      ['anna', '0B'],
+    ],
+  )
+})
+
 test('reasons that others choose do not make more lines than there are reasons at a time', () => {
   const lines: string[] = []
   const refused = new RefusedHandshakes(

@@ -3,6 +3,7 @@ import { parseAddress } from '../../core/network/address.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 import type { Socket } from 'node:net'
 import type { Log } from '../../log/log.ts'
+import type { PeerCertificate } from './peer-chain.ts'
 
 type Peer = {
   /** Connections that have not finished their handshake. */
@@ -114,14 +115,16 @@ type RefusedHandshake = {
   readonly peer: string | undefined
   /** A code of OpenSSL, Node or our own. */
   readonly reason: string
+  /** The certificate that was refused, if an authority that is trusted here has signed it. Otherwise its names are anyone's. */
+  readonly certificate?: PeerCertificate
 }
 
-type Sample = { count: number; peer: string | undefined; timer: NodeJS.Timeout }
+type Sample = { count: number; refusal: RefusedHandshake; timer: NodeJS.Timeout }
 
 /**
- * Logs connections that end before or in their TLS handshake. The first of each reason is logged at once; those that
- * follow within `limits.handshakeLogMs` are logged in one line with their number. Any peer can cause them: one line
- * each would fill the journal and use up its rate limit.
+ * Logs connections that end before or in their TLS handshake. The first of each reason, and of each certificate that is
+ * known, is logged at once; those that follow within `limits.handshakeLogMs` are logged in one line with their number.
+ * Any peer can cause them: one line each would fill the journal and use up its rate limit.
  */
 export class RefusedHandshakes {
   readonly #log: Log
@@ -133,32 +136,30 @@ export class RefusedHandshakes {
     this.#everyMs = everyMs
   }
 
-  note({ peer, reason }: RefusedHandshake): void {
-    const key = this.#samples.has(reason) || this.#samples.size < REASONS_MAX ? reason : 'other'
+  note(refusal: RefusedHandshake): void {
+    const own = [refusal.reason, refusal.certificate?.certificate_serial].join(' ')
+    const key = this.#samples.has(own) || this.#samples.size < REASONS_MAX ? own : 'other'
     const sample = this.#samples.get(key)
     if (sample === undefined) {
-      this.#notify(1, { peer, reason })
-      this.#samples.set(key, {
-        count: 0,
-        peer,
-        timer: setTimeout(() => this.#end(key), this.#everyMs).unref(),
-      })
+      this.#notify(1, refusal)
+      const timer = setTimeout(() => this.#end(key), this.#everyMs).unref()
+      this.#samples.set(key, { count: 0, refusal, timer })
       return
     }
     sample.count += 1
-    sample.peer = peer
+    sample.refusal = key === 'other' ? { peer: refusal.peer, reason: key } : refusal
   }
 
-  #end(reason: string): void {
-    const sample = this.#samples.get(reason)
-    this.#samples.delete(reason)
-    if (sample !== undefined && sample.count > 0) this.#notify(sample.count, { peer: sample.peer, reason })
+  #end(key: string): void {
+    const sample = this.#samples.get(key)
+    this.#samples.delete(key)
+    if (sample !== undefined && sample.count > 0) this.#notify(sample.count, sample.refusal)
   }
 
-  #notify(count: number, { peer, reason }: RefusedHandshake): void {
-    this.#log.info({ peer, reason, count }, 'connections refused in their TLS handshake')
+  #notify(count: number, { peer, reason, certificate }: RefusedHandshake): void {
+    this.#log.info({ peer, reason, ...certificate, count }, 'connections refused in their TLS handshake')
   }
 }
 
-/** Number of reasons that are counted separately at a time. */
+/** Number of reasons and certificates that are counted separately at a time. */
 const REASONS_MAX = 16

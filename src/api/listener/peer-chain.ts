@@ -1,5 +1,28 @@
+import { serialOf } from './serial.ts'
 import type { X509Certificate } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'
+
+/** The certificate of a peer, in the words of the log. */
+export type PeerCertificate = {
+  /** Undefined if it has no common name or several, because we must not guess which one is meant. */
+  readonly certificate_name: string | undefined
+  /** In the form of {@link serialOf}. */
+  readonly certificate_serial: string | undefined
+}
+
+type Shown = Partial<ReturnType<TLSSocket['getPeerCertificate']>>
+
+/** Returns which certificate a peer has shown. Whether it is trusted is for the handshake to say. */
+export function peerCertificate(socket: TLSSocket): PeerCertificate {
+  // Null once the connection is gone, which its type does not say.
+  const shown: Shown | null = socket.getPeerCertificate()
+  const name: unknown = shown?.subject?.CN
+  const serialNumber = shown?.serialNumber
+  return {
+    certificate_name: typeof name === 'string' ? name : undefined,
+    certificate_serial: typeof serialNumber === 'string' ? serialOf(serialNumber) : undefined,
+  }
+}
 
 /** Returns the peer's certificate, and those that it sent with it. */
 export function certificatesSent(socket: TLSSocket): readonly X509Certificate[] {

@@ -5,6 +5,7 @@ import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { ok } from '../../lib/result.ts'
 import { HandshakeGate, RefusedHandshakes } from './handshake-gate.ts'
+import { peerCertificate } from './peer-chain.ts'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
@@ -111,7 +112,8 @@ function guardHandshakes(
   // Before the listener of the HTTP server. A revoked certificate counts as a handshake that failed.
   server.prependListener('secureConnection', (socket: TLSSocket) => {
     if (!isRevoked(socket)) return gate.letIn(socket)
-    refused.note({ peer: socket.remoteAddress, reason: 'CERT_REVOKED' })
+    const certificate = peerCertificate(socket)
+    refused.note({ peer: socket.remoteAddress, reason: 'CERT_REVOKED', certificate })
     socket.destroy()
   })
 }
@@ -120,25 +122,11 @@ function guardHandshakes(
 const refusalOf = (socket: TLSSocket): string | undefined =>
   socket.authorizationError ? String(socket.authorizationError) : undefined
 
-/**
- * Returns the common name of the peer's certificate; undefined if it has none or several, because we must not guess
- * which one is meant. The handshake verified the certificate.
- */
-function peerCommonName(socket: TLSSocket): string | undefined {
-  const name: unknown = socket.getPeerCertificate().subject?.CN
-  return typeof name === 'string' ? name : undefined
-}
-
 /** Returns the peer of a request. The serial number says which of several certificates with one name it has. */
 function peerOf({ socket }: IncomingMessage): Peer {
   const address = { peer_address: socket.remoteAddress }
   if (!(socket instanceof TLSSocket)) return given(address)
-  const { serialNumber } = socket.getPeerCertificate()
-  return given({
-    ...address,
-    certificate_name: peerCommonName(socket),
-    certificate_serial: serialNumber?.toLowerCase(),
-  })
+  return given({ ...address, ...peerCertificate(socket) })
 }
 
 /** Decides by the name of the peer. The answer is kept for the life of the connection. */
@@ -148,7 +136,7 @@ function authorizeByName(admit: Admit): Transport['authorize'] {
     let answer = known.get(socket)
     if (answer === undefined) {
       const verified = socket instanceof TLSSocket && socket.authorized
-      answer = admit(verified ? peerCommonName(socket) : undefined)
+      answer = admit(verified ? peerCertificate(socket).certificate_name : undefined)
       known.set(socket, answer)
     }
     return answer

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import { certificatesSent, isIssuedBy, withIssuers } from './peer-chain.ts'
+import { certificatesSent, isIssuedBy, peerCertificate, withIssuers } from './peer-chain.ts'
 import { certificatesIn } from './tls-files.ts'
 import { Revocations } from './revocations.ts'
 import type { TLSSocket } from 'node:tls'
@@ -84,9 +84,7 @@ export class TrustedPeers {
   #end(reason: string, isToEnd: (socket: TLSSocket) => boolean): void {
     const ended = [...this.#sockets].filter(isToEnd)
     if (ended.length === 0) return
-    const serials = new Set(
-      ended.flatMap((socket) => socket.getPeerX509Certificate()?.serialNumber.toLowerCase() ?? []),
-    )
+    const serials = new Set(ended.flatMap((socket) => peerCertificate(socket).certificate_serial ?? []))
     this.#log.warn(
       { reason, count: ended.length, certificate_serials: [...serials].slice(0, SERIALS_MAX) },
       'connections ended: their certificates are no longer trusted',

@@ -124,7 +124,7 @@ export const exampleSync = {
       {
         name: 'vmhost-controller',
         role: 'controller',
-        serial: '4f1b2c',
+        serial: '4F1B2C',
         not_after: '2032-04-05T00:00:00.000Z',
         seen_at: '2030-01-01T00:00:00.000Z',
       },

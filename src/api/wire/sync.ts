@@ -76,7 +76,10 @@ const hostSchema = Type.Object(
           examples: ['vmhost-controller'],
         }),
         role: Type.Enum(ROLES, { type: 'string', description: 'What the configuration lets it do.' }),
-        serial: Type.String({ description: 'Serial number, hexadecimal.', examples: ['4f1b2c'] }),
+        serial: Type.String({
+          description: 'Serial number, hexadecimal, as `openssl x509 -serial` prints it.',
+          examples: ['4F1B2C'],
+        }),
         not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
         seen_at: Type.String({ format: 'date-time', description: 'When it last opened a connection.' }),
       }),

@@ -9,15 +9,23 @@ import {
 } from '@peculiar/x509'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
 
-/** A client certificate with several common names, which our set-up never makes. */
-export async function twoCommonNames(
+type Request = {
+  /** Common names of the subject, each in a part of its own. */
+  readonly names: readonly string[]
+  /** Hexadecimal; a random one if absent. */
+  readonly serialNumber?: string
+}
+
+/** Makes a client's certificate as set-up never makes one: with several common names, or a serial number of the test's choice. */
+export async function oddCertificate(
   authority: CertificatePair,
-  names: readonly string[],
+  { names, ...serial }: Request,
 ): Promise<CertificatePair> {
   const algorithm = { name: 'ECDSA', namedCurve: 'P-256' } as const
   const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const pkcs8 = PemConverter.decodeFirst(authority.key)
   const certificate = await X509CertificateGenerator.create({
+    ...serial,
     subject: names.map((name) => ({ CN: [name] })),
     issuer: new X509Certificate(authority.certificate).subjectName,
     publicKey: keys.publicKey,
