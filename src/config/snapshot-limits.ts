@@ -4,6 +4,8 @@ export const snapshotLimits = {
   partMibMin: 5,
   partMibMax: 5 * 1024,
   partsMax: 10_000,
+  /** URLs of parts in one request: so many of up to 1 KiB fit into a body. */
+  partUrlsMax: 1000,
   /** Numbers of parts without a URL that one answer holds. */
   lackingPartsTold: 100,
   /** All snapshots on record, including ended ones, until they are deleted. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
 import { assertProblem, makePki, startControllerHost } from './support/controller-host.ts'
 import { answersWithout } from './support/answers-without.ts'
 import { eventually } from './support/eventually.ts'
@@ -71,8 +72,8 @@ const starts: readonly (readonly [string, unknown, Finding])[] = [
   ],
   [
     'more parts than a store takes',
-    startBody({ part_urls: Array.from({ length: 10_001 }, (_, index) => `https://b.example/?${index}`) }),
-    ['/upload/part_urls', 'wrong_length', /at most 10000 items/],
+    startBody({ part_urls: Array.from({ length: 1001 }, (_, index) => `https://b.example/?${index}`) }),
+    ['/upload/part_urls', 'wrong_length', /at most 1000 items/],
   ],
 ]
 
@@ -229,14 +230,14 @@ test('an access log line names the snapshot with its VM, a VM as one, and the op
   assert.equal(about('/v1/vms/:id').length, 1)
 })
 
-test('a body of more than a mebibyte is refused: URLs come in pages', async (t) => {
+test('a body of more than a mebibyte is refused; the most URLs of one request fit into it at 1 KiB each', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
-  const long = Array.from({ length: 2000 }, (_, index) => `https://b.example/${'x'.repeat(700)}?${index}`)
+  const long = Array.from({ length: 2000 }, (_, index) => `https://b.example/?${index}&`.padEnd(1024, 'x'))
   assertProblem(await start(host, startBody({ part_urls: long })), 413, 'body_too_large')
-  const page = startBody({ part_urls: long.slice(0, 1400) })
+  const page = startBody({ part_urls: long.slice(0, limits.partUrlsMax) })
   assert.equal((await start(host, page)).status, 202)
-  const more = { first_part: 1401, part_urls: long.slice(1400) }
+  const more = { first_part: limits.partUrlsMax + 1, part_urls: long.slice(limits.partUrlsMax) }
   assert.equal((await handOver(host, more)).status, 202)
   assert.equal(host.store.snapshots.urlsAtHand('nightly-1' as never).parts.size, 2000)
 })

@@ -13,8 +13,10 @@ const KEPT = 'Stored until the snapshot ends; never returned, never logged.'
 
 const urlMembers = {
   part_urls: Type.Array(url('A signed URL for UploadPart (PUT) of one part.'), {
-    maxItems: limits.partsMax,
-    description: `For consecutive parts, one URL each. There may be fewer URLs than parts. ${KEPT}`,
+    maxItems: limits.partUrlsMax,
+    description:
+      `For consecutive parts, one URL each. There may be fewer URLs than parts. A request has at most ${limits.partUrlsMax}, and its body at most ` +
+      `${limits.bodyBytesMax / 1024 / 1024} MiB, which fewer URLs of over 1 KiB each fill up; hand over the others with \`first_part\` by \`PUT …/upload\`. ${KEPT}`,
   }),
   complete_url: Type.Optional(
     url(

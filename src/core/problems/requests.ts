@@ -92,7 +92,8 @@ export const requests = {
       status: 413,
       title: 'The request body is too large',
       meaning: 'The body has more than 1 MiB.',
-      remedy: 'Make it smaller; large user data belongs behind a URL inside it.',
+      remedy:
+        'Make it smaller: large user data belongs behind a URL inside it, and URLs of parts fit into several requests (`first_part`).',
       example: 'a request body has at most 1 MiB',
       writtenBy: ['src/api/listener/answer-errors.ts'],
     },

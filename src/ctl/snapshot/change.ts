@@ -166,7 +166,8 @@ function pagesOf({ first_part: first = 1, part_urls: urls = [] }: Upload): [Page
   for (const [index, url] of urls.entries()) {
     // Count the quotes and the comma too.
     const size = Buffer.byteLength(JSON.stringify(url)) + 1
-    if (bytes + size > limits.ctlUrlsBytesMax && page.part_urls.length > 0) {
+    const isFull = bytes + size > limits.ctlUrlsBytesMax || page.part_urls.length === limits.partUrlsMax
+    if (isFull && page.part_urls.length > 0) {
       page = { first_part: first + index, part_urls: [] }
       pages.push(page)
       bytes = 0
