@@ -17,6 +17,7 @@ import { getCommand as getSnapshotCommand } from './snapshot/show.ts'
 import { waitCommand as waitSnapshotCommand } from './snapshot/wait.ts'
 import { migrateCommand } from './migrate/migrate-command.ts'
 import { syncCommand } from './sync.ts'
+import { countersCommand } from './vm/counters.ts'
 import { createCommand } from './vm/create.ts'
 import { listCommand } from './vm/list.ts'
 import { planCommand, getCommand } from './vm/show.ts'
@@ -79,6 +80,7 @@ export const commands: readonly Command[] = [
   waitCommand,
   planCommand,
   historyCommand,
+  countersCommand,
   logCommand,
   consoleCommand,
   listSnapshotsCommand,

@@ -122,6 +122,7 @@ export function observed({ record, world, found, host }: Pass, state: ObservedSt
       rebuild: observedRebuild(record, world),
       bootRevision: observedBoot({ record, world, host }),
       startedAtMs: live?.startedAtMs,
+      deviceSinceMs: deviceSinceMs(record, world, nowMs),
     }),
     ...sleepMembers(record, world, began),
     ...exitMembers(record),
@@ -133,14 +134,23 @@ const exitMembers = ({
 }: VmRecord): Pick<Observed, 'restarts' | 'lastExit' | 'endedAtPower'> =>
   given({ restarts, lastExit, endedAtPower })
 
-type SleepMembers = Pick<Observed, 'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'lastStop' | 'shortSleeps'>
+type SleepMembers = Pick<
+  Observed,
+  'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'wakes' | 'lastStop' | 'shortSleeps'
+>
+
+/** Returns since when the device is there. While that cannot be seen, it is as before. */
+function deviceSinceMs({ observed: { deviceSinceMs: before } }: VmRecord, { tap }: World, nowMs: number) {
+  if (!tap.known) return before
+  return tap.value.kind === 'present' ? (before ?? nowMs) : undefined
+}
 
 function sleepMembers(record: VmRecord, world: World, stateBegan: boolean): SleepMembers {
-  const { lastWake, lastStop, shortSleeps = 0 } = record.observed
+  const { lastWake, wakes, lastStop, shortSleeps = 0 } = record.observed
   const lastTrafficAtMs = observedTraffic(record, world, stateBegan)
   const savedState = observedSaved(record, world)
   const row = shortSleeps === 0 || endsRow(record) ? undefined : shortSleeps
-  return given({ lastTrafficAtMs, savedState, lastWake, lastStop, shortSleeps: row })
+  return given({ lastTrafficAtMs, savedState, lastWake, wakes, lastStop, shortSleeps: row })
 }
 
 /** Returns whether a stop, or a disabled sleep, ends the row of short sleeps. */

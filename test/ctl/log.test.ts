@@ -24,3 +24,11 @@ test('the console of a VM is shown as text, whole or its last lines, and a silen
   assert.equal((await stage.run('vm log web-1 --lines 0')).status, 2)
   assert.equal((await stage.run('vm log nope')).status, 1)
 })
+
+test('the counters of a VM are shown with the moment from which each counts', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await createVm(stage.host)
+  const { status, out } = await stage.run('vm counters web-1')
+  assert.equal(status, 0)
+  assert.match(out, /^ {2}wakes +0, since \d{4}-.*Z\n {2}restarts +0, since \d{4}-.*Z$/m)
+})

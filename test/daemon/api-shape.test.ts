@@ -384,10 +384,10 @@ test('a plan contains every step with its reason', async (t) => {
   assertProblem(await host.call({ path: '/v1/vms/none/plan' }), 404, 'not_found')
 })
 
-test('counters of a VM that does not run and has no device yet have no parts', async (t) => {
+test('counters of a VM that does not run and has no device yet are those on record', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
   const { status, json } = await host.call({ path: `${path}/counters` })
   assert.equal(status, 200)
-  assert.deepEqual(Object.keys(json), ['at'])
+  assert.deepEqual(Object.keys(json), ['at', 'wakes', 'restarts'])
 })

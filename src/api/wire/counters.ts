@@ -2,17 +2,45 @@ import { Type } from 'typebox'
 import { toWire } from './member-mapper.ts'
 import { time } from './values.ts'
 import type { Static } from 'typebox'
-import type { DiskCounters, VmCounters } from '../../core/world/counters.ts'
+import type { VmCounters } from '../../core/world/counters.ts'
 
 const count = (description?: string) =>
   Type.Integer({ minimum: 0, ...(description === undefined ? {} : { description }) })
 
+const since = (description: string) =>
+  Type.String({
+    format: 'date-time',
+    description: `${description} When it changes, the figures beside it began at 0 again.`,
+    examples: ['2030-01-01T11:00:00.000Z'],
+  })
+
+const countSchema = (description: string) =>
+  Type.Optional(
+    Type.Object(
+      { since: since('When the VM was created here, or came to this host.'), count: count() },
+      { description },
+    ),
+  )
+
 export const countersSchema = Type.Object(
   {
     at: Type.String({ format: 'date-time', description: 'When they were read.' }),
+    cpu: Type.Optional(
+      Type.Object(
+        {
+          since: since('When the monitor was started: at a start or a wake of the VM.'),
+          used_ms: Type.Integer({
+            minimum: 0,
+            description: 'Milliseconds of CPU time of the guest and its monitor.',
+          }),
+        },
+        { description: 'Absent while the VM does not run.' },
+      ),
+    ),
     network: Type.Optional(
       Type.Object(
         {
+          since: since('When the host first saw the device of the VM. It stays over stops and sleeps.'),
           received_bytes: count('To the guest.'),
           received_packets: count(),
           transmitted_bytes: count('From the guest.'),
@@ -25,21 +53,27 @@ export const countersSchema = Type.Object(
           spoofed_packets: count('Dropped packets from the guest with an address that is not its own.'),
         },
         {
-          description:
-            'Counted since the device was made; drops by the firewall since its rule came into force. Absent without network.',
+          description: 'Drops by the firewall count since its rule came into force. Absent without a device.',
         },
       ),
     ),
     disk: Type.Optional(
       Type.Object(
         {
+          since: since('When the monitor was started: at a start or a wake of the VM.'),
           read_bytes: count(),
           read_operations: count(),
           written_bytes: count(),
           write_operations: count(),
         },
-        { description: 'Counted since the VM was started. Absent while it does not run.' },
+        { description: 'Absent while the VM does not run.' },
       ),
+    ),
+    wakes: countSchema(
+      'Completed wakes. Absent while the VM comes from another host, and if it woke before this host counted wakes.',
+    ),
+    restarts: countSchema(
+      'How often the guest was started again after it had ended by itself, reboots included.',
     ),
   },
   {
@@ -47,7 +81,9 @@ export const countersSchema = Type.Object(
     examples: [
       {
         at: '2030-01-01T12:00:00.000Z',
+        cpu: { since: '2030-01-01T11:00:00.000Z', used_ms: 84_112 },
         network: {
+          since: '2030-01-01T10:00:00.000Z',
           received_bytes: 128_044,
           received_packets: 911,
           transmitted_bytes: 2_098_111,
@@ -57,7 +93,15 @@ export const countersSchema = Type.Object(
           inbound_dropped_packets: 12,
           spoofed_packets: 0,
         },
-        disk: { read_bytes: 41_943_040, read_operations: 1312, written_bytes: 8192, write_operations: 2 },
+        disk: {
+          since: '2030-01-01T11:00:00.000Z',
+          read_bytes: 41_943_040,
+          read_operations: 1312,
+          written_bytes: 8192,
+          write_operations: 2,
+        },
+        wakes: { since: '2030-01-01T10:00:00.000Z', count: 3 },
+        restarts: { since: '2030-01-01T10:00:00.000Z', count: 0 },
       },
     ],
   },
@@ -65,12 +109,21 @@ export const countersSchema = Type.Object(
 
 export type CountersWire = Static<typeof countersSchema>
 
-const networkToWire = toWire<NonNullable<VmCounters['network']>, NonNullable<CountersWire['network']>>()({
-  inboundPackets: ['inbound_dropped_packets', (packets) => packets],
-})
+type Part<K extends keyof VmCounters & keyof CountersWire> = readonly [
+  domain: NonNullable<VmCounters[K]>,
+  wire: NonNullable<CountersWire[K]>,
+]
+
+const countToWire = toWire<Part<'wakes'>[0], Part<'wakes'>[1]>()({ sinceMs: ['since', time] })
 
 export const countersToWire = toWire<VmCounters, CountersWire>()({
   atMs: ['at', time],
-  network: networkToWire,
-  disk: toWire<DiskCounters, NonNullable<CountersWire['disk']>>()({}),
+  cpu: toWire<Part<'cpu'>[0], Part<'cpu'>[1]>()({ sinceMs: ['since', time] }),
+  network: toWire<Part<'network'>[0], Part<'network'>[1]>()({
+    sinceMs: ['since', time],
+    inboundPackets: ['inbound_dropped_packets', (packets) => packets],
+  }),
+  disk: toWire<Part<'disk'>[0], Part<'disk'>[1]>()({ sinceMs: ['since', time] }),
+  wakes: countToWire,
+  restarts: countToWire,
 })

@@ -75,7 +75,8 @@ test('a wake has ended when the guest is there with its held frames, and records
   const begun: PendingWake = { reason: 'traffic', atMs: 900_000, savedAtMs: 400_000 }
   const wake = withDelivery(begun, { delivered: 3, dropped: 1 }, 900_120)
   const lastWake = { reason: 'traffic', atMs: 900_000, durationMs: 120, heldPackets: 3, droppedPackets: 1 }
-  assert.deepEqual(wakeThatEnds(sleeper({ wake }), worldOf(), NOW_MS), { lastWake, shortSleeps: 0 })
+  const wakes = { count: 1, sinceMs: settled.createdAtMs }
+  assert.deepEqual(wakeThatEnds(sleeper({ wake }), worldOf(), NOW_MS), { lastWake, wakes, shortSleeps: 0 })
 })
 
 test('a wake is not over while the guest is paused, may be saved, or frames are held', () => {

@@ -3,7 +3,7 @@ import { areHeld } from '../world/network-state.ts'
 import { isInTurn, wakeReason } from '../plan/plan-wake.ts'
 import { isAsleep, isGone } from '../world/world.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { mustEnd } from '../vm/record.ts'
+import { hereSinceMs, mustEnd } from '../vm/record.ts'
 import { given } from '../../lib/given.ts'
 import type { Delivery } from '../world/network-state.ts'
 import type { Facts } from '../plan/facet.ts'
@@ -55,7 +55,7 @@ export function wakeThatEnds(
   record: VmRecord,
   world: World,
   nowMs: number,
-): Pick<Observed, 'lastWake' | 'shortSleeps'> | undefined {
+): Pick<Observed, 'lastWake' | 'wakes' | 'shortSleeps'> | undefined {
   const { wake, observed } = record
   if (wake === undefined) return undefined
   if (mustEnd(record)) {
@@ -70,7 +70,18 @@ export function wakeThatEnds(
   // When the guest went on is not known, so neither is how long its wake took.
   if (!world.traffic.known && record.desired.network !== undefined) return {}
   const isShort = wake.reason === 'traffic' && wake.atMs - savedAtMs < limits.shortSleepMs
-  return { lastWake: lastWakeOf(wake, nowMs), shortSleeps: isShort ? (observed.shortSleeps ?? 0) + 1 : 0 }
+  return {
+    lastWake: lastWakeOf(wake, nowMs),
+    wakes: countedWakes(record, wake),
+    shortSleeps: isShort ? (observed.shortSleeps ?? 0) + 1 : 0,
+  }
+}
+
+/** Returns the count with one more. A VM that woke before wakes were counted is counted from this one on. */
+function countedWakes(record: VmRecord, { atMs }: PendingWake): NonNullable<Observed['wakes']> {
+  const { wakes, lastWake } = record.observed
+  if (wakes !== undefined) return { ...wakes, count: wakes.count + 1 }
+  return { count: 1, sinceMs: (lastWake === undefined ? hereSinceMs(record) : undefined) ?? atMs }
 }
 
 const lastWakeOf = ({ reason, atMs, packet, delivery }: PendingWake, nowMs: number): LastWake => ({

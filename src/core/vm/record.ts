@@ -88,6 +88,10 @@ export type Observed = {
   /** The saved state in the pool from which the guest can wake. */
   readonly savedState?: { readonly savedAtMs: number; readonly sizeMib: number; readonly memoryMib: number }
   readonly lastWake?: LastWake
+  /** Number of completed wakes since then; absent before the first. */
+  readonly wakes?: { readonly count: number; readonly sinceMs: number }
+  /** When the network device was first seen, whose counters began with it; absent without a device. */
+  readonly deviceSinceMs?: number
   readonly lastStop?: LastStop
   /** Number of sleeps in a row that traffic ended soon after they began. */
   readonly shortSleeps?: number
@@ -201,6 +205,10 @@ export type VmRecord = {
   readonly createdAtMs: number
   readonly updatedAtMs: number
 }
+
+/** Returns when the VM came to this host or was created here; undefined while it comes. */
+export const hereSinceMs = ({ arrival, createdAtMs }: Pick<VmRecord, 'arrival' | 'createdAtMs'>) =>
+  arrival === undefined ? createdAtMs : arrival.releasedAtMs
 
 /** A short state of a VM, without its full record. */
 export type VmSummary = {

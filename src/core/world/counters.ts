@@ -26,9 +26,17 @@ export type DiskCounters = {
   readonly writeOperations: number
 }
 
+/** Figures that count from a moment on, in milliseconds since the epoch. When it changes, they began at 0 again. */
+type Since<T> = T & { readonly sinceMs: number }
+
 /** Counters of one VM; a member is absent if there is nothing to count: no network, no running guest. */
 export type VmCounters = {
   readonly atMs: number
-  readonly network?: LinkCounters & GuestDrops
-  readonly disk?: DiskCounters
+  /** CPU time of the monitor with its guest, rounded down. */
+  readonly cpu?: Since<{ readonly usedMs: number }>
+  readonly network?: Since<LinkCounters & GuestDrops>
+  readonly disk?: Since<DiskCounters>
+  readonly wakes?: Since<{ readonly count: number }>
+  /** Starts that followed an end of the guest by itself. */
+  readonly restarts?: Since<{ readonly count: number }>
 }

@@ -8,6 +8,8 @@ import type { MonitorState, Probe, StorageState, UnitState, World } from '../../
 import type { SavedState } from '../../core/world/saved-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
+import { hereSinceMs } from '../../core/vm/record.ts'
+import { given } from '../../lib/given.ts'
 import { tapSpecOf } from '../decide.ts'
 import type { VmCounters } from '../../core/world/counters.ts'
 
@@ -85,14 +87,34 @@ export async function readCounters(host: Host, record: VmRecord): Promise<VmCoun
     host.units.inspect(id),
     tapSpecOf(record) === undefined ? undefined : host.taps.inspect(device, id, userId),
   ])
-  const [link, drops, disk] = await Promise.all([
-    tap?.kind === 'present' ? host.taps.counters(device) : undefined,
-    tap?.kind === 'present' ? host.firewall.counters(device) : undefined,
+  const hasDevice = tap?.kind === 'present'
+  const [link, drops, disk, cpu] = await Promise.all([
+    hasDevice ? host.taps.counters(device) : undefined,
+    hasDevice ? host.firewall.counters(device) : undefined,
     unit.kind === 'active' ? host.monitors[record.monitor].diskCounters(id) : undefined,
+    unit.kind === 'active' ? host.units.cpuTime([id]) : undefined,
   ])
+  const { deviceSinceMs } = record.observed
+  const startedMs = unit.kind === 'active' ? unit.startedAtMs : undefined
+  const usedMicroseconds = cpu?.get(id)
   return {
     atMs: host.clock.now(),
-    ...(link === undefined || drops === undefined ? {} : { network: { ...link, ...drops } }),
-    ...(disk === undefined ? {} : { disk }),
+    ...(link === undefined || drops === undefined || deviceSinceMs === undefined
+      ? {}
+      : { network: { ...link, ...drops, sinceMs: deviceSinceMs } }),
+    ...(startedMs === undefined || disk === undefined ? {} : { disk: { ...disk, sinceMs: startedMs } }),
+    ...(startedMs === undefined || usedMicroseconds === undefined
+      ? {}
+      : { cpu: { usedMs: Math.floor(usedMicroseconds / 1000), sinceMs: startedMs } }),
+    ...countsOnRecord(record),
   }
+}
+
+/** Returns the counts that the record has. How often a VM woke is unknown if it did before wakes were counted. */
+function countsOnRecord(record: VmRecord): Pick<VmCounters, 'wakes' | 'restarts'> {
+  const { wakes, lastWake, restarts = 0 } = record.observed
+  const sinceMs = hereSinceMs(record)
+  if (sinceMs === undefined) return {}
+  const none = lastWake === undefined ? { count: 0, sinceMs } : undefined
+  return given({ wakes: wakes ?? none, restarts: { count: restarts, sinceMs } })
 }

@@ -176,7 +176,8 @@ function getCounters(app: App, dependencies: ApiDependencies): void {
     operationId: 'getVmCounters',
     tags,
     summary: 'Get the counters of a VM',
-    description: 'Traffic, drops and disk operations, read from the kernel and the monitor.',
+    description:
+      'CPU time, traffic, drops, disk operations, wakes and restarts, each with `since`: the moment from which it counts.',
     params,
     querystring: noQuery,
     response: {
@@ -184,6 +185,7 @@ function getCounters(app: App, dependencies: ApiDependencies): void {
       ...problems(
         'not_found',
         'starting_up',
+        'capacity_unknown',
         'systemd_unavailable',
         'network_failed',
         'firewall_failed',

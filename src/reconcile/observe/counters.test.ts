@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sleepStage } from '../../../test/sleep-stage.ts'
+import { setPower } from '../../commands/vm/set-power.ts'
+import { readCounters } from './observe.ts'
+
+test('each figure says since when it counts: CPU and disk since the last start or wake, traffic since its device came, wakes since the creation', async (t) => {
+  const { host, vm, id, idle, later, receive, fallAsleep, context } = await sleepStage(t)
+  const created = vm().createdAtMs
+  const read = () => readCounters(host, vm())
+  const first = await read()
+  host.fakeUnits.cpu.set(id, 1_234_999)
+  assert.equal((await read()).cpu?.usedMs, 1234)
+  assert.deepEqual(
+    [first.wakes, first.restarts],
+    [
+      { count: 0, sinceMs: created },
+      { count: 0, sinceMs: created },
+    ],
+  )
+  const { startedAtMs } = vm().observed
+  assert.equal(first.cpu?.sinceMs, startedAtMs)
+  assert.equal(first.disk?.sinceMs, startedAtMs)
+  assert.ok(first.network !== undefined && first.network.sinceMs >= created)
+  await fallAsleep()
+  const asleep = await read()
+  assert.deepEqual([asleep.cpu, asleep.disk], [undefined, undefined])
+  assert.equal(asleep.network?.sinceMs, first.network.sinceMs)
+  await later(60_000)
+  receive('wakes it')
+  await idle()
+  const awake = await read()
+  assert.ok(awake.cpu !== undefined && awake.cpu.sinceMs > (startedAtMs ?? 0))
+  assert.equal(awake.network?.sinceMs, first.network.sinceMs)
+  assert.deepEqual(awake.wakes, { count: 1, sinceMs: created })
+  setPower(context, id, 'stopped')
+  await later(60_000)
+  assert.equal((await read()).network?.sinceMs, first.network.sinceMs)
+  host.taps.devices.delete(vm().host.device)
+  await idle()
+  assert.equal((await read()).network, undefined)
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal((await read()).network?.sinceMs, host.clock.now())
+})
+
+test('the wakes of a VM that woke before they were counted count from the next one on', async (t) => {
+  const { host, vm, id, idle, receive, store, fallAsleep } = await sleepStage(t)
+  const wake = async (): Promise<void> => {
+    await fallAsleep()
+    receive('wakes it')
+    await idle()
+  }
+  await wake()
+  const { wakes: _counted, ...before } = vm().observed
+  store.vms.recordProgress(id, { observed: before, nowMs: host.clock.now() })
+  assert.equal((await readCounters(host, vm())).wakes, undefined)
+  await wake()
+  await wake()
+  const { wakes } = await readCounters(host, vm())
+  assert.deepEqual(wakes?.count, 2)
+  assert.ok((wakes?.sinceMs ?? 0) > vm().createdAtMs)
+})
