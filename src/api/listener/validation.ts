@@ -93,7 +93,7 @@ function withPlainValues(schema: TSchema, query: unknown): unknown {
 }
 
 function plainValue(type: unknown, text: string): unknown {
-  if (type === 'integer' && /^[0-9]{1,15}$/.test(text)) return Number(text)
+  if (type === 'integer' && /^[0-9]{1,16}$/.test(text)) return Number(text)
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
   return text
 }

@@ -9,7 +9,7 @@ import type { EventSight, EventStart, HostEvent } from '../../client/events.ts'
 import type { Command, Context } from '../command.ts'
 
 function parseSequence(text: string, what: string): number {
-  if (/^[0-9]{1,15}$/.test(text)) return Number(text)
+  if (/^[0-9]{1,16}$/.test(text)) return Number(text)
   throw usageError(`${what} ${text} is not the number of an event`, 'write the "sequence" of one, or 0')
 }
 

@@ -146,11 +146,12 @@ export async function startControllerHost(
 ): Promise<ControllerHost> {
   const directory = mkdtempSync(join(tmpdir(), 'controller-'))
   const files = writePki(directory, pki, revocations)
-  const store = new Store(directory, { first: 600_000, count: userIds })
   const pokes: string[] = []
   const logLines: string[] = []
   const capacity = new FakeCapacity()
   const clock = new FakeClock()
+  // With the time, numbers of events and revisions have as many digits as those of a real daemon.
+  const store = new Store(directory, { first: 600_000, count: userIds }, { nowMs: clock.now() })
   const host = new FakeHost(clock, store.storeId)
   const guests = new FakeGuestShells()
   const figures = new FakeFigures()
