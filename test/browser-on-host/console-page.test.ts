@@ -118,3 +118,31 @@ test('the page reports that the VM stops, and shows its next start', { skip }, a
   await tab.type('echo $((6*7))-again\n')
   await tab.shows('42-again')
 })
+
+test(
+  'the page of the host shows the guest, its memory and its stop, and leads to its console',
+  { skip },
+  async (t) => {
+    const visited = await visitor(t)
+    const { page, origin } = visited
+    await page.goto(`${origin}/`)
+    const row = page.getByRole('row', { name: new RegExp(`^${VM} `) })
+    const shows = (words: RegExp) =>
+      until(
+        () => row.innerText(),
+        (text) => words.test(text),
+      )
+    await shows(/running[^]*256 MiB [\d.]+ MiB resident/)
+    assert.match(await page.locator('#meters').innerText(), /Memory[^]*committed[^]*Disk[^]*free in the pool/)
+    await page.locator('body[data-status=live]').waitFor()
+    await inLab('vmhostctl', 'vm', 'stop', VM, '--wait')
+    await shows(/stopped/)
+    await inLab('vmhostctl', 'vm', 'start', VM, '--wait')
+    await shows(/running/)
+    // The address of the host leads to its page.
+    assert.deepEqual(visited.complaints, [`${origin}/ answered 302`])
+    await row.getByRole('link', { name: `Console of ${VM}` }).click()
+    await page.locator('body[data-state=attached]').waitFor()
+    assert.deepEqual(foreign(visited), [])
+  },
+)

@@ -16,7 +16,7 @@ export type Pages = {
 export const opensPage = ({ raw, headers }: FastifyRequest, { prefix }: Pages): boolean =>
   (raw.url ?? '').startsWith(prefix) && (headers.accept ?? '').includes('text/html')
 
-const STYLE = `:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem;overflow-wrap:anywhere}
+const STYLE = `:root{color-scheme:light dark;background:light-dark(#fff,#14161a);color:light-dark(#1b1f24,#e6e9ed)}body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem;overflow-wrap:anywhere}
 h1{font-size:1.3rem}a{color:light-dark(#0a58ca,#78b0ff)}small{color:light-dark(#59636e,#9aa4b0)}`
 
 export const problemPageHeaders: Readonly<Record<string, string>> = {

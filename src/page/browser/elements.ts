@@ -15,6 +15,11 @@ export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text
 }
 
+/** Sets an attribute only if it differs. */
+export function setAttribute(element: Element | null, name: string, value: string): void {
+  if (element?.getAttribute(name) !== value) element?.setAttribute(name, value)
+}
+
 /** Returns the element of the page with this id. Throws if it is not there: a bug. */
 export function find<T extends HTMLElement>(id: string, kind: new () => T): T {
   const found = document.querySelector(`#${id}`)

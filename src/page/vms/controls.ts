@@ -1,4 +1,4 @@
-import { arrange, find, make, setText } from '../browser/elements.ts'
+import { arrange, find, make, setAttribute, setText } from '../browser/elements.ts'
 import { SORTS, searchOf, sortedBy, viewOf } from './view.ts'
 import type { Choice, Count, Sort, View } from './view.ts'
 
@@ -48,7 +48,7 @@ export class Controls {
     for (const button of this.#headings()) {
       const isSorted = sortOf(button) === this.#view.sort
       const order = this.#view.descending ? 'descending' : 'ascending'
-      button.closest('th')?.setAttribute('aria-sort', isSorted ? order : 'none')
+      setAttribute(button.closest('th'), 'aria-sort', isSorted ? order : 'none')
     }
     arrange(
       this.#choices,
@@ -69,11 +69,9 @@ export class Controls {
 
   #choice({ choice, count }: Count): Element {
     const link = this.#links.get(choice) ?? this.#makeChoice(choice)
-    const { search } = { search: searchOf({ ...this.#view, choice }) }
-    link.href = `/ui/${search}`
+    setAttribute(link, 'href', `/ui/${searchOf({ ...this.#view, choice })}`)
     setText(link, `${choiceWords(choice)} ${count.toLocaleString('en')}`)
-    if (choice === this.#view.choice) link.setAttribute('aria-current', 'true')
-    else link.removeAttribute('aria-current')
+    setAttribute(link, 'aria-current', String(choice === this.#view.choice))
     return link.parentElement ?? link
   }
 

@@ -106,6 +106,6 @@ function fill(cells: Cells, row: Row): void {
     cells.traffic.dateTime = row.trafficAt
     cells.traffic.title = row.trafficAt
   }
-  cells.errorRow.hidden = row.error === ''
+  if (shown?.error !== row.error) cells.errorRow.hidden = row.error === ''
   cells.shown = row
 }
