@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { globSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { lifeOf, makeBare, udpEcho } from '../../lab/inside/bare.ts'
 import { call, getVm, setPower, settled } from '../../lab/inside/controller.ts'
 import { mainPid, ready, sh } from '../../lab/inside/shell.ts'
@@ -31,6 +32,17 @@ async function restore(...options: readonly string[]): Promise<{ status: number;
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string }
     return { status: code, text: stdout + stderr }
+  }
+}
+
+/** Writes into the records that a VM was released to another host, or that it was not; the daemon is stopped. */
+function setDeparture(id: string, departure: object | undefined): void {
+  const db = new DatabaseSync(`${STATE}/vmhostd.db`)
+  try {
+    const text = departure === undefined ? null : JSON.stringify(departure)
+    db.prepare('UPDATE vms SET departure = ? WHERE id = ?').run(text, id)
+  } finally {
+    db.close()
   }
 }
 
@@ -90,6 +102,14 @@ story(
         assert.match(text, /nothing is put back, because started-42 would lose/)
         assert.deepEqual(globSync(`${STATE}/copies/before-restore*`), [])
       },
+    'a VM that was released to another host since is put back by no word': async () => {
+      setDeparture(kept.id, { id: 'move-1', node: 'host-2', mode: 'live', stage: 'released', sinceMs: 1 })
+      const { status, text } = await restore('--end', started.id, '--end', kept.id)
+      setDeparture(kept.id, undefined)
+      assert.equal(status, 1, text)
+      assert.match(text, /kept-40 +MOVED +it has moved to host-2 since/)
+      assert.deepEqual(globSync(`${STATE}/copies/before-restore*`), [])
+    },
     'the records are put back without the VM that is left out, and no guest has ended': async () => {
       const { status, text } = await restore('--leave-out', started.id)
       assert.equal(status, 0, text)

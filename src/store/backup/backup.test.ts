@@ -86,6 +86,22 @@ test('records that were put back are the same store, and give out no revision a 
   assert.ok(change(11) > newest)
 })
 
+test('a clock that was set back gives out no number of the replaced records a second time', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', image)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about, files: [] })
+  const change = (): number => stage.store.vms.changeMetadata(id, { labels: {}, protected: true }, 1).revision
+  stage.reopen(() => {
+    const db = new DatabaseSync(`${stage.directory}/vmhostd.db`)
+    db.prepare("UPDATE meta SET value = ? WHERE key = 'revisions'").run(String(NOW * 1000))
+    db.close()
+  })
+  const newest = change()
+  stage.reopen(() => restoring(stage, file).putBack([], 0))
+  assert.ok(change() > newest)
+})
+
 test('a reader of any earlier number is informed that it may lack something, and one that lists the host after it is not', (t) => {
   const stage = new StoreStage(t)
   const file = `${stage.directory}/b.vmhostd`
