@@ -63,7 +63,7 @@ test('an empty host reports its identity and its resources, each figure as last 
         },
       ],
       kernel: '6.12.41',
-      maintenance: { state: 'schedulable' },
+      maintenance: { state: 'schedulable', observed_state: 'schedulable' },
       architecture: 'x86_64',
       certificates: [...ends].map(([name, { validToDate }]) => ({
         name,
