@@ -69,7 +69,8 @@ export const certificateHelp: CommandHelp = {
     `Replaces the certificates of this host that end within ${limits.certificateWarningDays} days, with a new key and the same names: those of ` +
       'the server, the controller, the node and the reader of metrics. The key of the authority must be beside its certificate, ' +
       'where "vmhostd setup" made it; bring it back for this if you keep it elsewhere.',
-    'A certificate of another authority stays, and the report says what to do. The daemon uses new files within ' +
+    'A certificate of another authority stays, or one with a critical extension that cannot be made here, and the report says ' +
+      'what to do. The daemon uses new files within ' +
       `${limits.certificateRecheckMs / 1000} s, without a restart.`,
   ],
   options: [['--all', 'renew those that end later too'], CONFIG_OPTION],

@@ -16,6 +16,8 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509'
 import { limits } from '../../config/limits.ts'
+import type { X509Certificate as NodeCertificate } from 'node:crypto'
+import type { Extension } from '@peculiar/x509'
 
 /** A certificate and its private key (PKCS #8), both in PEM. */
 export type CertificatePair = { readonly certificate: string; readonly key: string }
@@ -55,13 +57,59 @@ export async function issueCertificate(
   request: LeafRequest,
   nowMs: number,
 ): Promise<CertificatePair> {
-  const issuer = new X509Certificate(authority.certificate)
-  const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
   const names = request.alternativeNames.map(
     (value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const,
   )
+  const uses = request.usages.map((usage) =>
+    usage === 'server' ? ExtendedKeyUsage.serverAuth : ExtendedKeyUsage.clientAuth,
+  )
+  const extensions = [
+    new ExtendedKeyUsageExtension(uses),
+    ...(names.length === 0 ? [] : [new SubjectAlternativeNameExtension(names)]),
+  ]
+  return issue(authority, { subject: nameOf(request.commonName), extensions }, nowMs)
+}
+
+/**
+ * Creates a key and a certificate for it with the names and uses of an old one, signed by `authority`. They are copied as
+ * they are encoded, so none of any kind is lost. {@link whyNotReissued} says beforehand whether something else would be.
+ */
+export async function reissueCertificate(
+  authority: CertificatePair,
+  old: LeafToReplace,
+  nowMs: number,
+): Promise<CertificatePair> {
+  const { subjectName: subject, extensions } = new X509Certificate(Buffer.from(old.raw))
+  return issue(authority, { subject, extensions: extensions.filter(({ type }) => KEPT.has(type)) }, nowMs)
+}
+
+/** A certificate that node:crypto has read. */
+export type LeafToReplace = Pick<NodeCertificate, 'raw' | 'ca'>
+
+/** Returns what {@link reissueCertificate} cannot keep of a certificate; undefined if there is nothing. */
+export function whyNotReissued(old: LeafToReplace): string | undefined {
+  if (old.ca) return 'it is an authority itself'
+  const { extensions } = new X509Certificate(Buffer.from(old.raw))
+  const lost = extensions.find(({ type, critical }) => critical && !KEPT.has(type) && !MADE.has(type))
+  return lost && `it has the critical extension ${lost.type}, which cannot be made here`
+}
+
+/** Extensions of names and uses, by RFC 5280: 4.2.1.6 and 4.2.1.12. */
+const KEPT: ReadonlySet<string> = new Set(['2.5.29.17', '2.5.29.37'])
+/** Extensions that are made for each certificate: subject and authority key identifier, key usage, basic constraints. */
+const MADE: ReadonlySet<string> = new Set(['2.5.29.14', '2.5.29.35', '2.5.29.15', '2.5.29.19'])
+
+type Leaf = { readonly subject: Name; readonly extensions: readonly Extension[] }
+
+async function issue(
+  authority: CertificatePair,
+  { subject, extensions }: Leaf,
+  nowMs: number,
+): Promise<CertificatePair> {
+  const issuer = new X509Certificate(authority.certificate)
+  const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
   const certificate = await X509CertificateGenerator.create({
-    subject: nameOf(request.commonName),
+    subject,
     issuer: issuer.subjectName,
     publicKey: keys.publicKey,
     signingKey: await importKey(authority.key),
@@ -71,14 +119,9 @@ export async function issueCertificate(
     extensions: [
       new BasicConstraintsExtension(false, undefined, true),
       new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
-      new ExtendedKeyUsageExtension(
-        request.usages.map((usage) =>
-          usage === 'server' ? ExtendedKeyUsage.serverAuth : ExtendedKeyUsage.clientAuth,
-        ),
-      ),
       await SubjectKeyIdentifierExtension.create(keys.publicKey),
       await AuthorityKeyIdentifierExtension.create(issuer),
-      ...(names.length === 0 ? [] : [new SubjectAlternativeNameExtension(names)]),
+      ...extensions,
     ],
   })
   return pem(certificate, keys.privateKey)

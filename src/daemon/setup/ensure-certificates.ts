@@ -1,11 +1,13 @@
 import { X509Certificate } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { basename, dirname, join, parse } from 'node:path'
 import { createAuthority, issueCertificate } from './certificates.ts'
+import { writePair } from './pair-files.ts'
 import { SetupError } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePair, LeafRequest } from './certificates.ts'
+import type { PairPaths } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'
 
 export type CertificateOptions = {
@@ -16,8 +18,6 @@ export type CertificateOptions = {
   readonly nowMs: number
   readonly report: SetupReport
 }
-
-export type PairPaths = { readonly certificate: string; readonly key: string }
 
 /** Paths of all files of the initial public-key infrastructure. */
 export type CertificatePaths = {
@@ -160,9 +160,4 @@ function isThere({ certificate, key }: PairPaths): boolean {
     )
   }
   return true
-}
-
-function writePair(paths: PairPaths, pair: CertificatePair): void {
-  writeFileSync(paths.key, pair.key, { flag: 'wx', mode: 0o600 })
-  writeFileSync(paths.certificate, pair.certificate, { flag: 'wx', mode: 0o644 })
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import { parseConfig } from '../../config/config.ts'
 import { readTlsFiles } from '../../api/listener/tls-files.ts'
@@ -11,6 +12,7 @@ import { ensureCertificates } from './ensure-certificates.ts'
 import { renewCertificates } from './renew.ts'
 import { SetupReport } from './setup-report.ts'
 import type { TestContext } from 'node:test'
+import type { Sync } from './pair-files.ts'
 
 const DAY_MS = 86_400_000
 const MADE_MS = Date.UTC(2030, 0, 1)
@@ -34,13 +36,30 @@ async function stage(t: TestContext) {
     report: new SetupReport(),
   })
   const read = (name: string): X509Certificate => new X509Certificate(readFileSync(at(name)))
-  const renew = async (days: number, { all = false } = {}) => {
+  const renew = async (days: number, { all = false, ...disk }: { all?: boolean; sync?: Sync } = {}) => {
     const report = new SetupReport()
-    const renewed = await renewCertificates({ config, all, nowMs: MADE_MS + days * DAY_MS, report })
+    const nowMs = MADE_MS + days * DAY_MS
+    const renewed = await renewCertificates({ config, all, nowMs, report, ...disk })
     return { renewed: renewed.map((path) => path.slice(directory.length + 1)), report }
   }
   return { at, read, renew }
 }
+
+/** Replaces the certificate of the server by one that openssl makes of this request, and the host's authority signs. */
+function signServer({ at }: { readonly at: (name: string) => string }, request: string): void {
+  writeFileSync(at('request.cnf'), request)
+  const openssl = (...args: readonly string[]) => execFileSync('openssl', args, { stdio: 'pipe' })
+  const [config, key, csr] = [at('request.cnf'), at('server.key'), at('server.csr')]
+  openssl('req', '-new', '-key', key, '-config', config, '-out', csr)
+  const [extensions, signer] = [
+    ['-extfile', config, '-extensions', 'leaf'],
+    ['-CA', at('ca.crt'), '-CAkey', at('ca.key')],
+  ]
+  openssl('x509', '-req', '-in', csr, ...extensions, ...signer, '-days', '7', '-out', at('server.crt'))
+}
+
+const requestOf = (subject: string, extensions: string): string =>
+  `[req]\nprompt=no\ndistinguished_name=name\n[name]\n${subject}\n[leaf]\n${extensions}\n`
 
 test('a certificate is renewed from 30 days before its end on, with a new key and all of its names', async (t) => {
   const { at, read, renew } = await stage(t)
@@ -58,6 +77,66 @@ test('a certificate is renewed from 30 days before its end on, with a new key an
   readTlsFiles({ ca: at('ca.crt'), certificate: at('server.crt'), key: at('server.key') })
   readTlsFiles({ ca: at('ca.crt'), certificate: at('node.crt'), key: at('node.key') })
   assert.deepEqual((await renew(796)).renewed, [])
+})
+
+test('every name of a certificate and every use is kept, of whatever kind', async (t) => {
+  const { at, read, renew } = await stage(t)
+  for (const [subject, extensions] of [
+    [
+      'C=DE\nO=Example, "Inc."\n0.OU=one\n1.OU=two\nCN=host-1\nemailAddress=ops@example.net',
+      'subjectAltName=URI:spiffe://example.net/host-1,email:ops@example.net,DNS:host-1,IP:2001:db8::1,RID:1.2.3.4,otherName:1.2.3.5;UTF8:x\nextendedKeyUsage=serverAuth,emailProtection',
+    ],
+    ['0.CN=host-1\n1.CN=other', 'extendedKeyUsage=critical,serverAuth'],
+    ['CN=host-1', 'subjectAltName=critical,DNS:a b\ncrlDistributionPoints=URI:http://example.net/a.crl'],
+  ] as const) {
+    signServer({ at }, requestOf(subject, extensions))
+    const before = read('server.crt')
+    assert.ok((await renew(0, { all: true })).renewed.includes('server.crt'))
+    const after = read('server.crt')
+    assert.notEqual(after.serialNumber, before.serialNumber)
+    assert.equal(after.subject, before.subject)
+    assert.equal(after.subjectAltName, before.subjectAltName)
+    assert.deepEqual(after.keyUsage, before.keyUsage)
+  }
+})
+
+test('a certificate with what cannot be kept is not renewed, and the report says what that is', async (t) => {
+  const { at, renew } = await stage(t)
+  for (const [extensions, words] of [
+    ['1.2.3.4=critical,ASN1:NULL', /MISSING .*server\.crt .*the critical extension 1\.2\.3\.4/],
+    ['basicConstraints=CA:TRUE', /MISSING .*server\.crt .*it is an authority/],
+  ] as const) {
+    signServer({ at }, requestOf('CN=host-1', extensions))
+    const before = readFileSync(at('server.crt'), 'utf8')
+    const { renewed, report } = await renew(0, { all: true })
+    assert.deepEqual([renewed, report.complete], [['controller.crt', 'node.crt'], false])
+    assert.match(report.text, words)
+    assert.equal(readFileSync(at('server.crt'), 'utf8'), before)
+  }
+})
+
+test('a pair is on the disk before it gets its names, and its names are when the report says so', async (t) => {
+  const { at, renew } = await stage(t)
+  const before = { key: readFileSync(at('server.key'), 'utf8'), crt: readFileSync(at('server.crt'), 'utf8') }
+  const synced: string[] = []
+  const sync = (path: string): void => {
+    synced.push(relative(at('.'), path) || '.')
+    if (synced.length > 2) return
+    assert.ok(readFileSync(path, 'utf8').endsWith('-----\n'), path)
+    assert.equal(readFileSync(at('server.key'), 'utf8'), before.key)
+    assert.equal(readFileSync(at('server.crt'), 'utf8'), before.crt)
+  }
+  await renew(0, { all: true, sync })
+  assert.deepEqual(synced.slice(0, 3), ['server.key.new', 'server.crt.new', '.'])
+  assert.equal(synced.length, 9)
+})
+
+test('what an earlier try left behind is replaced, and a key is never readable for others', async (t) => {
+  const { at, renew } = await stage(t)
+  writeFileSync(at('server.key.new'), 'half', { mode: 0o644 })
+  await renew(0, { all: true })
+  assert.equal(statSync(at('server.key')).mode & 0o777, 0o600)
+  readTlsFiles({ ca: at('ca.crt'), certificate: at('server.crt'), key: at('server.key') })
 })
 
 test('without the key of the authority nothing changes, and the report says what to do', async (t) => {

@@ -1,12 +1,13 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { certificatesIn } from '../../api/listener/tls-files.ts'
-import { issueCertificate } from './certificates.ts'
+import { reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
+import { replacePair } from './pair-files.ts'
 import type { Config } from '../../config/config.ts'
-import type { CertificatePair, LeafRequest } from './certificates.ts'
-import type { PairPaths } from './ensure-certificates.ts'
+import type { CertificatePair } from './certificates.ts'
+import type { PairPaths, Sync } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'
 
 export type RenewOptions = {
@@ -15,17 +16,16 @@ export type RenewOptions = {
   readonly all: boolean
   readonly nowMs: number
   readonly report: SetupReport
+  /** fsync(2), unless a test follows what is synced. */
+  readonly sync?: Sync
 }
 
 const DAY_MS = 86_400_000
 
-/** Object identifiers of RFC 5280, 4.2.1.12. */
-const SERVER_USE = '1.3.6.1.5.5.7.3.1'
-const CLIENT_USE = '1.3.6.1.5.5.7.3.2'
-
 /**
  * Replaces the certificates of this host that end soon by ones with the same names and uses, and a new key. Certificates
- * of an authority whose key is not on this host are reported with what to do. Returns the paths of the new ones.
+ * of an authority whose key is not on this host, and those that would lose something, are reported with what to do. Returns
+ * the paths of the new ones.
  */
 export async function renewCertificates(options: RenewOptions): Promise<readonly string[]> {
   const { authority, nodeAuthority, server, controller, metrics, node } = certificatePaths(options.config)
@@ -51,16 +51,19 @@ async function renew(paths: PairPaths, signer: PairPaths, options: RenewOptions)
     report.kept(paths.certificate, until)
     return false
   }
-  const request = requestOf(old)
   const authority = signerOf(signer, old)
-  if (authority === undefined || request === undefined) {
+  const because =
+    authority === undefined
+      ? `its authority cannot sign here, because ${signer.key} is not the key of it`
+      : whyNotReissued(old)
+  if (authority === undefined || because !== undefined) {
     report.missing(
       paths.certificate,
-      `${until}; its authority cannot sign here, because ${signer.key} is not the key of it: have that authority sign a new one with the same names and uses, and replace ${paths.certificate} and ${paths.key}`,
+      `${until}; ${because}: have that authority sign a new one with the same names and uses, and replace ${paths.certificate} and ${paths.key}`,
     )
     return false
   }
-  replacePair(paths, await issueCertificate(authority, request, nowMs))
+  replacePair(paths, await reissueCertificate(authority, old, nowMs), options.sync)
   report.changed(paths.certificate, `renewed, with ${paths.key}; the one before ${until}`)
   return true
 }
@@ -82,30 +85,6 @@ function signerOf({ certificate, key }: PairPaths, old: X509Certificate): Certif
   const keyPem = readFileSync(key, 'utf8')
   const own = trusted.find(({ one }) => one.checkPrivateKey(createPrivateKey(keyPem)))
   return own && { certificate: own.pem, key: keyPem }
-}
-
-/** Returns what the old certificate has; undefined if it has not exactly one common name and a use. */
-function requestOf(old: X509Certificate): LeafRequest | undefined {
-  const commonName: unknown = old.toLegacyObject().subject?.CN
-  const uses = old.keyUsage ?? []
-  const usages = [
-    ...(uses.includes(SERVER_USE) ? (['server'] as const) : []),
-    ...(uses.includes(CLIENT_USE) ? (['client'] as const) : []),
-  ]
-  if (typeof commonName !== 'string' || usages.length === 0) return undefined
-  return { commonName, alternativeNames: namesOf(old), usages }
-}
-
-/** Returns host names and addresses of a certificate, which Node writes as `DNS:a, IP Address:192.0.2.1`. */
-const namesOf = ({ subjectAltName = '' }: X509Certificate): string[] =>
-  Array.from(subjectAltName.matchAll(/(?:DNS|IP Address):([^,"]+)/g), ([, name = '']) => name)
-
-/** Replaces the key and then the certificate by renames. The daemon uses the old pair until both are there. */
-function replacePair(paths: PairPaths, pair: CertificatePair): void {
-  writeFileSync(`${paths.key}.new`, pair.key, { mode: 0o600 })
-  writeFileSync(`${paths.certificate}.new`, pair.certificate, { mode: 0o644 })
-  renameSync(`${paths.key}.new`, paths.key)
-  renameSync(`${paths.certificate}.new`, paths.certificate)
 }
 
 function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {
