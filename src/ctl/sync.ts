@@ -159,7 +159,7 @@ function revocationFacts({
   if (list === undefined) return []
   const { revoked, next_update: due } = list
   const isOld = due !== undefined && Date.parse(due) < Date.parse(clock)
-  const words = `${revoked} certificates${due === undefined ? '' : `, a newer list due ${due.slice(0, 10)}`}`
+  const words = `${revoked} ${revoked === 1 ? 'certificate' : 'certificates'}${due === undefined ? '' : `, a newer list due ${due.slice(0, 10)}`}`
   return [['revoked', words, isOld ? 'red' : undefined]]
 }
 
