@@ -163,7 +163,7 @@ function noteWake(
     store.vms.recordProgress(record.id, { observed: shown, wake: null, nowMs })
     if (end.lastWake !== undefined) {
       log.info({ ...wakeWords(end.lastWake) }, 'woken')
-      observer?.woken(record.id, end.lastWake)
+      observer?.woken(end.lastWake)
     }
     return { ...rest, observed: shown }
   }

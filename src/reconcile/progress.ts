@@ -6,7 +6,6 @@ import { failedState } from '../core/status/observed-state.ts'
 import type { World } from '../core/world/world.ts'
 import type { Compute } from '../core/desired.ts'
 import type { FaultCode } from '../core/errors.ts'
-import type { VmId } from '../core/ids.ts'
 import type { Plan, StepKind } from '../core/plan/step.ts'
 import type {
   LastWake,
@@ -42,7 +41,7 @@ export type PassObserver = {
   readonly passFailed: (step: string, code: FaultCode) => void
   /** `code` is that of the fault with which the step failed. */
   readonly stepEnded: (step: StepKind, ms: number, code?: FaultCode) => void
-  readonly woken: (id: VmId, wake: LastWake) => void
+  readonly woken: (wake: LastWake) => void
 }
 
 /** The context that the workers of one reconciler share. */

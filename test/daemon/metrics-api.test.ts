@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
+import { metrics } from '../../src/core/metrics/catalogue.ts'
 import { samplesIn, valueIn } from '../metrics-text.ts'
 import { makePki, startControllerHost } from './support/controller-host.ts'
 import { readWith, startMetricsHost } from './support/metrics-host.ts'
@@ -62,6 +63,30 @@ test('requests are counted by route, and nothing that a client chose is a label'
   assert.equal(count('GET', '/v1/vms/:id/plan', '4xx'), 1)
   assert.equal(count('any', 'none', '4xx'), 3)
   assert.doesNotMatch(text, /secret|PROPFIND/)
+})
+
+test('requests have at most the series of their bound for each route that was called', async (t) => {
+  const host = await startControllerHost(t, pki)
+  for (const path of ['/v1/vms', '/v1/vms?limit=0', '/v1/vms/a', '/v1/vms/b', '/nothing', '/nothing-else'])
+    await host.call({ path })
+  host.storeIsOpen = false
+  await host.call({ path: '/v1/vms' })
+  const { name, bound } = metrics.requests
+  const each = new Map<string, string[]>()
+  for (const { labels } of samplesIn(await scrape(host)).filter(
+    (sample) => sample.name === `${name}_count`,
+  )) {
+    const { listener, method, route, status = '' } = labels
+    const key = `${listener} ${method} ${route}`
+    each.set(key, [...(each.get(key) ?? []), status])
+  }
+  assert.deepEqual(Object.fromEntries(each), {
+    'controller GET /v1/vms': ['2xx', '4xx', '5xx'],
+    'controller GET /v1/vms/:id': ['4xx'],
+    'controller any none': ['4xx'],
+  })
+  assert.ok('perRoute' in bound)
+  for (const statuses of each.values()) assert.ok(statuses.length <= bound.perRoute)
 })
 
 test('the metrics are as Prometheus wants them', async (t) => {

@@ -28,7 +28,11 @@ export const vmMetrics = {
     'Starts of a VM that followed an end of its guest by itself, since its creation.',
     one,
   ),
-  vmWakes: counter('vmhostd_vm_wakes_total', 'Wakes of a VM that ended, since the daemon started.', one),
+  vmWakes: counter(
+    'vmhostd_vm_wakes_total',
+    'Wakes of a VM that ended, since it was created here or came to this host.',
+    one,
+  ),
   vmCpuTime: counter(
     'vmhostd_vm_cpu_seconds_total',
     "CPU time of the processes of a VM's unit, guest and monitor together, since the unit was started.",

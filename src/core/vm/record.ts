@@ -210,6 +210,14 @@ export type VmRecord = {
 export const hereSinceMs = ({ arrival, createdAtMs }: Pick<VmRecord, 'arrival' | 'createdAtMs'>) =>
   arrival === undefined ? createdAtMs : arrival.releasedAtMs
 
+/** Returns the completed wakes of a VM; undefined while it comes, and if it woke before wakes were counted. */
+export function wakesOf(record: VmRecord): Observed['wakes'] {
+  const { wakes, lastWake } = record.observed
+  const sinceMs = hereSinceMs(record)
+  if (sinceMs === undefined || (wakes === undefined && lastWake !== undefined)) return undefined
+  return wakes ?? { count: 0, sinceMs }
+}
+
 /** A short state of a VM, without its full record. */
 export type VmSummary = {
   readonly id: VmId

@@ -1,6 +1,5 @@
 import { metrics } from '../../core/metrics/catalogue.ts'
 import { Counts } from './exposition.ts'
-import type { VmId } from '../../core/ids.ts'
 import type { Plan, StepKind } from '../../core/plan/step.ts'
 import type { LastWake } from '../../core/vm/record.ts'
 
@@ -17,7 +16,6 @@ export type Answered = {
 /** Counts what the daemon does. It is the observer of the reconciler and of the listeners. */
 export class Activity {
   readonly counts = new Counts()
-  readonly #wakes = new Map<VmId, number>()
 
   /** Counts a pass. */
   passEnded(ms: number): void {
@@ -39,9 +37,8 @@ export class Activity {
     if (code !== undefined) this.counts.count(metrics.stepFailures, { step, code })
   }
 
-  woken(id: VmId, { reason, durationMs }: Pick<LastWake, 'reason' | 'durationMs'>): void {
+  woken({ reason, durationMs }: Pick<LastWake, 'reason' | 'durationMs'>): void {
     this.counts.observe(metrics.wakes, durationMs / 1000, { reason })
-    this.#wakes.set(id, this.wakesOf(id) + 1)
   }
 
   /** Counts an answer. A request without a route may have any method, so they are one series. */
@@ -53,14 +50,5 @@ export class Activity {
 
   loopDelayed(ms: number): void {
     this.counts.observe(metrics.loopDelay, ms / 1000, {})
-  }
-
-  wakesOf(id: VmId): number {
-    return this.#wakes.get(id) ?? 0
-  }
-
-  /** Forgets VMs that have no record. */
-  keepOnly(ids: ReadonlySet<VmId>): void {
-    for (const id of this.#wakes.keys()) if (!ids.has(id)) this.#wakes.delete(id)
   }
 }

@@ -2,11 +2,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
 import { MIGRATION_STAGES } from '../../core/metrics/label-values.ts'
-import { OBSERVED_STATES } from '../../core/vm/record.ts'
+import { OBSERVED_STATES, wakesOf } from '../../core/vm/record.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Store } from '../../store/store.ts'
-import type { Activity } from './activity.ts'
 import type { Samples } from './samples.ts'
 
 const MIB = 1024 * 1024
@@ -24,23 +23,17 @@ export async function* recordsOf({ vms }: Pick<Store, 'vms'>): AsyncGenerator<Vm
 }
 
 /** Collects what the records of VMs show. */
-export async function collectVms(
-  { store, activity }: { readonly store: Store; readonly activity: Activity },
-  samples: Samples,
-): Promise<void> {
+export async function collectVms(store: Pick<Store, 'vms'>, samples: Samples): Promise<void> {
   const byState = new Map<string, number>()
   const moves = new Map<string, number>()
   const count = (counts: Map<string, number>, key: string): void =>
     void counts.set(key, (counts.get(key) ?? 0) + 1)
-  const ids = new Set<VmId>()
-  for await (const record of recordsOf({ vms: store.vms })) {
-    ids.add(record.id)
+  for await (const record of recordsOf(store)) {
     count(byState, record.observed.state)
     if (record.departure !== undefined) count(moves, `departure ${record.departure.stage}`)
     if (record.arrival !== undefined) count(moves, `arrival ${record.arrival.stage}`)
-    addVm(record, activity, samples)
+    addVm(record, samples)
   }
-  activity.keepOnly(ids)
   for (const state of OBSERVED_STATES) samples.add(metrics.vms, byState.get(state) ?? 0, { state })
   for (const direction of ['departure', 'arrival'] as const) {
     for (const stage of MIGRATION_STAGES[direction])
@@ -48,7 +41,8 @@ export async function collectVms(
   }
 }
 
-function addVm({ id: vm, desired, observed, monitor }: VmRecord, activity: Activity, samples: Samples): void {
+function addVm(record: VmRecord, samples: Samples): void {
+  const { id: vm, desired, observed, monitor } = record
   samples.add(metrics.vmState, 1, { vm, state: observed.state })
   samples.add(metrics.vmMonitor, 1, { vm, monitor })
   samples.add(metrics.vmCpus, desired.compute.cpuMillicores / 1000, { vm })
@@ -58,5 +52,5 @@ function addVm({ id: vm, desired, observed, monitor }: VmRecord, activity: Activ
   samples.add(metrics.vmStarted, startedAtMs && startedAtMs / 1000, { vm })
   if (fault !== undefined) samples.add(metrics.vmFaultSince, fault.sinceMs / 1000, { vm, code: fault.code })
   samples.add(metrics.vmRestarts, observed.restarts ?? 0, { vm })
-  samples.add(metrics.vmWakes, activity.wakesOf(vm), { vm })
+  samples.add(metrics.vmWakes, wakesOf(record)?.count, { vm })
 }

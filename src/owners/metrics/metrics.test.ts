@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
+import { setPower } from '../../commands/vm/set-power.ts'
 import { HostFault } from '../../core/errors.ts'
 import { allMetrics, seriesPerVm } from '../../core/metrics/catalogue.ts'
 import { samplesIn, seriesOf, valueIn } from '../../../test/metrics-text.ts'
@@ -73,6 +74,7 @@ test('no metric has more series than its bound, however many VMs there are', asy
   assert.equal(vms, 5)
   for (const { name, kind, bound } of allMetrics) {
     const series = samples.filter((sample) => sample.name === (kind === 'histogram' ? `${name}_count` : name))
+    // Those of routes are bounded in test/daemon/metrics-api.
     const most: number = 'perVm' in bound ? bound.perVm * vms : 'host' in bound ? bound.host : 0
     assert.ok(series.length <= most, `${name}: ${series.length} series, and at most ${most}`)
   }
@@ -166,7 +168,7 @@ test('steps, their failures and plans are counted, and a fault has its time', as
   assert.equal(valueIn(text, 'vmhostd_vm_fault_since_timestamp_seconds', labels), sinceMs / 1000)
 })
 
-test('a wake is counted for its VM, and its duration by its reason', async (t) => {
+test('a wake is counted for its VM, on record, and its duration by its reason', async (t) => {
   const stage = await sleepStage(t)
   await stage.fallAsleep()
   const asleep = await scrape(stage)
@@ -178,15 +180,26 @@ test('a wake is counted for its VM, and its duration by its reason', async (t) =
   const text = await scrape(stage)
   assert.equal(valueIn(text, 'vmhostd_vm_wakes_total', { vm: stage.id }), 1)
   assert.equal(valueIn(text, 'vmhostd_wake_duration_seconds_count', { reason: 'traffic' }), 1)
-  stage.context.store.vms.changeDesired(stage.id, {
-    deleting: true,
-    operationId: stage.context.newOperationId(),
-    nowMs: stage.clock.now(),
-  })
-  stage.context.poke(stage.id, 'deleted')
+})
+
+test('traffic of a running VM that cannot be read is absent, and its collector says so', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
   await stage.idle()
-  await scrape(stage)
-  assert.equal(stage.metrics().activity.wakesOf(stage.id), 0)
+  const look = async (): Promise<readonly unknown[]> => {
+    const text = await scrape(stage)
+    return [
+      valueIn(text, 'vmhostd_vm_network_receive_bytes_total', { vm: stage.id }) !== undefined,
+      valueIn(text, 'vmhostd_collector_success', { collector: 'vm_network' }),
+    ]
+  }
+  assert.deepEqual(await look(), [true, 1])
+  stage.host.taps.failNext('counters', new HostFault('network_failed', 'no counters'))
+  assert.deepEqual(await look(), [false, 0])
+  setPower(stage.context, stage.id, 'stopped')
+  await stage.idle()
+  stage.host.taps.failNext('counters', new HostFault('network_failed', 'no device'))
+  assert.deepEqual(await look(), [false, 1], 'a stopped VM may have no device')
 })
 
 test('a timer that fires late is a delay of the event loop', async (t) => {

@@ -61,7 +61,7 @@ export class Metrics {
       ['ledger', (samples) => collectLedger(options, samples)],
       ['consoles', (samples) => collectConsoles(options, samples)],
       ['staging', (samples) => collectStaging(options, samples)],
-      ['vms', (samples) => collectVms({ store, activity: this.activity }, samples)],
+      ['vms', (samples) => collectVms(store, samples)],
       ['vm_cpu', (samples) => collectCpu(options, samples)],
       ['vm_memory', (samples) => collectMemory(options, samples)],
       ['vm_network', (samples) => collectNetwork(options, samples)],

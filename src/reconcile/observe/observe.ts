@@ -8,7 +8,7 @@ import type { MonitorState, Probe, StorageState, UnitState, World } from '../../
 import type { SavedState } from '../../core/world/saved-state.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
-import { hereSinceMs } from '../../core/vm/record.ts'
+import { hereSinceMs, wakesOf } from '../../core/vm/record.ts'
 import { given } from '../../lib/given.ts'
 import { tapSpecOf } from '../decide.ts'
 import type { VmCounters } from '../../core/world/counters.ts'
@@ -110,11 +110,10 @@ export async function readCounters(host: Host, record: VmRecord): Promise<VmCoun
   }
 }
 
-/** Returns the counts that the record has. How often a VM woke is unknown if it did before wakes were counted. */
+/** Returns the counts that the record has. */
 function countsOnRecord(record: VmRecord): Pick<VmCounters, 'wakes' | 'restarts'> {
-  const { wakes, lastWake, restarts = 0 } = record.observed
+  const { restarts = 0 } = record.observed
   const sinceMs = hereSinceMs(record)
   if (sinceMs === undefined) return {}
-  const none = lastWake === undefined ? { count: 0, sinceMs } : undefined
-  return given({ wakes: wakes ?? none, restarts: { count: restarts, sinceMs } })
+  return given({ wakes: wakesOf(record), restarts: { count: restarts, sinceMs } })
 }
