@@ -372,9 +372,11 @@ export const limits = {
   listenRetryMs: 10_000,
   /** How often certificate files are checked; a renewed one is served from the next handshake on. */
   certificateRecheckMs: 10_000,
-  /** Certificates of clients that are remembered, and for how long after they last opened a connection. */
+  /** Certificates of clients that are remembered, and for how long after their last connection. */
   clientCertificatesMax: 64,
   clientCertificateSeenMs: 7 * 24 * 3_600_000,
+  /** A certificate of a controller without a connection for so long was probably replaced; no alert is about it. */
+  controllerSeenMs: 24 * 3_600_000,
   /** The daemon warns about a certificate that expires sooner than this. */
   certificateWarningDays: 30,
   /** How often it warns, until the certificate is replaced. */

@@ -48,6 +48,7 @@ export function buildMetrics(
     activity,
     inspector,
     certificates: () => certificates.list(),
+    nextUpdates: () => certificates.nextUpdates(),
     isReady: () => readiness.waitingFor().length === 0,
     ownProcess: {
       startedAtMs: Date.now() - process.uptime() * 1000,

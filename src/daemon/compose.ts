@@ -157,7 +157,7 @@ export function compose(parts: Parts): Composition {
     shells,
     api,
     source,
-    coordination: buildCoordination(parts, source, activity),
+    coordination: buildCoordination(parts, { departures: source, activity, certificates }),
     metrics,
     monitoring: buildMonitoring(parts, metrics),
     explain: (id) => explain(looker, id),
@@ -202,12 +202,20 @@ const buildArrivals = ({ store, host, log }: Parts, reconciler: Reconciler, poke
 
 const buildCoordination = (
   { readiness, version, log }: Parts,
-  departures: SourceSide,
-  activity: Activity,
+  {
+    departures,
+    activity,
+    certificates,
+  }: {
+    readonly departures: SourceSide
+    readonly activity: Activity
+    readonly certificates: CertificateEnds
+  },
 ): CoordinationDependencies => ({
   departures: () => (readiness.takesCommands() ? departures : undefined),
   waitingFor: readiness.waitingFor,
   errorsMarkdown: () => readAsset('errors.md'),
+  watchLists: (state) => certificates.watchLists('coordination', state),
   onAnswered: (answer) => activity.answered({ listener: 'coordination', ...answer }),
   version,
   log,

@@ -9,6 +9,7 @@ import { createAuthority, issueCertificate } from '../../src/daemon/setup/certif
 import { COMMON_NAME, makePki, send, startControllerHost } from './support/controller-host.ts'
 import { createVm, startConsole, watch } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
+import { valueIn } from '../metrics-text.ts'
 import { eventually } from './support/eventually.ts'
 import { oddCertificate } from './support/odd-certificate.ts'
 import { revoke } from './support/revocations.ts'
@@ -68,6 +69,11 @@ test('a certificate that is revoked gets no answer from then on, and others of i
   assert.equal((await healthOf(host, pki.controller)).status, 200)
   const { json } = await host.call({ path: '/v1/sync' })
   assert.equal(json.host.revocation_list.revoked, 1)
+  const { text } = await host.call({ path: '/metrics' })
+  const due = valueIn(text, 'vmhostd_revocation_list_next_update_timestamp_seconds', {
+    listener: 'controller',
+  })
+  assert.equal(due, Date.parse(json.host.revocation_list.next_update) / 1000)
 })
 
 test('its open connections and consoles end, and no session that it had brings it back', async (t) => {

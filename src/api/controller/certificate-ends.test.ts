@@ -96,17 +96,17 @@ test('a watch warns when an end comes near while the daemon runs, also of the ce
   )
 })
 
-test('certificates of clients are kept for a week after they connected, a bounded number of them', () => {
+test('certificates of clients are kept for a week after their last connection, a bounded number of them', () => {
   let nowMs = Date.UTC(2030, 0, 1)
   const ends = new CertificateEnds(recordingLog().log, () => nowMs)
   const note = (serial: string, role: 'controller' | 'reader' = 'reader'): void =>
-    ends.clients.note({ commonName: role, role, serial, notAfterMs: nowMs + 400 * DAY_MS })
+    ends.clients.note({ commonName: role, role, serial, notAfterMs: nowMs + 400 * DAY_MS })()
   note('a', 'controller')
   nowMs += 1000
   note('b', 'controller')
   assert.deepEqual(
     ends.list().map(({ name, notAfterMs }) => [name, notAfterMs]),
-    [['controller', nowMs + 400 * DAY_MS]],
+    [['controller', nowMs - 1000 + 400 * DAY_MS]],
   )
   nowMs += 7 * DAY_MS
   assert.deepEqual(
@@ -119,12 +119,49 @@ test('certificates of clients are kept for a week after they connected, a bounde
   assert.ok(serials.includes('199') && !serials.includes('b'))
 })
 
+test('of the controllers the one that ends first is shown, until a day after its last connection', () => {
+  let nowMs = Date.UTC(2030, 0, 1)
+  const ends = new CertificateEnds(recordingLog().log, () => nowMs)
+  const connect = (serial: string, notAfterMs: number): (() => void) =>
+    ends.clients.note({ commonName: 'controller', role: 'controller', serial, notAfterMs })
+  const shown = (): unknown => ends.list().map(({ name, notAfterMs }) => [name, notAfterMs])
+  const soonMs = nowMs + 20 * DAY_MS
+  const lateMs = nowMs + 400 * DAY_MS
+  const old = [connect('old', soonMs), connect('old', soonMs)]
+  nowMs += 3 * DAY_MS
+  connect('new', lateMs)()
+  assert.deepEqual(shown(), [['controller', soonMs]], 'its connections are open')
+  for (const close of old) close()
+  nowMs += DAY_MS
+  connect('new', lateMs)()
+  assert.deepEqual(shown(), [['controller', soonMs]])
+  nowMs += 1
+  assert.deepEqual(shown(), [['controller', lateMs]], 'it was probably replaced')
+  nowMs += 2 * DAY_MS
+  assert.deepEqual(shown(), [['controller', lateMs]], 'the last one')
+  assert.deepEqual(
+    ends.clients.list().map(({ serial }) => serial),
+    ['old', 'new'],
+  )
+  nowMs += 5 * DAY_MS
+  assert.deepEqual(shown(), [])
+})
+
+test('each listener has its revocation lists, and those that say when they end are in the metrics', () => {
+  const ends = new CertificateEnds(recordingLog().log)
+  assert.equal(ends.revocations('controller'), undefined)
+  ends.watchLists('controller', () => ({ revoked: 2, nextUpdateMs: 5, lists: [] }))
+  ends.watchLists('coordination', () => ({ revoked: 1, lists: [] }))
+  assert.equal(ends.revocations('controller')?.revoked, 2)
+  assert.deepEqual(ends.nextUpdates(), [{ listener: 'controller', nextUpdateMs: 5 }])
+})
+
 test('the log warns daily of each certificate of a client that ends soon, until it is seen no more', () => {
   const { log, lines } = recordingLog()
   let nowMs = Date.UTC(2030, 0, 1)
   const ends = new CertificateEnds(log, () => nowMs)
   const notAfterMs = nowMs + 10 * DAY_MS
-  ends.clients.note({ commonName: 'metrics', role: 'reader', serial: 'ab', notAfterMs })
+  ends.clients.note({ commonName: 'metrics', role: 'reader', serial: 'ab', notAfterMs })()
   const warned = (): unknown[] => {
     ends.check()
     return lines

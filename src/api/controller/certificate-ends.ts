@@ -9,6 +9,9 @@ import type { CertificateName } from '../wire/sync.ts'
 
 export type CertificateEnd = { readonly name: CertificateName; readonly notAfterMs: number }
 
+/** A listener that may have revocation lists of its own. That of metrics has those of the controller. */
+export type ListenerWithLists = 'controller' | 'coordination'
+
 const DAY_MS = 86_400_000
 
 /** A certificate of this host; that of the controller is among the certificates of clients. */
@@ -32,8 +35,8 @@ export class CertificateEnds {
   /** Certificates of clients that connected lately. */
   readonly clients: ClientCertificates
 
-  /** Returns the state of the revocation list now; undefined without one. */
-  revocations: () => RevocationState | undefined = () => undefined
+  /** Functions that return the state of the revocation lists of a listener now; undefined without a list. */
+  readonly #revocations = new Map<ListenerWithLists, () => RevocationState | undefined>()
 
   /** @param now time of day in milliseconds */
   constructor(log: Log, now: () => number = Date.now) {
@@ -55,11 +58,32 @@ export class CertificateEnds {
     return [...own, ...this.#controller()].toSorted((a, b) => (a.name < b.name ? -1 : 1))
   }
 
-  /** Returns the certificate with which a controller connected last. */
+  /** Returns the first to expire of the controllers of the last day; without any, that of the last one. */
   #controller(): CertificateEnd[] {
     const controllers = this.clients.list().filter(({ role }) => role === 'controller')
-    const [last] = controllers.toSorted((a, b) => b.seenMs - a.seenMs)
-    return last === undefined ? [] : [{ name: 'controller', notAfterMs: last.notAfterMs }]
+    if (controllers.length === 0) return []
+    const lastMs = Math.max(...controllers.map(({ seenMs }) => seenMs))
+    const sinceMs = Math.min(lastMs, this.#now() - limits.controllerSeenMs)
+    const lately = controllers.filter(({ seenMs }) => seenMs >= sinceMs)
+    return [{ name: 'controller', notAfterMs: Math.min(...lately.map(({ notAfterMs }) => notAfterMs)) }]
+  }
+
+  /** Takes a function that returns the lists of a listener. */
+  watchLists(listener: ListenerWithLists, state: () => RevocationState | undefined): void {
+    this.#revocations.set(listener, state)
+  }
+
+  /** Returns the revocation lists of a listener; undefined if it has none. */
+  revocations(listener: ListenerWithLists): RevocationState | undefined {
+    return this.#revocations.get(listener)?.()
+  }
+
+  /** Returns when the first list of each listener is due to be replaced. */
+  nextUpdates(): readonly { readonly listener: ListenerWithLists; readonly nextUpdateMs: number }[] {
+    return [...this.#revocations].flatMap(([listener, state]) => {
+      const nextUpdateMs = state()?.nextUpdateMs
+      return nextUpdateMs === undefined ? [] : [{ listener, nextUpdateMs }]
+    })
   }
 
   check(): void {
@@ -103,7 +127,7 @@ export type NodeFiles = {
 export const noteInUse =
   (ends: CertificateEnds, node: NodeFiles) =>
   (inUse: TlsMaterial, revocations?: () => RevocationState | undefined): void => {
-    if (revocations !== undefined) ends.revocations = revocations
+    if (revocations !== undefined) ends.watchLists('controller', revocations)
     ends.set('server', inUse.expiresAtMs)
     ends.set('authority', inUse.authorityExpiresAtMs)
     ends.set('node', endOfFile(node.certificate, endOf))

@@ -10,9 +10,11 @@ export type ClientCertificate = {
   /** As `openssl x509 -serial` prints it. */
   readonly serial: string
   readonly notAfterMs: number
-  /** When it last opened a connection. */
+  /** When it last had a connection. */
   readonly seenMs: number
 }
+
+type Seen = { client: ClientCertificate; connections: number }
 
 /**
  * Keeps the certificates of admitted clients, by their serial numbers: a client may have several at a time. One that was
@@ -21,25 +23,42 @@ export type ClientCertificate = {
 export class ClientCertificates {
   readonly #now: () => number
   /** Oldest first. */
-  readonly #seen = new Map<string, ClientCertificate>()
+  readonly #seen = new Map<string, Seen>()
 
   /** @param now time of day in milliseconds */
   constructor(now: () => number) {
     this.#now = now
   }
 
-  note(client: Omit<ClientCertificate, 'seenMs'>): void {
-    this.#seen.delete(client.serial)
-    this.#seen.set(client.serial, { ...client, seenMs: this.#now() })
+  /** Notes a connection. Call the function that it returns when the connection ends. */
+  note(client: Omit<ClientCertificate, 'seenMs'>): () => void {
+    const connections = (this.#seen.get(client.serial)?.connections ?? 0) + 1
+    this.#put({ client: { ...client, seenMs: this.#now() }, connections })
     const [oldest] = this.#seen.keys()
     if (this.#seen.size > limits.clientCertificatesMax && oldest !== undefined) this.#seen.delete(oldest)
+    return () => {
+      const seen = this.#seen.get(client.serial)
+      if (seen === undefined) return
+      const left = Math.max(0, seen.connections - 1)
+      this.#put({ client: { ...seen.client, seenMs: this.#now() }, connections: left })
+    }
+  }
+
+  #put(seen: Seen): void {
+    this.#seen.delete(seen.client.serial)
+    this.#seen.set(seen.client.serial, seen)
   }
 
   /** Returns those that were seen lately, ordered by name and then by their end. */
   list(): readonly ClientCertificate[] {
-    const sinceMs = this.#now() - limits.clientCertificateSeenMs
-    for (const [serial, { seenMs }] of this.#seen) if (seenMs < sinceMs) this.#seen.delete(serial)
-    return [...this.#seen.values()].toSorted((a, b) =>
+    const nowMs = this.#now()
+    const shown: ClientCertificate[] = []
+    for (const [serial, { client, connections }] of this.#seen) {
+      const seenMs = connections > 0 ? nowMs : client.seenMs
+      if (seenMs < nowMs - limits.clientCertificateSeenMs) this.#seen.delete(serial)
+      else shown.push({ ...client, seenMs })
+    }
+    return shown.toSorted((a, b) =>
       a.commonName === b.commonName ? a.notAfterMs - b.notAfterMs : a.commonName < b.commonName ? -1 : 1,
     )
   }

@@ -30,7 +30,8 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
       // A client may renew its certificate on a schedule of its own.
       const certificate = certificateOf(socket)
       const role = clients.get(certificate?.commonName ?? '')?.role
-      if (certificate !== undefined && role !== undefined) ends.clients.note({ ...certificate, role })
+      if (certificate !== undefined && role !== undefined)
+        socket.once('close', ends.clients.note({ ...certificate, role }))
     },
     log,
   })

@@ -20,6 +20,7 @@ export function createCoordinationApi(options: CoordinationApiOptions): Promise<
     createApp: (transport) => createCoordinationApp(dependencies, transport),
     admit: admitNode(clientNames),
     beginsUpgrade: () => false,
+    onCertificates: (_inUse, revocations) => dependencies.watchLists?.(revocations),
     log: dependencies.log,
   })
 }

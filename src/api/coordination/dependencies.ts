@@ -2,6 +2,7 @@ import type { Log } from '../../log/log.ts'
 import type { SourceReads } from '../../owners/migration/source-reads.ts'
 import type { SourceSide } from '../../owners/migration/source-side.ts'
 import type { AnswerObserver } from '../listener/observe-answers.ts'
+import type { RevocationState } from '../listener/revocations.ts'
 import type { Health } from '../listener/health.ts'
 
 type Public<T> = { readonly [K in keyof T]: T[K] }
@@ -17,6 +18,8 @@ export type CoordinationDependencies = Health & {
   readonly departures: () => Departures | undefined
   /** The text of `docs/errors.md`. */
   readonly errorsMarkdown: () => Uint8Array
+  /** Takes a function that returns the revocation lists of this listener. */
+  readonly watchLists?: (state: () => RevocationState | undefined) => void
   readonly onAnswered?: AnswerObserver
   readonly log: Log
 }

@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { errorChain } from '../../log/error-chain.ts'
 import { limits } from '../../config/limits.ts'
+import { given } from '../../lib/given.ts'
 import { whyNotReplaced } from './revocation-order.ts'
 import { serialOf } from './serial.ts'
 import { certificatesIn, TlsFilesUnusable } from './tls-files.ts'
@@ -14,6 +15,12 @@ export type RevocationState = {
   readonly revoked: number
   /** When the first of the lists is due to be replaced; absent if none says so. */
   readonly nextUpdateMs?: number
+  readonly lists: readonly ListState[]
+}
+
+/** The list of one authority. `revoked` is the number of its certificates. */
+export type ListState = Pick<RevocationList, 'issuer' | 'thisUpdateMs' | 'nextUpdateMs'> & {
+  readonly revoked: number
 }
 
 type Options = {
@@ -66,6 +73,12 @@ export class Revocations {
     return {
       revoked: this.#lists.reduce((sum, { serials }) => sum + serials.size, 0),
       ...(dues.length === 0 ? {} : { nextUpdateMs: Math.min(...dues) }),
+      lists: this.#lists.map(({ issuer, serials, thisUpdateMs, nextUpdateMs }) => ({
+        issuer,
+        revoked: serials.size,
+        thisUpdateMs,
+        ...given({ nextUpdateMs }),
+      })),
     }
   }
 

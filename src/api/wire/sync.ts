@@ -62,8 +62,8 @@ const hostSchema = Type.Object(
           type: 'string',
           description:
             '`server`: of this API. `authority`: the one that signs clients; if there are several, the first to expire. `node`: of the host towards ' +
-            'other hosts. `node_authority`: the one that signs nodes, if it is not in the file of the other. `controller`: of the controller ' +
-            'that connected last.',
+            'other hosts. `node_authority`: the one that signs nodes, if it is not in the file of the other. `controller`: of the controllers ' +
+            'that had a connection in the last day, the first to expire; if none had, of the last one.',
         }),
         not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
       }),
@@ -81,10 +81,10 @@ const hostSchema = Type.Object(
           examples: ['4F1B2C'],
         }),
         not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
-        seen_at: Type.String({ format: 'date-time', description: 'When it last opened a connection.' }),
+        seen_at: Type.String({ format: 'date-time', description: 'When it last had a connection.' }),
       }),
       {
-        description: `Certificates of clients that connected in the last seven days, at most ${limits.clientCertificatesMax}. A name may have several.`,
+        description: `Certificates of clients that had a connection in the last seven days, at most ${limits.clientCertificatesMax}. A name may have several.`,
       },
     ),
     revocation_list: Type.Optional(

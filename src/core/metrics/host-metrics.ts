@@ -87,4 +87,9 @@ export const hostMetrics = {
     'When a certificate that this host depends on expires.',
     { labels: ['certificate'], bound: onHost(CERTIFICATES_MAX) },
   ),
+  revocationDue: gauge(
+    'vmhostd_revocation_list_next_update_timestamp_seconds',
+    'When the first revocation list of a listener is due to be replaced. Absent without a list that says so.',
+    { labels: ['listener'], bound: onHost(2) },
+  ),
 } as const

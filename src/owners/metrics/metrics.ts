@@ -29,6 +29,8 @@ export type MetricsOptions = HostSources &
   UsageSources & {
     readonly activity: Activity
     readonly certificates: () => readonly CertificateTime[]
+    /** Revocation lists by listener. */
+    readonly nextUpdates: () => readonly { readonly listener: string; readonly nextUpdateMs: number }[]
     readonly isReady: () => boolean
     readonly ownProcess: OwnProcess
     readonly version: string
@@ -130,7 +132,7 @@ export class Metrics {
   }
 
   #addOwn(samples: Samples): void {
-    const { version, isReady, certificates, ownProcess } = this.#options
+    const { version, isReady, certificates, nextUpdates, ownProcess } = this.#options
     samples.add(metrics.build, 1, { version })
     samples.add(metrics.ready, isReady() ? 1 : 0)
     samples.add(metrics.processStart, ownProcess.startedAtMs / 1000)
@@ -138,5 +140,7 @@ export class Metrics {
     samples.add(metrics.processMemory, ownProcess.residentBytes())
     for (const { name, notAfterMs } of certificates())
       samples.add(metrics.certificateEnd, notAfterMs / 1000, { certificate: name })
+    for (const { listener, nextUpdateMs } of nextUpdates())
+      samples.add(metrics.revocationDue, nextUpdateMs / 1000, { listener })
   }
 }

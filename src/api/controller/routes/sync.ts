@@ -31,7 +31,7 @@ export function syncRoutes(app: App, dependencies: ApiDependencies): void {
     return syncToWire(view, {
       certificates: certificates.list(),
       clients: certificates.clients.list(),
-      revocations: certificates.revocations(),
+      revocations: certificates.revocations('controller'),
       maintenance: store.maintenance.get(),
     })
   })
