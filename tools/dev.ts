@@ -58,6 +58,11 @@ const TOOLS: Record<string, Tool> = {
     usage: 'build',
     help: 'dist/vmhostd (one executable, vmhostctl too) and its Debian package',
   },
+  release: {
+    file: 'release.ts',
+    usage: 'release',
+    help: 'dist/release: the package, what is in it, the OpenAPI documents, and clients for Go, Python and TypeScript',
+  },
   types: {
     file: 'client-types.ts',
     usage: 'types',

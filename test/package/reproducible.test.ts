@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { after, test } from 'node:test'
-import { buildDeb } from '../../tools/deb.ts'
 import { checkout } from '../../tools/paths.ts'
 import { runChecked } from '../../tools/process.ts'
+import { buildRelease } from '../../tools/release.ts'
 
 /** Below the checkout, so that git finds the same commit; packages of npm are links, because they take 0.8 GB. */
 const folder = mkdtempSync(path.join(checkout, 'dist', 'again-'))
@@ -24,8 +24,8 @@ async function copySources(target: string): Promise<void> {
   await runChecked(['cp', '--archive', '--link', path.join(checkout, 'node_modules'), target])
 }
 
-test('a build in another folder, time zone, locale and umask, with an empty cache, has the same bytes', async () => {
-  const first = await buildDeb()
+test('a release that is built in another folder, time zone, locale and umask, with an empty cache, has the same bytes', async () => {
+  const first = await buildRelease()
   const again = path.join(folder, 'a folder', 'of another depth')
   mkdirSync(again, { recursive: true })
   await copySources(again)
@@ -36,13 +36,22 @@ test('a build in another folder, time zone, locale and umask, with an empty cach
     HOME: '/nonexistent',
     VMHOSTD_CACHE: path.join(folder, 'cache'),
   }
-  await runChecked(['sh', '-ec', 'umask 077; exec ./dev build'], { cwd: again, env })
+  await runChecked(['sh', '-ec', 'umask 077; exec ./dev release'], { cwd: again, env })
 
-  const made = path.join(again, 'dist')
-  const names = readdirSync(made).filter((name) => /^vmhostd|\.deb$|\.json$/.test(name))
-  assert.deepEqual(
-    names.map((name) => [name, sumOf(path.join(made, name))]),
-    names.map((name) => [name, sumOf(path.join(path.dirname(first), name))]),
-  )
-  assert.ok(names.includes(path.basename(first)), names.join())
+  const sums = (release: string) =>
+    readdirSync(release).map((name) => [name, sumOf(path.join(release, name))] as const)
+  const made = sums(path.join(again, 'dist', 'release'))
+  assert.deepEqual(made, sums(first))
+  const kinds = made.map(([name]) => name.replace(/[_-]\d.*?(?=\.[a-z]|$)/, ''))
+  assert.deepEqual(kinds.toSorted(), [
+    'SHA256SUMS',
+    'vmhostd-client-go.tar.gz',
+    'vmhostd-client-python.tar.gz',
+    'vmhostd-client-typescript.tar.gz',
+    'vmhostd-openapi-controller.json',
+    'vmhostd-openapi-coordination.json',
+    'vmhostd-openapi-metrics.json',
+    'vmhostd.cdx.json',
+    'vmhostd.deb',
+  ])
 })

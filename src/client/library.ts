@@ -1,0 +1,18 @@
+/** Lists what the released client for TypeScript has (tools/clients). This project imports the files themselves. */
+export {
+  answered,
+  answeredUnlessEmpty,
+  answeredUnlessUnchanged,
+  createApiClient,
+  done,
+} from './api-client.ts'
+export type { Answered, ApiClient, CreateVm, Image, Snapshot, Vm } from './api-client.ts'
+export { ApiProblem, UnexpectedAnswer } from './api-problem.ts'
+export type { Problem } from './api-problem.ts'
+export type { Connection } from './connection.ts'
+export { ConnectionFailed } from './connection-failed.ts'
+export { readEvents } from './events.ts'
+export type { EventSight, EventStart, HostEvent, ReadEventsOptions } from './events.ts'
+export type { components, operations, paths } from './schema.d.ts'
+export { watchMaintenance, watchSnapshot, watchVm } from './watch.ts'
+export type { Sight, WatchOptions } from './watch.ts'
