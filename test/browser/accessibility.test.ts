@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import axe from 'axe-core'
-import { skip, WIDE } from './support/browser.ts'
+import { vmOnWire } from '../vm-on-wire.ts'
+import { fitsItsWindow, skip, WIDE } from './support/browser.ts'
 import { createVm, hostStages, observe } from './support/host-stage.ts'
 import type { AxeResults } from 'axe-core'
 import type { Generation, VmId } from '../../src/core/ids.ts'
@@ -24,6 +25,14 @@ async function faultsOf(page: Page): Promise<string[]> {
     nodes.map(({ html, any }) => `${id}: ${help}: ${html} ${any.map(({ message }) => message).join('; ')}`),
   )
 }
+
+/** Returns the elements whose content is wider than they are, except what is made to be moved sideways. */
+const cutOff = async (page: Page): Promise<string[]> =>
+  page.evaluate<string[]>(`
+    [...document.querySelectorAll('header *, main *')]
+      .filter((one) => !one.closest('#choices, #terminal, .unseen, input') && !one.querySelector('#choices'))
+      .filter((one) => one.clientWidth > 0 && one.scrollWidth > one.clientWidth)
+      .map((one) => one.outerHTML.slice(0, 100))`)
 
 const fault: Fault = {
   ...{ code: 'network_failed', step: 'network.ensure-tap', message: 'making tap vmt1: EBUSY' },
@@ -112,4 +121,85 @@ test('the keyboard alone filters, sorts, chooses a state and opens a console', {
   ])
   await page.keyboard.press('Enter')
   await page.waitForURL(/\/ui\/console\/fails$/)
+})
+
+test(
+  'a screen reader hears errors, the connection and what the reader chose, and no other change',
+  { skip },
+  async (t) => {
+    const staged = await stage(t)
+    await fill(staged)
+    const { host } = staged
+    const { page, origin } = await staged.visit()
+    await page.goto(`${origin}/ui/`)
+    await page.locator('body[data-status=live]').waitFor()
+    await page.evaluate(`{
+    window.heard = []
+    const note = () => {
+      for (const place of document.querySelectorAll('[role=status], [role=alert]')) {
+        const words = place.hidden ? '' : place.textContent.trim()
+        if (words !== '' && words !== place.lastWords) window.heard.push(words)
+        place.lastWords = words
+      }
+    }
+    note()
+    window.heard.length = 0
+    new MutationObserver(note).observe(document.body, { subtree: true, childList: true, characterData: true })
+  }`)
+    const heard = async (): Promise<string[]> => page.evaluate<string[]>('window.heard.splice(0)')
+    observe(host, 'rests', { state: 'running' })
+    await createVm(host, 'new')
+    await page.getByRole('row', { name: /^new / }).waitFor()
+    assert.deepEqual(await heard(), [])
+    observe(host, 'runs', { state: 'running', fault }, false)
+    await page.getByText('runs has an error').waitFor({ state: 'attached' })
+    assert.deepEqual(await heard(), ['runs has an error: EBUSY (making tap vmt1), in network.ensure-tap.'])
+    await page.getByLabel('Filter').fill('st')
+    await page.locator('tbody').nth(1).waitFor()
+    assert.deepEqual(await heard(), ['2 of 6 VMs'])
+    await host.close(0)
+    await page.locator('body[data-status=away]').waitFor()
+    assert.deepEqual(await heard(), ['The host does not answer. Trying again; this may be out of date'])
+  },
+)
+
+test('the focus stays on the console of a VM that moves in the list', { skip }, async (t) => {
+  const staged = await stage(t)
+  for (const id of ['a', 'b', 'c']) {
+    await createVm(staged.host, id)
+    observe(staged.host, id, { state: 'running' })
+  }
+  const { page, origin } = await staged.visit()
+  await page.goto(`${origin}/ui/?sort=state`)
+  await page.locator('body[data-status=live]').waitFor()
+  await page.getByRole('link', { name: 'Console of b' }).focus()
+  observe(staged.host, 'c', { state: 'failed', fault }, false)
+  await page.locator('tbody:first-of-type .id', { hasText: 'c' }).waitFor()
+  observe(staged.host, 'a', { state: 'stopped' })
+  await page.locator('tbody:last-of-type .id', { hasText: 'a' }).waitFor()
+  assert.equal(await page.evaluate('document.activeElement.getAttribute("aria-label")'), 'Console of b')
+})
+
+test('nothing is wider than a phone, however long names and errors are', { skip }, async (t) => {
+  const staged = await stage(t)
+  const { host } = staged
+  const long = 'a'.repeat(63)
+  await createVm(host, long, { labels: { ['k'.repeat(60)]: 'v'.repeat(60) } })
+  observe(host, long, { state: 'failed', fault: { ...fault, message: 'x'.repeat(300) } }, false)
+  await host.host.consoles.ensureMaster(long as VmId)
+  const { page, origin } = await staged.visit(undefined, { viewport: PHONE })
+  const ids = Array.from({ length: 1000 }, (_, index) => `${long.slice(4)}${index}`)
+  const many = ids.map((id) => vmOnWire(id, { observed: { state: 'failed', error: 'x'.repeat(300) } }))
+  for (const path of ['/ui/', '/ui/?state=error', `/ui/?q=${long}b`, `/ui/console/${long}`, '/docs/errors']) {
+    await page.goto(origin + path)
+    await page.locator('tbody, #no-match:not([hidden]), body[data-state=attached]').first().waitFor()
+    assert.ok(await fitsItsWindow(page), path)
+    assert.deepEqual(await cutOff(page), [], path)
+  }
+  await page.route(/\/v1\/vms\?/, async (route) =>
+    route.fulfill({ json: { items: many, revision: host.store.events.newest } }),
+  )
+  await page.goto(`${origin}/ui/`)
+  await page.locator('tbody').nth(999).scrollIntoViewIfNeeded()
+  assert.ok(await fitsItsWindow(page), 'with 1,000 VMs')
 })

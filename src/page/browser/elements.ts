@@ -28,10 +28,11 @@ export function find<T extends HTMLElement>(id: string, kind: new () => T): T {
 }
 
 /**
- * Puts children in this order, and removes others. Moves only those that are not in their place, so that the focus and the
- * selection stay where they are.
+ * Puts children in this order, and removes others. Moves only those that are not in their place, so that the selection stays
+ * where it is. Keeps the focus, which an element loses when it is moved.
  */
 export function arrange(parent: Element, children: readonly Element[]): void {
+  const { activeElement: focused } = document
   const wanted = new Set<Element>(children)
   for (const child of [...parent.children]) if (!wanted.has(child)) child.remove()
   let place = parent.firstElementChild
@@ -39,4 +40,6 @@ export function arrange(parent: Element, children: readonly Element[]): void {
     if (child === place) place = child.nextElementSibling
     else parent.insertBefore(child, place)
   }
+  const isLost = focused !== document.activeElement && parent.contains(focused)
+  if (isLost && focused instanceof HTMLElement) focused.focus({ preventScroll: true })
 }

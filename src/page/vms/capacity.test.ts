@@ -34,6 +34,20 @@ test('a resource is full before all of it is committed, and too much is said', (
   assert.deepEqual([over?.part, over?.detail.split(' · ')[0]], [1, '256 MiB too much'])
 })
 
+test('more cores than there are may be committed, and the meter says how many times', () => {
+  const { cpu, ...rest } = syncOnWire().capacity
+  const [, meter] = metersOf({ ...rest, cpu: { ...cpu, committed_millicores: 9000, total_millicores: 4000 } })
+  const expected = { part: 1, isFull: false, detail: '2.3 times the cores, which VMs share' }
+  assert.deepEqual({ ...meter, ...expected }, meter)
+  assert.equal(meter?.words, '9 of 4 cores committed')
+})
+
+test('a host without running guests has no word of resident memory', () => {
+  const { memory: known, ...rest } = syncOnWire().capacity
+  const [meter] = metersOf({ ...rest, memory: { ...known, resident_mib: 0 } })
+  assert.doesNotMatch(meter?.detail ?? '', /resident/)
+})
+
 test('a host of which all is well has no notice', () => {
   const sync = syncOnWire()
   const quiet = {

@@ -25,17 +25,11 @@ export function metersOf({ cpu, memory, disks }: Sync['capacity']): readonly Met
       ...meter('Memory', memory),
       detail: [
         leftWords(memory),
-        ...(memory.resident_mib === undefined ? [] : [`${showMib(memory.resident_mib)} resident in VMs`]),
+        ...residentWords(memory),
         `${showMib(memory.available_mib)} available on the host`,
       ].join(' · '),
     },
-    {
-      name: 'CPU',
-      part: Math.min(1, partOf(cpu.committed_millicores, cpu.total_millicores)),
-      words: `${showCores(cpu.committed_millicores)} of ${coresWords(cpu.total_millicores)} committed`,
-      detail: 'shared by all VMs',
-      isFull: false,
-    },
+    cpuMeter(cpu),
     ...disks.map((disk) => ({
       ...meter(disks.length === 1 ? 'Disk' : `Disk ${disk.pool}`, disk),
       detail: `${leftWords(disk)} · ${showMib(disk.available_mib)} free in the pool`,
@@ -54,6 +48,24 @@ function meter(name: string, { committed_mib: committed, allocatable_mib: alloca
     isFull: part >= FULL_PART,
   }
 }
+
+/** A host may commit more cores than it has, because VMs share them. */
+function cpuMeter({
+  committed_millicores: committed,
+  total_millicores: total,
+}: Sync['capacity']['cpu']): Meter {
+  const part = partOf(committed, total)
+  return {
+    name: 'CPU',
+    part: Math.min(1, part),
+    words: `${showCores(committed)} of ${coresWords(total)} committed`,
+    detail: part > 1 ? `${part.toFixed(1)} times the cores, which VMs share` : 'shared by all VMs',
+    isFull: false,
+  }
+}
+
+const residentWords = ({ resident_mib: mib = 0 }: Sync['capacity']['memory']): readonly string[] =>
+  mib === 0 ? [] : [`${showMib(mib)} resident in VMs`]
 
 const partOf = (some: number, all: number): number => (all <= 0 ? (some > 0 ? 1 : 0) : some / all)
 

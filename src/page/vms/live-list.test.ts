@@ -137,7 +137,7 @@ test('the list and the capacity are read once, and then the events are followed 
   const { daemon, picture, run } = stage(t)
   await run()
   assert.deepEqual(daemon.taken(), ['list', 'sync', 'follow 5'])
-  assert.equal(picture().status.kind, 'asking')
+  assert.equal(picture().status.kind, 'loading')
   daemon.listeners?.onOpen(true)
   assert.equal(picture().status.kind, 'live')
   assert.equal(stateOf(picture()), 'running')
@@ -183,6 +183,14 @@ test('without events the page asks from time to time', async (t) => {
   assert.equal(picture().status.kind, 'asking')
 })
 
+test('a stream of events that never answers is reported at the next look', async (t) => {
+  const { picture, pass, run } = stage(t)
+  await run()
+  assert.equal(picture().status.kind, 'loading')
+  await pass(limits.hostPageAskEveryMs)
+  assert.equal(picture().status.kind, 'asking')
+})
+
 test('changes that do not fit into one answer are read to the end', async (t) => {
   const { daemon, pass, run } = stage(t)
   await run()
@@ -220,7 +228,7 @@ test('a daemon that is away is asked again, less often, and what is known stays'
   daemon.failures.clear()
   await pass(limits.clientReconnectMsMax)
   assert.deepEqual(daemon.taken().slice(0, 2), ['changes 5', 'follow 5'])
-  assert.equal(picture().status.kind, 'asking')
+  assert.equal(picture().status.kind, 'loading')
 })
 
 test('a host that cannot be inspected has a list all the same', async (t) => {

@@ -9,6 +9,7 @@ import type { Status } from './status.ts'
 export type FollowListeners = {
   /** Called for each event with its number, and with 0 if events are missing. */
   readonly onEvent: (sequence: number) => void
+  /** Called when the stream opens and when it is lost; then `onEvent` follows with 0. */
   readonly onOpen: (isOpen: boolean) => void
 }
 
@@ -62,7 +63,8 @@ export class LiveList {
     aheadMs: 0,
   }
   #unfollow: (() => void) | undefined
-  #isFollowed = false
+  /** Undefined while a stream is asked for and has not answered yet. */
+  #isFollowed: boolean | undefined
   #poked = Promise.withResolvers<void>()
   #syncedMs = Number.NEGATIVE_INFINITY
 
@@ -97,7 +99,7 @@ export class LiveList {
   leave(): void {
     this.#unfollow?.()
     this.#unfollow = undefined
-    this.#isFollowed = false
+    this.#isFollowed = undefined
   }
 
   async #refresh(signal: AbortSignal): Promise<void> {
@@ -107,6 +109,8 @@ export class LiveList {
       const [inventory, capacity] = await Promise.all([this.#read(signal), this.#measure(signal)])
       this.#follow(inventory)
       this.#update({ ...capacity, inventory, status: this.#currency })
+      // A stream that has no answer by the next look is as good as none.
+      this.#isFollowed ??= false
     } catch (error) {
       signal.throwIfAborted()
       this.leave()
@@ -155,12 +159,14 @@ export class LiveList {
       onOpen: (isOpen) => {
         this.#isFollowed = isOpen
         const { kind } = this.#picture.status
-        if (kind === 'live' || kind === 'asking') this.#update({ status: this.#currency })
+        // If the stream is lost, the next look shows whether the daemon is.
+        if (isOpen && kind !== 'away' && kind !== 'refused') this.#update({ status: this.#currency })
       },
     })
   }
 
   get #currency(): Status {
+    if (this.#isFollowed === undefined) return { kind: 'loading' }
     return { kind: this.#isFollowed ? 'live' : 'asking' }
   }
 

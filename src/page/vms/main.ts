@@ -18,7 +18,11 @@ if (location.pathname === '/ui') history.replaceState(null, '', `/ui/${location.
 const { role } = document.body.dataset
 const table = new VmTable(find('vms', HTMLTableElement), { hasConsoles: role === 'controller' })
 const summary = new Summary()
-const controls = new Controls(() => draw())
+const controls = new Controls(() => {
+  draw()
+  // What the reader chose is spoken; that another VM is there or gone is not.
+  setText(find('announcement', HTMLElement), find('count', HTMLElement).textContent)
+})
 let picture: Picture | undefined
 
 const platform: Platform = {

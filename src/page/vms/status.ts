@@ -1,5 +1,6 @@
 import { ApiProblem, UnexpectedAnswer } from '../../client/api-problem.ts'
 import { ConnectionFailed } from '../../client/connection-failed.ts'
+import { limits } from '../../config/limits.ts'
 
 /** How current the list is. */
 export type Status =
@@ -20,7 +21,7 @@ export function statusWords(status: Status): string {
     case 'live':
       return 'Live'
     case 'asking':
-      return 'Every few seconds'
+      return `Updated every ${limits.hostPageAskEveryMs / 1000} s`
     case 'away':
       return `${status.because}. Trying again; this may be out of date`
     case 'refused':

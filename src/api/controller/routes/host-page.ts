@@ -92,10 +92,10 @@ const heading = (sort: string, words: string): string =>
   `<th role="columnheader" scope="col" class="of-${sort}"><button type="button" data-sort="${sort}">${words}</button></th>`
 
 const hostPart = `<div id="host-part">
+<ul id="notices" aria-label="Needs attention" hidden></ul>
 <section aria-labelledby="capacity-title">
 <h2 id="capacity-title">Capacity</h2>
 <p id="trouble" hidden></p>
-<ul id="notices" aria-label="Needs attention" hidden></ul>
 <ul id="meters" hidden></ul>
 </section>
 <section id="vms-part" aria-labelledby="vms-title" hidden>
@@ -108,10 +108,10 @@ const hostPart = `<div id="host-part">
 <select class="narrow" id="sort"></select>
 </form>
 <nav aria-label="VMs by state"><ul id="choices"></ul></nav>
-<p id="count" role="status"></p>
+<p id="count"></p>
 </div>
 <p id="none" hidden>There is no VM on this host yet. <code>vmhostctl vm create --help</code> shows how to make one.</p>
-<p id="no-match" hidden>No VM is like that. <button id="clear" type="button">Show all VMs</button></p>
+<p id="no-match" hidden>No VM matches. <button id="clear" type="button">Show all VMs</button></p>
 <table id="vms" role="table">
 <caption class="unseen">VMs of this host</caption>
 <thead role="rowgroup">
