@@ -50,7 +50,7 @@ const TOOLS: Record<string, Tool> = {
   images: {
     file: 'images.ts',
     usage: 'images',
-    help: 'docs/images.md as written: make images as it says, and boot them; about ten minutes',
+    help: 'docs/images.md as written: make images as it says, and boot them; about a quarter of an hour',
     hasHelp: true,
   },
   build: {

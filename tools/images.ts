@@ -3,7 +3,7 @@
  * and boots what they made in a lab.
  */
 import { createHash } from 'node:crypto'
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { labDown, labExec, labUp } from '../lab/lab.ts'
 import type { LabState } from '../lab/lab.ts'
@@ -22,6 +22,7 @@ const LAB = 'images'
 const NEEDS = [
   { name: 'mmdebstrap', probe: '/usr/bin/mmdebstrap', why: 'it makes the stand-ins from Debian packages' },
   { name: 'fdisk', probe: '/usr/sbin/sfdisk', why: 'it gives them partitions' },
+  { name: 'dosfstools', probe: '/usr/sbin/mkfs.vfat', why: 'it formats one of these as an EFI partition' },
   { name: 'qemu-utils', probe: '/usr/bin/qemu-img', why: 'docs/images.md converts images with it' },
   { name: 'buildah', probe: '/usr/bin/buildah', why: 'docs/images.md builds a container image with it' },
   { name: 'lz4', probe: '/usr/bin/lz4', why: 'docs/images.md unpacks a kernel with it' },
@@ -35,7 +36,7 @@ const COMMANDS_BOUND_MS = 20 * 60_000
 export async function main(args: readonly string[]): Promise<number> {
   if (args.length > 0) {
     console.log(
-      './dev images: tries docs/images.md as written, in about ten minutes: makes images from stand-ins for a cloud image and a container image, and boots them.',
+      './dev images: tries docs/images.md as written, in about a quarter of an hour: makes images from stand-ins for a cloud image and a container image, and boots them.',
     )
     return args.includes('--help') ? 0 : 2
   }
@@ -60,6 +61,12 @@ export async function main(args: readonly string[]): Promise<number> {
     const lab = await labUp(LAB)
     await install(lab)
     await bootIn(lab, recipes, { what: 'cloud image', folder: debian, hasAgent: false })
+    await bootIn(lab, recipes, {
+      what: 'whole disk of the cloud image',
+      folder: wholeDisk(debian),
+      hasAgent: false,
+      options: '--kernel-arguments root=/dev/vda1',
+    })
     await bootIn(lab, recipes, { what: 'container image', folder: container, hasAgent: true })
     console.log('docs/images.md holds')
     return 0
@@ -145,7 +152,7 @@ const SEEN: Readonly<Record<string, RegExp>> = {
   'the seed was read': /DataSourceNoCloud \[seed=\/dev\/vdb\]/,
   'the user data was used': /^made of my image\r?$/m,
   'the guest has its name': /^web-1\r?$/m,
-  'the file system has grown': /^\/dev\/vda +[34]\.\dG/m,
+  'the file system has grown': /^\/dev\/vda1? +[34]\.\dG/m,
   'there is a default route': /^default via 169\.254\.0\.1 /m,
   'nothing failed': /^0 loaded units listed/m,
   'the port of the agent is there': /org\.qemu\.guest_agent\.0 ->/,
@@ -162,7 +169,22 @@ async function observed(lab: LabState): Promise<Observed> {
   return vm.observed
 }
 
-type Made = { readonly what: string; readonly folder: string; readonly hasAgent: boolean }
+type Made = {
+  readonly what: string
+  readonly folder: string
+  readonly hasAgent: boolean
+  /** Further arguments of the command that creates the VM. */
+  readonly options?: string
+}
+
+/** Makes the whole disk of a recipe the root image; returns the folder with its three files. */
+function wholeDisk(folder: string): string {
+  const whole = `${folder}.whole`
+  mkdirSync(whole)
+  for (const name of ['vmlinuz', 'initrd']) linkSync(path.join(folder, name), path.join(whole, name))
+  linkSync(path.join(folder, 'disk.raw'), path.join(whole, 'root.img'))
+  return whole
+}
 
 /** Boots images by the commands of the page, looks at the guest from inside, lets it sleep and wake, and stops it. */
 async function bootIn(lab: LabState, recipes: Recipes, of: Made): Promise<void> {
@@ -174,7 +196,8 @@ async function bootIn(lab: LabState, recipes: Recipes, of: Made): Promise<void> 
     await runChecked(['cp', '--sparse=always', ...files, inLab])
     await commands(lab, `cd ~/made\n${recipes.place}${recipes.check}`)
   })
-  await step(`boot it`, () => commands(lab, `cd ~/made\n${recipes.boot}`))
+  const boot = recipes.boot.replace('vm create web-1 ', (create) => `${create}${of.options ?? ''} `)
+  await step('boot it', () => commands(lab, `cd ~/made\n${boot}`))
   await step('log in to it', async (log) => {
     const typed = `${recipes.inGuest}grep -q reader /root/.ssh/authorized_keys && echo key of rea""der\nexit\n`
     const shown = await commands(lab, 'vmhostctl console web-1 --ssh', typed)

@@ -154,6 +154,12 @@ async function writeImage(name: string, building: string, log: StepLog): Promise
     await log.run(['dd', `if=${file}`, `of=${disk}`, ...place, 'status=none'])
     rmSync(file)
   }
+  const esp = partitions.find(({ type }) => type.startsWith(TYPES.esp))
+  if (esp !== undefined) {
+    const kib = (esp.size * SECTOR_BYTES) / 1024
+    // Without -F it judges by the size of the whole file.
+    await log.run(['mkfs.vfat', '-F', '16', '-n', 'UEFI', '--offset', String(esp.start), disk, String(kib)])
+  }
   if (bootNumber !== undefined) {
     const boot = path.join(building, 'boot')
     await log.run(['sh', '-c', `mv ${tree}/boot ${boot} && mkdir ${tree}/boot`])
