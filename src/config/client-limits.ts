@@ -34,6 +34,8 @@ export const clientLimits = {
   ctlDrainSecondsDefault: 3600,
   /** vmhostctl: from an offer until it expires, without `--expires`. */
   ctlOfferSecondsDefault: 4 * 3600,
+  /** vmhostctl: names in one line about several objects. */
+  ctlNamesMax: 10,
   /** vmhostctl: URLs of one request. A body has at most 1 MiB; more URLs are handed over in further requests. */
   ctlUrlsBytesMax: 900 * 1024,
   /** vmhostctl: the period over which the rate of an upload is measured. */

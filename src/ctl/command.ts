@@ -96,8 +96,21 @@ export type Daemon = {
   readonly client: ApiClient
   /** The origin of its controller API. */
   readonly url: string
-  /** Turns any error of a request to it into one that says what is wrong with it, and what to do. */
-  readonly failed: (error: unknown) => CtlError
+  /**
+   * Turns any error of a request to it into one that says what is wrong with it, and what to do. `name` is the object of
+   * the request, if it is not the operand of the command.
+   */
+  readonly failed: (error: unknown, name?: string) => CtlError
+}
+
+/** A place where a wait shows how it goes on. */
+export type ProgressPlace = {
+  /** Shows the present state. */
+  status(text: string): void
+  /** Prints a line that must stay readable. */
+  note(text: string): void
+  /** Ends the present state. */
+  end(): void
 }
 
 /** Everything that a command runs with. */
@@ -121,6 +134,8 @@ export type Context = {
   readonly print: (value: unknown, text: () => string) => void
   /** Warns of something that is done but may not be meant: prints one line on standard error, for people. */
   readonly warn: (line: string) => void
+  /** Where waits show how they go on, if they share a place; otherwise each has a line of its own. */
+  readonly progress?: ProgressPlace
 }
 
 export const GLOBAL_OPTIONS: readonly Option[] = [

@@ -26,7 +26,11 @@ export class Daemons {
     if (known !== undefined) return known
     const profile = loadProfile(file, this.#shell)
     const client = withCertificates(profile, createApiClient)
-    const daemon = { client, url: profile.url, failed: (error: unknown) => this.#failed(error, profile) }
+    const daemon = {
+      client,
+      url: profile.url,
+      failed: (error: unknown, name?: string) => this.#failed(error, profile, name),
+    }
     this.#known.set(file, daemon)
     return daemon
   }
@@ -36,10 +40,10 @@ export class Daemons {
     for (const { client } of this.#known.values()) client.close()
   }
 
-  #failed(error: unknown, profile: Profile): CtlError {
+  #failed(error: unknown, profile: Profile, about: string | undefined): CtlError {
     if (error instanceof CtlError) return error
     const { command, given } = this.#called
-    const [name = 'NAME'] = given.operands
+    const name = about ?? given.operands[0] ?? 'NAME'
     const circumstances = { profile, kind: kindOf(command), name, given, nowMs: this.#shell.nowMs() }
     const { message, ...more } = explain(error, circumstances)
     return new CtlError(message, more)

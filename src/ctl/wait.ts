@@ -8,7 +8,7 @@ import { printable } from '../lib/text.ts'
 import { paintFor } from './text.ts'
 import type { Sight, WatchOptions } from '../client/watch.ts'
 import type { ApiClient } from '../client/api-client.ts'
-import type { Context, Option } from './command.ts'
+import type { Context, Option, ProgressPlace } from './command.ts'
 import type { Shell } from './shell.ts'
 
 /** Options for the time a wait may take, and whether an error ends it. */
@@ -60,7 +60,7 @@ const TIMED_OUT = Symbol('timed out')
 export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | undefined> {
   const { shell, given, json } = context
   const timeoutMs = parseSeconds(given.text('timeout') ?? String(wait.defaultSeconds), '--timeout') * 1000
-  const progress = json ? silentProgress : new Progress(shell)
+  const progress = json ? silentProgress : (context.progress ?? new Progress(shell))
   const over = new AbortController()
   const { wasThere = false } = wait
   const options = { signal: over.signal, sleep: shell.sleep, monotonicMs: shell.monotonicMs, wasThere }
@@ -127,7 +127,7 @@ const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '
 const CLEAR_LINE = '\r\u001B[K'
 
 /** Shows on standard error how a wait goes on: one line that moves on a terminal, otherwise a line at each change. */
-export class Progress {
+export class Progress implements ProgressPlace {
   readonly #shell: Shell
   readonly #beganMs: number
   readonly #stop: () => void
@@ -152,13 +152,20 @@ export class Progress {
   note(text: string): void {
     const { stderr, environment } = this.#shell
     const line = paintFor(stderr, environment['NO_COLOR'])(printable(text), 'yellow')
-    stderr.write(stderr.isTty ? `${CLEAR_LINE}${line}\n` : `${line}\n`)
+    this.clear()
+    stderr.write(`${line}\n`)
+  }
+
+  /** Clears the moving line until it is drawn again, so that something else can be printed. */
+  clear(): void {
+    const { stderr } = this.#shell
+    if (stderr.isTty) stderr.write(CLEAR_LINE)
   }
 
   /** Removes the moving line. */
   end(): void {
     this.#stop()
-    if (this.#shell.stderr.isTty) this.#shell.stderr.write(CLEAR_LINE)
+    this.clear()
   }
 
   #draw(): void {
@@ -170,7 +177,4 @@ export class Progress {
 }
 
 /** Shows nothing: for programs. */
-const silentProgress = { status() {}, note() {}, end() {} } satisfies Pick<
-  Progress,
-  'status' | 'note' | 'end'
->
+const silentProgress: ProgressPlace = { status() {}, note() {}, end() {} }

@@ -12,10 +12,10 @@ import {
   COMMON_NAME,
   createBody,
   makePki,
-  renewServer,
   send,
   startControllerHost,
 } from './support/controller-host.ts'
+import { renewServer } from './support/renew-server.ts'
 import { eventually } from './support/eventually.ts'
 import type { RequestOptions } from 'node:https'
 import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'

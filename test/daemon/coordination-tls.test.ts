@@ -6,14 +6,8 @@ import { Agent } from 'node:https'
 import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
-import {
-  assertProblem,
-  COMMON_NAME,
-  makePki,
-  renewServer,
-  send,
-  startControllerHost,
-} from './support/controller-host.ts'
+import { assertProblem, COMMON_NAME, makePki, send, startControllerHost } from './support/controller-host.ts'
+import { renewServer } from './support/renew-server.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { eventually } from './support/eventually.ts'
 import { oddCertificate } from './support/odd-certificate.ts'

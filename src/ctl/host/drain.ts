@@ -6,7 +6,10 @@ import { CtlError, usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { parseSeconds } from '../units.ts'
 import { boundOptions, waitFor } from '../wait.ts'
+import { parseSourceUrl } from '../migrate/offer.ts'
+import { parseLabel } from '../vm/settings.ts'
 import { REASON_OPTION, reasonOf } from './cordon.ts'
+import { moveAway } from './move-away.ts'
 import { leftWords } from './maintenance-words.ts'
 import type { components } from '../../client/schema.d.ts'
 import type { Command, Context } from '../command.ts'
@@ -16,12 +19,20 @@ type Drain = NonNullable<components['schemas']['SetMaintenance']['drain']>
 
 export const drainCommand: Command = {
   words: ['host', 'drain'],
-  summary: 'bring the guests of the host to rest, and wait until none is left',
+  summary: 'empty the host: its guests come to rest, or move to other hosts',
   description:
     'The host is cordoned, and its guests that run or are paused are saved, or end with --guests stop. Nothing starts or wakes then, ' +
     'also after a boot of the host. What is desired of each VM stays: vmhostctl host uncordon brings the same guests back. ' +
-    'Interrupting is safe: the host goes on, and the same command again shows how far it is.',
+    'With --to the VMs move instead, each as by vmhostctl vm migrate, and the host is only cordoned; with --guests too, those that ' +
+    'stay come to rest then. Interrupting is safe: the hosts go on, and the same command again continues.',
   options: [
+    {
+      name: 'to',
+      value: 'PROFILE',
+      many: true,
+      help: 'move the VMs to the host of this profile; with several, each to the one with the most free memory that takes it',
+      completes: 'file',
+    },
     {
       name: 'guests',
       value: 'WAY',
@@ -37,8 +48,22 @@ export const drainCommand: Command = {
     {
       name: 'at-once',
       value: 'NUMBER',
-      help: `how many guests come to rest at the same time (${limits.drainAtOnceDefault})`,
+      help: `how many guests come to rest, or VMs move, at the same time (${limits.drainAtOnceDefault})`,
       check: parseAtOnce,
+    },
+    {
+      name: 'label',
+      value: 'KEY=VALUE',
+      many: true,
+      help: 'with --to: only VMs with this label move',
+      check: parseLabel,
+    },
+    { name: 'cold', help: 'with --to: each guest is stopped, and only its disk moves' },
+    {
+      name: 'source-url',
+      value: 'URL',
+      help: 'with --to: where the other hosts find this one, as for vmhostctl vm migrate',
+      check: parseSourceUrl,
     },
     REASON_OPTION,
     ...boundOptions(limits.ctlDrainSecondsDefault),
@@ -46,16 +71,34 @@ export const drainCommand: Command = {
   examples: [
     ['', 'before a reboot into another kernel: each guest keeps its memory'],
     ['--guests stop --grace 2m --at-once 5', 'before a change that saved guests would not survive'],
+    [
+      '--to host-2.toml --to host-3.toml',
+      'before work that takes days: every VM moves, with its memory and its disk',
+    ],
+    [
+      '--to host-2.toml --label tier=web --guests sleep',
+      'some move; the others, and those that cannot move, are saved',
+    ],
     ['--timeout 0 || echo not empty yet', 'asks for it, and looks once'],
   ],
   run: async (context) => {
-    const { client, given } = context
-    const body = { state: 'drained' as const, drain: drainOf(context), ...(await reasonOf(context)) }
-    await answered(client().PUT('/v1/maintenance', { body }))
-    const maintenance = await waitUntilEmpty(context, given.isSet('fail-on-error'))
+    const drain = drainOf(context)
+    if (context.given.texts('to').length === 0) refuseWithoutTo(context)
+    else {
+      const outcome = await moveAway(context, drain)
+      if (drain.guests === undefined || outcome === exitStatus.unreachable) return outcome
+    }
+    const body = { state: 'drained' as const, drain, ...(await reasonOf(context)) }
+    await answered(context.client().PUT('/v1/maintenance', { body }))
+    const maintenance = await waitUntilEmpty(context, context.given.isSet('fail-on-error'))
     context.print(maintenance, () => 'drained: no guest is left')
     return exitStatus.done
   },
+}
+
+function refuseWithoutTo({ given }: Context): void {
+  const name = ['label', 'cold', 'source-url'].find((option) => given.hasAny([option]))
+  if (name !== undefined) throw usageError(`--${name} is for VMs that move`, 'give --to PROFILE with it')
 }
 
 function drainOf({ given }: Context): Drain {

@@ -1,20 +1,15 @@
 import { limits } from '../../config/limits.ts'
-import { CtlError, usageError } from '../ctl-error.ts'
+import { usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { showSpan } from '../../lib/shown-units.ts'
 import { parseSeconds } from '../units.ts'
 import { boundOptions } from '../wait.ts'
-import { follow } from './follow.ts'
-import { hostOf } from './hosts.ts'
-import { whereWords } from './migrate-words.ts'
-import { ensureOffer, parseSourceUrl, sourceUrl, withdraw } from './offer.ts'
-import { removeRecord } from './remove-record.ts'
-import { clearRest, ensureTaken } from './take.ts'
+import { beginMove, movedLine, movedWords, seeThrough, stayed } from './move-vm.ts'
+import { parseSourceUrl, sourceUrl, withdraw } from './offer.ts'
 import type { Command, Context } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Move, Sides } from './hosts.ts'
-import type { Offered } from './offer.ts'
-import type { IsEmpty } from './remove-record.ts'
+import type { Moved } from './move-vm.ts'
 
 const SPAN = showSpan(limits.ctlOfferSecondsDefault * 1000)
 
@@ -78,63 +73,19 @@ export const migrateCommand: Command = {
 
 async function migrate(context: Context, move: Move): Promise<ExitStatus> {
   const url = sourceUrl(context, move)
-  let sides: Sides = {}
+  const seen = { sides: {} as Sides }
   try {
-    await clearRest(context, move)
-    const offered = await ensureOffer(context, move)
-    await ensureTaken(context, move, { offered, url })
-    sides = await follow(context, move, { offered, onSight: (seen) => (sides = seen) })
-    const isKept = await removeSource(context, move, { sides, offered })
-    showMoved(context, move, { sides, node: offered.node, isKept })
+    const offered = await beginMove(context, move, url)
+    showMoved(context, move, await seeThrough(context, move, { offered, seen }))
     return exitStatus.done
   } catch (error) {
-    const { message, code, status, advice } = move.source.failed(error)
-    throw new CtlError(message, {
-      code,
-      status,
-      advice: [await whereNow(move, sides), ...advice],
-    })
+    throw await stayed(move, error, seen.sides)
   }
 }
 
-/** Looks at the source once more, because what it has decides where the guest is. */
-async function whereNow(move: Move, seen: Sides): Promise<string> {
-  const { data } = await move.source.client
-    .GET('/v1/vms/{id}', { params: { path: { id: move.id } } })
-    .catch(() => ({ data: undefined }))
-  return whereWords({ ...seen, here: data ?? seen.here }, move)
-}
-
-/** Removes the record at the source; returns whether it is kept. */
-async function removeSource(
-  context: Context,
-  { id, source }: Move,
-  { sides: { here }, offered: { migrationId } }: Pick<Moved, 'sides'> & { readonly offered: Offered },
-): Promise<boolean> {
-  if (here === undefined) return false
-  if (context.given.isSet('keep')) return true
-  if (here.protected) {
-    context.warn(
-      `${id} is protected, so its record stays at ${hostOf(source)}; to remove it there: vmhostctl vm set ${id} --protected no, then vmhostctl vm rm ${id}`,
-    )
-    return true
-  }
-  const isEmpty: IsEmpty = ({ observed: { migration } }) =>
-    migration?.migration_id === migrationId && migration.stage === 'released'
-  await removeRecord(context, source, { id, isEmpty })
-  return false
-}
-
-type Moved = { readonly sides: Sides; readonly node: string; readonly isKept: boolean }
-
-function showMoved({ json, shell, print }: Context, move: Move, { sides, node, isKept }: Moved): void {
-  const { id, source, destination } = move
-  const state = sides.there?.observed.state
-  if (json) shell.stdout.write(`${JSON.stringify({ vm: id, stage: 'moved', node, state, kept: isKept })}\n`)
-  else {
-    const rest = isKept ? `; its record is still at ${hostOf(source)}` : ''
-    print(undefined, () => `${id}: moved to ${node} (${hostOf(destination)}), ${state}${rest}`)
-  }
+function showMoved(context: Context, move: Move, moved: Moved): void {
+  if (context.json) context.shell.stdout.write(`${movedLine(move, moved)}\n`)
+  else context.print(undefined, () => movedWords(move, moved))
 }
 
 async function cancel(context: Context, { id, source }: Pick<Move, 'id' | 'source'>): Promise<ExitStatus> {

@@ -105,7 +105,7 @@ const otherwise = ({ id }: Move, how: string): CtlError =>
 const COORDINATION_PORT = 9001
 
 /** Returns the address under which the destination reaches the source. Throws a usage error if it cannot be known. */
-export function sourceUrl({ given }: Context, { source }: Move): string {
+export function sourceUrl({ given }: Context, { source }: Pick<Move, 'source'>): string {
   const named = given.text('source-url')
   if (named !== undefined) return named
   const host = hostOf(source)

@@ -8,7 +8,7 @@ import { startControllerHost } from '../../daemon/support/controller-host.ts'
 import type { TestContext } from 'node:test'
 import type { Shell } from '../../../src/ctl/shell.ts'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
-import type { ControllerHost, Pki } from '../../daemon/support/controller-host.ts'
+import type { ControllerHost, ControllerHostOptions, Pki } from '../../daemon/support/controller-host.ts'
 
 /** Output of a run, and its exit status. */
 export type Ran = { readonly status: number; readonly out: string; readonly err: string }
@@ -89,7 +89,7 @@ export type CtlStage = {
 export async function startCtlStage(
   t: TestContext,
   pki: Pki,
-  stage: { readonly userIds?: number } = {},
+  stage: Pick<ControllerHostOptions, 'userIds' | 'settings'> = {},
 ): Promise<CtlStage> {
   const host = await startControllerHost(t, pki, stage)
   const profile = writeProfile(t, { pki, url: `https://127.0.0.1:${host.port}` })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request as httpsRequest } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,6 @@ import { FakeFigures } from '../../fakes/fake-figures.ts'
 import { FakeGuestShells } from '../../fakes/fake-guest-shells.ts'
 import { FakeHost } from '../../fakes/fake-host.ts'
 import { assertDocumented } from './documented.ts'
-import { eventually } from './eventually.ts'
 import type { ApiName } from './documented.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RequestOptions } from 'node:https'
@@ -129,6 +128,8 @@ export type ControllerHost = {
 
 export type ControllerHostOptions = {
   readonly userIds?: number
+  /** Changes of the configuration. */
+  readonly settings?: Parameters<typeof settingsWith>[0]
   readonly shells?: GuestShells
   /** Maximum number of connections that calls share; one for each call under way unless given. */
   readonly connectionsMax?: number
@@ -138,12 +139,15 @@ export type ControllerHostOptions = {
   readonly clients?: readonly ConfiguredClient[]
 }
 
+const SETTINGS = { storage: { localImagesDirectory: '/' }, snapshots: { stagingQuotaMib: 1024 } }
+
 /** Starts the controller API on loopback with real TLS and a real store in a directory of its own. */
 export async function startControllerHost(
   t: TestContext,
   pki: Pki,
-  { userIds = 3, shells, connectionsMax = Infinity, clients = [], revocations }: ControllerHostOptions = {},
+  options: ControllerHostOptions = {},
 ): Promise<ControllerHost> {
+  const { userIds = 3, shells, connectionsMax = Infinity, clients = [], revocations, settings } = options
   const directory = mkdtempSync(join(tmpdir(), 'controller-'))
   const files = writePki(directory, pki, revocations)
   const pokes: string[] = []
@@ -167,14 +171,14 @@ export async function startControllerHost(
     figures,
     shells: shells ?? guests,
     isDescriptorStoreAvailable: async () => host.descriptorStoreAvailable,
-    settings: settingsWith({ storage: { localImagesDirectory: '/' }, snapshots: { stagingQuotaMib: 1024 } }),
+    settings: settingsWith({ ...SETTINGS, ...settings }),
     readiness: { waitingFor: () => state.waitingFor, takesCommands: () => state.storeIsOpen },
     newOperationId,
     log: createLog({ level: 'debug', priorityPrefix: false, write: (line) => logLines.push(line) }),
     instead: { capacity, actors: listening((line) => pokes.push(line)) },
   })
   const { waits, snapshotWaits, consoles: hub } = dependencies
-  const options = {
+  const listener = {
     dependencies,
     address: '127.0.0.1',
     port: 0,
@@ -182,7 +186,7 @@ export async function startControllerHost(
     tlsFiles: files,
     nodeFiles: { certificate: join(directory, 'node.crt') },
   }
-  let api = await createControllerApi({ ...options, certificateRecheckMs: 20 })
+  let api = await createControllerApi({ ...listener, certificateRecheckMs: 20 })
   const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax })
   const client = {
     ca: pki.authority.certificate,
@@ -204,7 +208,7 @@ export async function startControllerHost(
     await api.close(boundMs)
   }
   const reopen = async (): Promise<void> => {
-    api = await createControllerApi({ ...options, port: api.port, certificateRecheckMs: 20 })
+    api = await createControllerApi({ ...listener, port: api.port, certificateRecheckMs: 20 })
     closed = false
   }
   t.after(async () => {
@@ -274,27 +278,6 @@ export function writePki(
   if (revocations === undefined) return files
   writeFileSync(join(directory, 'revoked.pem'), revocations)
   return { ...files, revocations: join(directory, 'revoked.pem') }
-}
-
-/**
- * Renews the certificate of a server in two steps: first the key, which does not fit the old certificate. Calls back
- * between them, and returns the new pair when it is in use.
- */
-export async function renewServer(
-  { files, logLines }: Pick<ControllerHost, 'files' | 'logLines'>,
-  pki: Pki,
-  between: () => Promise<void>,
-): Promise<CertificatePair> {
-  const names = { commonName: 'host-1', alternativeNames: ['127.0.0.1'] }
-  const renewed = await pki.issue({ ...names, usages: ['server'] })
-  const logged = (words: string) => eventually(() => logLines.some((line) => line.includes(words)))
-  writeFileSync(`${files.key}.new`, renewed.key)
-  renameSync(`${files.key}.new`, files.key)
-  await logged('the previous ones stay in use')
-  await between()
-  writeFileSync(files.certificate, renewed.certificate)
-  await logged('certificates replaced')
-  return renewed
 }
 
 /**
