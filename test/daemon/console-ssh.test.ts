@@ -171,6 +171,47 @@ test('a changed host key is a problem before the upgrade, and its fingerprint ca
   assert.equal(stage.host.store.sshHostKeys.get(WEB), changed)
 })
 
+/** Returns what the audit trail has of shells. */
+const shellTrail = ({ host }: Stage): Json[] =>
+  host.logLines
+    .map((line): Json => JSON.parse(line))
+    .filter(({ level, action }) => level === 'audit' && action === 'openConsole')
+    .map(({ message, outcome, certificate_name, vm_id, mode, guest_user, ...rest }) => {
+      const { accepted_host_key, host_key, former_host_key } = rest
+      assert.deepEqual([certificate_name, vm_id, mode], ['vmhost-controller', 'web-1', 'ssh'])
+      return [message, outcome, guest_user, accepted_host_key, host_key, former_host_key]
+    })
+
+test('the audit trail has the user in the guest, and each host key that was pinned or accepted', async (t) => {
+  const stage = await stageOn(t)
+  const [first, second] = [stage.guest.hostKey, fakeHostKey(7)]
+  stage.guest.users = ['root', 'anna']
+  await stage.view('&user=anna')
+  stage.guest.hostKey = second
+  await stage.refusal()
+  const accepting = `&accept_host_key=${second.replaceAll('+', '%2B')}`
+  await stage.view(accepting)
+  await stage.view()
+  assert.deepEqual(shellTrail(stage), [
+    ['SSH host key pinned', 'accepted', 'anna', undefined, first, undefined],
+    ['console opened', 'accepted', 'anna', undefined, undefined, undefined],
+    ['request audited', 'refused', 'root', undefined, undefined, undefined],
+    ['SSH host key pinned', 'accepted', 'root', second, second, first],
+    ['console opened', 'accepted', 'root', second, undefined, undefined],
+    ['console opened', 'accepted', 'root', undefined, undefined, undefined],
+  ])
+})
+
+test('a host key that is accepted without a console is in the audit trail too', async (t) => {
+  const stage = await stageOn(t)
+  const hostKey = stage.guest.hostKey.replaceAll('+', '%2B')
+  await stage.host.call({ path: `/v1/vms/web-1/console?mode=ssh&accept_host_key=${hostKey}` })
+  assert.deepEqual(shellTrail(stage), [
+    ['SSH host key pinned', 'accepted', 'root', stage.guest.hostKey, stage.guest.hostKey, undefined],
+    ['request audited', 'refused', 'root', stage.guest.hostKey, undefined, undefined],
+  ])
+})
+
 test('sixteen shells are served, and the seventeenth is refused until one of them ends', async (t) => {
   const stage = await stageOn(t)
   const viewers: TestViewer[] = []

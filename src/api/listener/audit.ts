@@ -16,6 +16,8 @@ export type Audited = {
   readonly after?: Versions
   /** Set if the request was accepted and changed nothing. */
   readonly outcome?: 'unchanged' | 'rehearsed'
+  /** Further fields of the request, which the operation and its object do not say. Nothing secret. */
+  readonly asked?: Readonly<Record<string, string>>
 }
 
 declare module 'fastify' {
@@ -73,6 +75,7 @@ export function auditedRequest(request: FastifyRequest): object {
     ...request.peer,
     ...idOf(route, request.params),
     ...given({ vm_id: request.vmId }),
+    ...request.audited?.asked,
     request_id: request.id,
   }
 }

@@ -30,6 +30,15 @@ export type SessionRequest = {
   readonly window: WindowSize
   /** Fingerprint of the only acceptable host key, whatever was pinned. */
   readonly acceptHostKey?: string
+  /** Called for each key that this request pins for all who come after it, even if it gets no session. */
+  readonly onPinned?: (pin: HostKeyPin) => void
+}
+
+export type HostKeyPin = {
+  /** Fingerprint. */
+  readonly hostKey: string
+  /** The one that was pinned before; absent if none was. */
+  readonly formerHostKey?: string
 }
 
 /** The reason why there is no session. */
@@ -155,7 +164,7 @@ export class SshSessions {
    */
   async #settleHostKey(request: SessionRequest, offered: string): Promise<SessionRefusal | undefined> {
     const { store, clock, log } = this.#options
-    const { record, acceptHostKey: accepted } = request
+    const { record, acceptHostKey: accepted, onPinned } = request
     const { id } = record
     const now = store.vms.get(id)
     if (now === undefined || endOf(runOf(record), now) !== undefined)
@@ -165,6 +174,7 @@ export class SshSessions {
     if (judgement === 'changed') return { kind: 'host_key_changed', offered, pinned }
     if (judgement === 'known') return undefined
     store.sshHostKeys.pin(id, offered, clock.now())
+    onPinned?.(pinned === undefined ? { hostKey: offered } : { hostKey: offered, formerHostKey: pinned })
     await store.flushed()
     log.info({ vm_id: id, host_key: offered, former_host_key: pinned }, 'SSH host key pinned')
     return undefined

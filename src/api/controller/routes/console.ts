@@ -6,6 +6,7 @@ import { Refused } from '../../listener/refused.ts'
 import { handshakeFault, WEBSOCKET_VERSION } from '../upgrade.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { consoleSchema } from './console-schema.ts'
+import { given } from '../../../lib/given.ts'
 import { contextOf, vmOf } from './vm-parts.ts'
 import type { FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
@@ -13,10 +14,11 @@ import type { Static } from 'typebox'
 import type { WindowSize } from '../../../core/console/console-viewer.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
-import type { SessionRequest } from '../../../owners/console/ssh-sessions.ts'
+import type { HostKeyPin, SessionRequest } from '../../../owners/console/ssh-sessions.ts'
 import type { Watching } from '../../../owners/console/watched-console.ts'
 import type { OpenedConsole } from '../../console/console-socket.ts'
 import type { App } from '../../listener/app.ts'
+import type { Log } from '../../../log/log.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 import type { ConsoleQuery } from './console-schema.ts'
 import type { params } from './vm-parts.ts'
@@ -27,6 +29,9 @@ declare module 'fastify' {
     openedConsole: OpenedConsole | undefined
   }
 }
+
+/** The user in the guest that a shell is for, unless the request names one. */
+const DEFAULT_USER = 'root'
 
 const TTY_ONLY = ['since', 'session', 'follow'] as const satisfies readonly (keyof ConsoleQuery)[]
 const SSH_ONLY = ['user', 'accept_host_key'] as const satisfies readonly (keyof ConsoleQuery)[]
@@ -46,10 +51,11 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
     schema: consoleSchema,
     config: { audited: true },
     preHandler: async (request) => {
+      request.audited = { asked: askedFor(request.query) }
       refuseForeignOrigin(request)
       checkTogether(request.query)
       const { socket } = request.raw
-      const opened = await open(dependencies, request)
+      const opened = await open(dependencies, request, (pin) => auditPin(log, request, pin))
       // Refuse it only now. A browser does not show a page why its upgrade was refused, so the page asks again without
       // one.
       if (!request.ws) opened.abandon()
@@ -73,8 +79,7 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
         )
       })
       log.info(fields, 'console viewer connected')
-      const { mode } = fields
-      log.audit({ ...auditedRequest(request), mode, outcome: 'accepted' }, 'console opened')
+      log.audit({ ...auditedRequest(request), outcome: 'accepted' }, 'console opened')
       openedConsole?.begin(viewer)
     },
   })
@@ -82,15 +87,28 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
 
 type ConsoleRequest = FastifyRequest<{ Params: Static<typeof params>; Querystring: ConsoleQuery }>
 
+/** Returns what the audit trail says of a console besides its VM. */
+function askedFor({ mode = 'tty', user = DEFAULT_USER, accept_host_key }: ConsoleQuery) {
+  if (mode === 'tty') return { mode }
+  return given({ mode, guest_user: user, accepted_host_key: accept_host_key })
+}
+
+/** Writes who pinned a host key. A pin counts for everyone, so it is in the trail even if there is no shell in the end. */
+function auditPin(log: Log, request: FastifyRequest, { hostKey, formerHostKey }: HostKeyPin): void {
+  const pin = given({ host_key: hostKey, former_host_key: formerHostKey })
+  log.audit({ ...auditedRequest(request), ...pin, outcome: 'accepted' }, 'SSH host key pinned')
+}
+
 async function open(
   dependencies: ApiDependencies,
   { params: { id }, query, raw }: ConsoleRequest,
+  onPinned: (pin: HostKeyPin) => void,
 ): Promise<OpenedConsole> {
   const record = vmOf(contextOf(dependencies), id as VmId)
   const opened =
     query.mode === 'ssh'
       ? await whileOpen(raw.socket, (signal) =>
-          openSsh(dependencies.shells, shellRequest(record, query), signal),
+          openSsh(dependencies.shells, { ...shellRequest(record, query), onPinned }, signal),
         )
       : openTty(dependencies.consoles, record, watchingOf(query))
   if (!opened.ok) throw new Refused(opened.error)
@@ -110,7 +128,7 @@ function watchingOf(query: ConsoleQuery): Watching {
 }
 
 function shellRequest(record: VmRecord, query: ConsoleQuery): SessionRequest {
-  const { user = 'root', accept_host_key: acceptHostKey } = query
+  const { user = DEFAULT_USER, accept_host_key: acceptHostKey } = query
   return {
     record,
     user,
