@@ -1,3 +1,4 @@
+import { HostFault } from '../core/errors.ts'
 import { canonicalAddress } from '../core/network/address.ts'
 import { CertificateEnds } from '../api/controller/certificate-ends.ts'
 import { Waits } from '../api/controller/waits.ts'
@@ -26,6 +27,7 @@ import type { MetricsDependencies } from '../api/metrics/dependencies.ts'
 import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
+import type { TrustSeen } from '../core/events/certificate-events.ts'
 import type { OutboundPolicy } from '../core/outbound/outbound-policy.ts'
 import type { Metrics } from '../owners/metrics/metrics.ts'
 import type { OperationId, VmId } from '../core/ids.ts'
@@ -119,7 +121,7 @@ export function compose(parts: Parts): Composition {
   const shells = buildShells(parts, commands)
   const looker = { store, host, silences: reconciler.silences, memory: reconciler.memory }
   const report = buildReport(parts, inspector)
-  const certificates = new CertificateEnds(log)
+  const certificates = new CertificateEnds(log, Date.now, (seen, nowMs) => noteTrust(store, seen, nowMs))
   const metrics = buildMetrics(parts, { activity, inspector, certificates })
   const api: ApiDependencies = {
     waits: new Waits((listener) => store.onVmChange(listener)),
@@ -161,6 +163,15 @@ export function compose(parts: Parts): Composition {
     metrics,
     monitoring: buildMonitoring(parts, metrics),
     explain: (id) => explain(looker, id),
+  }
+}
+
+/** Stores what has changed of the certificates. While that cannot be written, a later look finds it again. */
+function noteTrust(store: Store, seen: TrustSeen, nowMs: number): void {
+  try {
+    store.certificates.note(seen, nowMs)
+  } catch (error) {
+    if (!(error instanceof HostFault)) throw error
   }
 }
 

@@ -9,6 +9,7 @@ import { Transactions } from './database/transactions.ts'
 import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
+import { CertificateRow } from './certificates/certificate-row.ts'
 import { EventTable } from './events/event-table.ts'
 import { MaintenanceRow } from './maintenance/maintenance-row.ts'
 import { GuestAddresses } from './vm/guest-addresses.ts'
@@ -47,6 +48,7 @@ export class Store {
   readonly departures: Departures
   readonly events: EventTable
   readonly maintenance: MaintenanceRow
+  readonly certificates: CertificateRow
   readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
@@ -98,6 +100,7 @@ export class Store {
       noteWrite: () => this.#flush.noteWrite(),
     })
     this.maintenance = new MaintenanceRow(this.#db, this.#transactions, this.events)
+    this.certificates = new CertificateRow(this.#db, this.#transactions, this.events)
     this.#storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
     this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
@@ -125,9 +128,7 @@ export class Store {
       revisions,
       events: this.events,
       log,
-      changed: (id) => {
-        for (const listener of this.#snapshotListeners) listener(id)
-      },
+      changed: (id) => this.#snapshotChanged(id),
     })
     log.emptyWhereDue()
   }
@@ -216,6 +217,10 @@ export class Store {
     this.#flush.close()
     this.#db.close()
     this.#lock.release()
+  }
+
+  #snapshotChanged(id: SnapshotId): void {
+    for (const listener of this.#snapshotListeners) listener(id)
   }
 
   #changed(id: VmId): void {

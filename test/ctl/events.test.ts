@@ -46,6 +46,29 @@ test('the history of a VM is a table, and is there when the VM is gone', async (
   assert.match((await stage.run('vm history other')).out, /^no events of other are kept/)
 })
 
+test('events of certificates and revocation lists are shown in words', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const [notAfterMs, nextUpdateMs] = [Date.UTC(2030, 1, 1), Date.UTC(2030, 1, 2)]
+  const list = { listener: 'controller', issuer: 'CN=one', revoked: 2, nextUpdateMs }
+  const bodies: readonly EventBody[] = [
+    { kind: 'certificate_ends_soon', certificate: 'client', notAfterMs, name: 'metrics', serial: 'ab' },
+    { kind: 'certificate_ended', certificate: 'server', notAfterMs },
+    { kind: 'certificate_replaced', certificate: 'server', notAfterMs },
+    { kind: 'revocation_list_replaced', ...list },
+    { kind: 'revocation_list_overdue', ...list },
+  ]
+  stage.host.store.events.add(Date.UTC(2030, 0, 1), ...bodies)
+  const { out } = await stage.run('events')
+  const words = out.split('\n').map((line) => line.replace(/^.*00Z +(?:- +)?/, ''))
+  assert.deepEqual(words.slice(1, -1), [
+    'certificate client metrics (ab) ends soon: 2030-02-01T00:00:00.000Z',
+    'certificate server has ended: 2030-02-01T00:00:00.000Z',
+    'certificate server: replaced, ends 2030-02-01T00:00:00.000Z',
+    'revocation list of CN=one (controller): replaced, 2 revoked',
+    'revocation list of CN=one (controller): overdue since 2030-02-02T00:00:00.000Z',
+  ])
+})
+
 test('the events of the host are a table for eyes, and a line each for programs', async (t) => {
   const stage = await stageWithVm(t)
   show(stage, 'starting')

@@ -46,6 +46,16 @@ async function stage(t: TestContext): Promise<Stage> {
 const logged = (host: Pick<ControllerHost, 'logLines'>, words: string): Promise<void> =>
   eventually(() => host.logLines.some((line) => line.includes(words)))
 
+/** Waits for events of a kind. The first look after a change notes it. */
+async function eventsOf(host: ControllerHost, kind: string) {
+  await eventually(() =>
+    host.store.events.list({ after: 0, limit: 9 }).some(({ body }) => body.kind === kind),
+  )
+  const { text } = await host.call({ path: '/v1/events?after=0&follow=false' })
+  const all = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data))
+  return all.filter((event) => event.kind === kind)
+}
+
 async function connected(t: TestContext, port: number, pair: CertificatePair): Promise<TLSSocket> {
   const { certificate: cert, key } = pair
   const socket = tlsConnect({ port, host: '127.0.0.1', ca: pki.authority.certificate, cert, key })
@@ -74,6 +84,15 @@ test('a certificate that is revoked gets no answer from then on, and others of i
     listener: 'controller',
   })
   assert.equal(due, Date.parse(json.host.revocation_list.next_update) / 1000)
+  const [event] = await eventsOf(host, 'revocation_list_replaced')
+  const { sequence: _sequence, at: _at, ...members } = event
+  assert.deepEqual(members, {
+    kind: 'revocation_list_replaced',
+    listener: 'controller',
+    issuer: 'CN=test authority',
+    revoked: 1,
+    next_update: json.host.revocation_list.next_update,
+  })
 })
 
 test('its open connections and consoles end, and no session that it had brings it back', async (t) => {

@@ -4,6 +4,7 @@ import { endOf, firstEnd } from '../listener/tls-files.ts'
 import { ClientCertificates } from './client-certificates.ts'
 import type { RevocationState } from '../listener/revocations.ts'
 import type { TlsMaterial } from '../listener/tls-files.ts'
+import type { TrustSeen } from '../../core/events/certificate-events.ts'
 import type { Log } from '../../log/log.ts'
 import type { CertificateName } from '../wire/sync.ts'
 
@@ -11,6 +12,8 @@ export type CertificateEnd = { readonly name: CertificateName; readonly notAfter
 
 /** A listener that may have revocation lists of its own. That of metrics has those of the controller. */
 export type ListenerWithLists = 'controller' | 'coordination'
+
+type OnCheck = (seen: TrustSeen, nowMs: number) => void
 
 const DAY_MS = 86_400_000
 
@@ -28,6 +31,7 @@ const ADVICE: Readonly<Record<OwnCertificate, string>> = {
 export class CertificateEnds {
   readonly #log: Log
   readonly #now: () => number
+  readonly #onCheck: OnCheck
   readonly #ends = new Map<OwnCertificate, { readonly notAfterMs: number; warnDueMs: number }>()
   /** Times of the next warnings by serial number. */
   readonly #clientWarnings = new Map<string, number>()
@@ -38,10 +42,11 @@ export class CertificateEnds {
   /** Functions that return the state of the revocation lists of a listener now; undefined without a list. */
   readonly #revocations = new Map<ListenerWithLists, () => RevocationState | undefined>()
 
-  /** @param now time of day in milliseconds */
-  constructor(log: Log, now: () => number = Date.now) {
+  /** @param now time of day in milliseconds; `onCheck` takes what each check has seen */
+  constructor(log: Log, now: () => number = Date.now, onCheck: OnCheck = () => {}) {
     this.#log = log
     this.#now = now
+    this.#onCheck = onCheck
     this.clients = new ClientCertificates(now)
   }
 
@@ -102,6 +107,16 @@ export class CertificateEnds {
     const known = new Set(clients.map(({ serial }) => serial))
     for (const serial of this.#clientWarnings.keys())
       if (!known.has(serial)) this.#clientWarnings.delete(serial)
+    this.#onCheck(this.#seen(), nowMs)
+  }
+
+  #seen(): TrustSeen {
+    const own = [...this.#ends].map(([certificate, { notAfterMs }]) => ({ certificate, notAfterMs }))
+    const clients = this.clients.list().map(({ commonName: name, serial, notAfterMs }) => ({
+      ...{ certificate: 'client', notAfterMs, name, serial },
+    }))
+    const lists = [...this.#revocations].map(([listener, state]) => [listener, state()?.lists ?? []] as const)
+    return { certificates: [...own, ...clients], lists: new Map(lists) }
   }
 
   /** Returns whether the certificate ends soon, and warns of it then. */

@@ -58,6 +58,17 @@ export const eventSchema = Type.Object(
     migration_id: text('`vm_migration`: the migration.'),
     node: text('`vm_migration`: the destination, if this host is the source.'),
     because: text('`vm_migration`: why the guest stays.'),
+    certificate: text(
+      '`certificate_…`: as `name` of `host.certificates` in `/v1/sync`, or `client`, with its `name` and `serial`.',
+      'server',
+    ),
+    name: text('`certificate_…`: common name of a client.'),
+    serial: text('`certificate_…`: serial number of the certificate of a client.'),
+    not_after: text('`certificate_…`: when it expires; of `certificate_replaced` the new one.'),
+    listener: text('`revocation_list_…`: `controller` or `coordination`, whose file it is in.'),
+    issuer: text('`revocation_list_…`: the authority of the list.'),
+    revoked: number('`revocation_list_…`: certificates that it revokes.'),
+    next_update: text('`revocation_list_…`: when the next list is due.'),
   },
   {
     description: 'One thing that happened. Members that a kind does not have are absent.',
@@ -113,6 +124,8 @@ const SHOWN: Readonly<Record<string, (value: never) => Readonly<Record<string, u
   // Faults quote programs and the kernel.
   detail: (value: string) => ({ detail: shownText(value) }),
   ranMs: (value: number) => ({ ran_seconds: Math.floor(value / 1000) }),
+  notAfterMs: (value: number) => ({ not_after: time(value) }),
+  nextUpdateMs: (value: number) => ({ next_update: time(value) }),
   durationMs: (value: number) => ({ duration_ms: Math.round(value) }),
   packet: (value: object) => ({ packet: Object.fromEntries(namesOf(value)) }),
 }

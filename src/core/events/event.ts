@@ -96,8 +96,28 @@ export type HostStateEvent = {
   readonly detail?: string
 }
 
+/** A certificate that the host depends on, or the revocation list of an authority. */
+export type CertificateEvent =
+  | {
+      readonly kind: 'certificate_ends_soon' | 'certificate_ended' | 'certificate_replaced'
+      /** As in `host.certificates`, or `client`. */
+      readonly certificate: string
+      /** End of the new one, if it was replaced. */
+      readonly notAfterMs: number
+      /** Common name and serial number of a client's. */
+      readonly name?: string
+      readonly serial?: string
+    }
+  | {
+      readonly kind: 'revocation_list_replaced' | 'revocation_list_overdue'
+      readonly listener: string
+      readonly issuer: string
+      readonly revoked: number
+      readonly nextUpdateMs?: number
+    }
+
 /** An event without its time and its number. One that is about no VM has no `vmId`. */
-export type EventBody = VmEvent | SnapshotEvent | RefusalEvent | HostStateEvent
+export type EventBody = VmEvent | SnapshotEvent | RefusalEvent | HostStateEvent | CertificateEvent
 
 /** Returns the VM that an event is about. */
 export const vmOfEvent = (body: EventBody): VmId | undefined => ('vmId' in body ? body.vmId : undefined)
@@ -123,6 +143,11 @@ export const EVENT_KINDS = [
   'snapshot_deleted',
   'admission_refused',
   'host_maintenance',
+  'certificate_ends_soon',
+  'certificate_ended',
+  'certificate_replaced',
+  'revocation_list_replaced',
+  'revocation_list_overdue',
 ] as const satisfies readonly EventBody['kind'][]
 
 export type EventKind = (typeof EVENT_KINDS)[number]

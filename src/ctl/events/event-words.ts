@@ -43,6 +43,16 @@ export function eventWords(event: HostEvent): string {
       return `snapshot ${snapshot}: deleted`
     case 'host_maintenance':
       return `host: ${from} → ${to}${detail === '' ? '' : `: ${detail}`}`
+    case 'certificate_ends_soon':
+      return `${certificateWords(event)} ends soon: ${event.not_after}`
+    case 'certificate_ended':
+      return `${certificateWords(event)} has ended: ${event.not_after}`
+    case 'certificate_replaced':
+      return `${certificateWords(event)}: replaced, ends ${event.not_after}`
+    case 'revocation_list_replaced':
+      return `${listWords(event)}: replaced, ${event.revoked} revoked`
+    case 'revocation_list_overdue':
+      return `${listWords(event)}: overdue since ${event.next_update}`
     case 'admission_refused':
       return `refused: ${detail} (${code})`
     default:
@@ -52,7 +62,8 @@ export function eventWords(event: HostEvent): string {
 
 export function eventColour({ kind, to }: HostEvent): Colour | undefined {
   if (kind === 'vm_fault' || kind === 'admission_refused' || to === 'failed') return 'red'
-  if (kind === 'vm_exit') return 'yellow'
+  if (kind === 'certificate_ended' || kind === 'revocation_list_overdue') return 'red'
+  if (kind === 'vm_exit' || kind === 'certificate_ends_soon') return 'yellow'
   return kind === 'vm_reached' || kind === 'vm_fault_ended' ? 'green' : undefined
 }
 
@@ -87,6 +98,11 @@ function migrationWords({ side, migration_id: id, node, from, to, because }: Hos
   const stage = from === undefined ? to : `${from} → ${to}`
   return `${way} (${id}): ${stage}${because === undefined ? '' : `, ${because}`}`
 }
+
+const certificateWords = ({ certificate, name, serial }: HostEvent): string =>
+  `certificate ${certificate}${serial === undefined ? '' : ` ${name} (${serial})`}`
+
+const listWords = ({ listener, issuer }: HostEvent): string => `revocation list of ${issuer} (${listener})`
 
 const COMMON: readonly string[] = ['sequence', 'at', 'kind', 'vm_id', 'operation_id']
 
