@@ -4,6 +4,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSy
 import path from 'node:path'
 import { buildClients } from './clients/clients.ts'
 import { packageVersion } from './bundle.ts'
+import { surfaceOfToday } from './compatibility/surface.ts'
 import { buildDeb } from './deb.ts'
 import { coordinationDocument, metricsDocument, openapiDocument } from './openapi-document.ts'
 import { checkout } from './paths.ts'
@@ -32,6 +33,10 @@ export async function buildRelease(): Promise<string> {
       path.join(folder, `vmhostd-openapi-${name}-${about.version}.json`),
       `${JSON.stringify(await make(), undefined, 2)}\n`,
     )
+  writeFileSync(
+    path.join(folder, `vmhostd-surface-${about.version}.json`),
+    `${JSON.stringify(await surfaceOfToday(), undefined, 1)}\n`,
+  )
   await step('make the clients', () => buildClients(folder, about))
   writeFileSync(path.join(folder, SUMS), sumsOf(folder))
   return folder

@@ -51,6 +51,7 @@ test('a release that is built in another folder, time zone, locale and umask, wi
     'vmhostd-openapi-controller.json',
     'vmhostd-openapi-coordination.json',
     'vmhostd-openapi-metrics.json',
+    'vmhostd-surface.json',
     'vmhostd.cdx.json',
     'vmhostd.deb',
   ])
