@@ -59,7 +59,8 @@ for (const colorScheme of ['light', 'dark'] as const) {
     const staged = await stage(t, { clients })
     await fill(staged)
     await staged.host.host.consoles.ensureMaster('runs' as VmId)
-    const { page, origin } = await staged.visit(undefined, { colorScheme })
+    // With a touch screen, the console page has keys of its own.
+    const { page, origin } = await staged.visit(undefined, { colorScheme, hasTouch: true })
     for (const size of [WIDE, PHONE]) {
       await page.setViewportSize(size)
       for (const [path, sign] of [

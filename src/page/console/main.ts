@@ -1,6 +1,7 @@
 /** The console page. Its document is src/api/controller/routes/console-page.ts. */
 import { find } from '../browser/elements.ts'
 import { Connection, requestOf } from './connection.ts'
+import { KeyBar } from './key-bar.ts'
 import { Screen } from './screen.ts'
 import { noticeOf, shortWords, statusWords } from './status.ts'
 import type { Display } from './connection.ts'
@@ -16,7 +17,9 @@ const notice = find('notice', HTMLElement)
 /** Whether the terminal shows a session, or did. */
 let hasShown = false
 
+const keys = new KeyBar((key) => screen.press(key))
 const screen = new Screen(find('terminal', HTMLElement), {
+  typed: (text) => keys.typed(text),
   onInput: (bytes) => connection.type(bytes),
   onResize: (size) => {
     showSize(size)
@@ -46,7 +49,7 @@ function showStatus(status: Status): void {
   statusLine.textContent = statusWords(status)
   const shown = noticeOf(status, hasShown)
   notice.hidden = shown === undefined
-  find('terminal', HTMLElement).hidden = shown !== undefined
+  for (const id of ['terminal', 'keys']) find(id, HTMLElement).hidden = shown !== undefined
   find('notice-title', HTMLElement).textContent = shown?.title ?? ''
   find('notice-words', HTMLElement).textContent = shown?.words ?? ''
   again.hidden = !over

@@ -1,10 +1,14 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import { limits } from '../../config/limits.ts'
+import { textOfKey } from './keys.ts'
 import type { Attachment, WindowSize } from '../../core/console/console-viewer.ts'
 import type { ITheme } from '@xterm/xterm'
+import type { Key } from './keys.ts'
 
 type Listeners = {
+  /** Returns what to send for typed text. */
+  readonly typed: (text: string) => string
   readonly onInput: (bytes: Uint8Array<ArrayBuffer>) => void
   readonly onResize: (size: WindowSize) => void
 }
@@ -27,7 +31,7 @@ export class Screen {
   #historyEnd = 0
   #whenDrawn: (() => void)[] = []
 
-  constructor(place: HTMLElement, { onInput, onResize }: Listeners) {
+  constructor(place: HTMLElement, { typed, onInput, onResize }: Listeners) {
     const dark = matchMedia('(prefers-color-scheme: dark)')
     const terminal = new Terminal({
       cursorBlink: false,
@@ -50,7 +54,7 @@ export class Screen {
     const input = (bytes: Uint8Array<ArrayBuffer>): void => {
       if (this.#drawn >= this.#historyEnd) onInput(bytes)
     }
-    terminal.onData((text) => input(new TextEncoder().encode(text)))
+    terminal.onData((text) => input(new TextEncoder().encode(typed(text))))
     terminal.onBinary((text) => input(Uint8Array.from(text, (byte) => byte.charCodeAt(0))))
     terminal.loadAddon(this.#fit)
     terminal.open(place)
@@ -115,6 +119,11 @@ export class Screen {
       if (type === 'keydown') leave()
       return false
     })
+  }
+
+  /** Sends a key, as if it were typed. */
+  press(key: Key): void {
+    this.#terminal.input(textOfKey(key, this.#terminal.modes.applicationCursorKeysMode))
   }
 
   focus(): void {

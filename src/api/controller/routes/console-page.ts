@@ -49,12 +49,12 @@ const consolePolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** The document, the same for every VM. Its script is src/page/console. */
+/** The document, the same for every VM. Its script is src/page/console. The keyboard of a phone must not cover the last lines. */
 const consolePage = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="viewport" content="width=device-width, initial-scale=1, interactive-widget=resizes-content">
 <link rel="icon" href="data:,">
 <title>Console</title>
 <link rel="stylesheet" href="/ui/console.css">
@@ -82,6 +82,15 @@ const consolePage = `<!doctype html>
 <p><a href="/ui/">All VMs</a></p>
 </section>
 <div id="terminal" role="region" aria-label="Terminal" aria-describedby="leave"></div>
+<div id="keys" role="group" aria-label="Keys">
+<button type="button" data-key="escape">Esc</button>
+<button type="button" data-key="tab">Tab</button>
+<button type="button" id="control" aria-pressed="false">Ctrl</button>
+<button type="button" data-key="left" aria-label="Left">←</button>
+<button type="button" data-key="up" aria-label="Up">↑</button>
+<button type="button" data-key="down" aria-label="Down">↓</button>
+<button type="button" data-key="right" aria-label="Right">→</button>
+</div>
 </main>
 <noscript>The console needs scripts.</noscript>
 <script src="/ui/console.js"></script>
