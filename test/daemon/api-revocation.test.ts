@@ -160,6 +160,8 @@ test('the revoked certificate of a node is refused on the port for other hosts',
   const path = '/healthz'
   assert.equal((await host.call({ path, client: clientWith(pki, kept) })).status, 200)
   await assert.rejects(host.call({ path, client: clientWith(pki, lost) }), REFUSED)
+  const [list] = host.lists()?.lists ?? []
+  assert.deepEqual([list?.issuer, list?.revoked], ['CN=test authority', 1])
 })
 
 test('a revoked certificate stays out while its authority is replaced, and the host starts at each step', async (t) => {

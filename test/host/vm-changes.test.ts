@@ -67,7 +67,10 @@ test('counters report what the kernel and the monitor counted', async () => {
   await sh('ping', '-c', '3', '-i', '0.2', IPV4)
   const { status, body } = await call('GET', `${PATH}/counters`)
   assert.equal(status, 200)
-  const { network, disk } = body as unknown as Record<'network' | 'disk', Record<string, number>>
+  const { network, disk, cpu } = body as unknown as Record<'network' | 'disk' | 'cpu', Record<string, number>>
+  for (const { since } of [network, disk, cpu])
+    assert.ok(Date.parse(String(since)) <= Date.now(), String(since))
+  assert.ok((cpu['used_ms'] ?? 0) > 0, JSON.stringify(cpu))
   assert.ok((network['received_packets'] ?? 0) >= 3, JSON.stringify(network))
   assert.ok((network['transmitted_packets'] ?? 0) >= 3, JSON.stringify(network))
   assert.ok((disk['read_bytes'] ?? 0) > 0, JSON.stringify(disk))

@@ -10,6 +10,7 @@ import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
 import type { MacAddress, Sha256, VmId } from '../../../src/core/ids.ts'
 import type { Departures } from '../../../src/api/coordination/dependencies.ts'
+import type { RevocationState } from '../../../src/api/listener/revocations.ts'
 import type { MigrationId } from '../../../src/core/migration/offer.ts'
 import type { Manifest } from '../../../src/core/vm/manifest.ts'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
@@ -60,6 +61,8 @@ export type CoordinationHost = {
   offer: { node: string; read: () => Manifest }
   storeIsOpen: boolean
   waitingFor: string[]
+  /** The revocation lists of the listener. */
+  lists: () => RevocationState | undefined
   /** Sends a request as the node `host-2`, unless the call has a client of its own. */
   call(call: Call): Promise<Answer>
   close(boundMs: number): Promise<void>
@@ -89,6 +92,7 @@ export async function startCoordinationHost(
     offer: { node: 'host-2', read: () => manifest },
     storeIsOpen: true,
     waitingFor: [] as string[],
+    lists: (): RevocationState | undefined => undefined,
   }
   const none = async (): Promise<undefined> => undefined
   const departures: Departures = source ?? {
@@ -106,6 +110,7 @@ export async function startCoordinationHost(
       departures: () => (state.storeIsOpen ? departures : undefined),
       waitingFor: () => state.waitingFor,
       errorsMarkdown: () => readAsset('errors.md'),
+      watchLists: (lists) => (state.lists = lists),
       version: '1.2.3',
       log: createLog({ level: 'debug', write: (line) => logLines.push(line) }).child({
         listener: 'coordination',
