@@ -14,6 +14,13 @@ export function cachePath(...parts: string[]): string {
   return folder
 }
 
+/** Returns a folder below `dist`, where builds leave what they make; makes it if it is missing. */
+export function distPath(...parts: string[]): string {
+  const folder = path.join(checkout, 'dist', ...parts)
+  mkdirSync(folder, { recursive: true })
+  return folder
+}
+
 /** Returns a name that is safe as a file name: `lab root: packages` becomes `lab-root-packages`. */
 export function slug(text: string): string {
   return text

@@ -1,13 +1,13 @@
 /** `./dev release`: makes every file of a release below dist/release. Equal sources give equal files. */
 import { createHash } from 'node:crypto'
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { buildClients } from './clients/clients.ts'
 import { packageVersion } from './bundle.ts'
 import { surfaceOfToday } from './compatibility/surface.ts'
 import { buildDeb } from './deb.ts'
 import { coordinationDocument, metricsDocument, openapiDocument } from './openapi-document.ts'
-import { checkout } from './paths.ts'
+import { checkout, distPath } from './paths.ts'
 import { sourceDate } from './source-date.ts'
 import { step } from './step.ts'
 
@@ -22,9 +22,8 @@ const SUMS = 'SHA256SUMS'
 /** Makes the files and their sums; returns the folder. */
 export async function buildRelease(): Promise<string> {
   const deb = await buildDeb()
-  const folder = path.join(checkout, 'dist', 'release')
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder, { recursive: true })
+  rmSync(distPath('release'), { recursive: true })
+  const folder = distPath('release')
   const about = { version: packageVersion(), date: await sourceDate(checkout) }
   for (const file of [deb, deb.replace(/deb$/, 'cdx.json')])
     copyFileSync(file, path.join(folder, path.basename(file)))

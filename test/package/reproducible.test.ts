@@ -3,12 +3,12 @@ import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { after, test } from 'node:test'
-import { checkout } from '../../tools/paths.ts'
+import { checkout, distPath } from '../../tools/paths.ts'
 import { runChecked } from '../../tools/process.ts'
 import { buildRelease } from '../../tools/release.ts'
 
 /** Below the checkout, so that git finds the same commit; packages of npm are links, because they take 0.8 GB. */
-const folder = mkdtempSync(path.join(checkout, 'dist', 'again-'))
+const folder = mkdtempSync(path.join(distPath(), 'again-'))
 after(() => rmSync(folder, { recursive: true }))
 
 const sumOf = (file: string): string => createHash('sha256').update(readFileSync(file)).digest('hex')

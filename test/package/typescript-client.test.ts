@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { buildClients } from '../../tools/clients/clients.ts'
-import { checkout } from '../../tools/paths.ts'
+import { checkout, distPath } from '../../tools/paths.ts'
 import { runChecked } from '../../tools/process.ts'
 import { createBody, makePki, startControllerHost } from '../daemon/support/controller-host.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
@@ -51,7 +51,7 @@ const listed = items.map(({ id }) => id)
 console.log(JSON.stringify({ missing, invalid, status: made.status, kept, stale, labels: vm.labels, listed, kinds }))
 `
 
-const folder = mkdtempSync(join(checkout, 'dist', 'client-user-'))
+const folder = mkdtempSync(join(distPath(), 'client-user-'))
 after(() => rmSync(folder, { recursive: true }))
 
 let pki: Pki

@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import path from 'node:path'
 import { build } from 'esbuild'
 import { ensureClientTypes } from '../../client-types.ts'
-import { checkout } from '../../paths.ts'
+import { checkout, distPath } from '../../paths.ts'
 import { runChecked } from '../../process.ts'
 
 /** Sources of the client: the one that vmhostctl uses. */
@@ -17,7 +17,7 @@ const OLDEST_NODE = 22
 /** Makes an npm package: one file of JavaScript, and its types. Returns the files by their names in the package. */
 export async function writeTypescript(version: string): Promise<Map<string, string>> {
   await ensureClientTypes()
-  const folder = mkdtempSync(path.join(checkout, 'dist', 'client-'))
+  const folder = mkdtempSync(path.join(distPath(), 'client-'))
   try {
     await bundleScript(path.join(folder, 'index.js'))
     await emitTypes(folder)
