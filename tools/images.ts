@@ -213,7 +213,9 @@ async function bootIn(lab: LabState, recipes: Recipes, of: Made): Promise<void> 
     if ((guest?.agent_since !== undefined) !== of.hasAgent) throw new Error(`agent: ${JSON.stringify(guest)}`)
     await commands(lab, recipes.stop)
     const { last_stop: stop } = await observed(lab)
-    if (stop?.how !== 'graceful') throw new Error(`its last stop: ${JSON.stringify(stop)}`)
+    if (stop?.how === 'graceful') return
+    const lines = await commands(lab, 'journalctl -o cat -u vmhostd -u vmhost-web-1 | tail -n 60')
+    throw new Error(`its last stop: ${JSON.stringify(stop)}\n${lines}`)
   })
   await commands(lab, 'vmhostctl vm rm web-1 --wait')
 }
