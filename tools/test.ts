@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import { CHROMIUM, ensurePackages } from './apt.ts'
+import { CHROMIUM, ensurePackages, LINTIAN, MANDOC } from './apt.ts'
 import { conclude, FAST_TESTS, runStatic } from './check.ts'
 import { ensureClientTypes } from './client-types.ts'
 import {
@@ -15,9 +15,10 @@ import {
 import { StepFailed } from './step.ts'
 import type { Counts } from './counts-reporter.ts'
 
+const PACKAGE_TESTS = ['test/package/**/*.test.ts']
 const SLOW_TESTS = [
   ...['test/daemon/**/*.test.ts', 'test/ctl/**/*.test.ts', 'test/sim/**/*.test.ts'],
-  'test/package/**/*.test.ts',
+  ...PACKAGE_TESTS,
 ]
 const BROWSER_TESTS = ['test/browser/**/*.test.ts']
 const HOST_TESTS = ['test/host/**/*.test.ts']
@@ -57,6 +58,21 @@ async function ensureBrowser(words: readonly string[]): Promise<void> {
     return
   try {
     await ensurePackages([CHROMIUM])
+  } catch (error) {
+    if (!(error instanceof StepFailed)) throw error
+  }
+}
+
+/**
+ * Installs what tests of the package need, and builds it, because that may take longer than a test may. If something
+ * fails, it fails again in the tests.
+ */
+async function ensureBuild(words: readonly string[]): Promise<void> {
+  if (testFiles(PACKAGE_TESTS, words).length === 0 || process.getuid?.() !== 0) return
+  try {
+    await ensurePackages([LINTIAN, MANDOC])
+    const { buildDeb } = await import('./deb.ts')
+    await buildDeb()
   } catch (error) {
     if (!(error instanceof StepFailed)) throw error
   }
@@ -130,6 +146,7 @@ export async function main(args: readonly string[]): Promise<number> {
   const startedAt = performance.now()
   await ensureClientTypes()
   await ensureBrowser(words)
+  await ensureBuild(words)
   const all = [
     ...(words.length === 0 ? [await runStatic()] : []),
     await runHere(testFiles([...FAST_TESTS, ...SLOW_TESTS, ...BROWSER_TESTS], words)),
