@@ -120,7 +120,7 @@ test('the page reports that the VM stops, and shows its next start', { skip }, a
 })
 
 test(
-  'the page of the host shows the guest, its memory and its stop, and leads to its console',
+  'the page of the host follows a guest, over restarts of the daemon too, and leads to its console',
   { skip },
   async (t) => {
     const visited = await visitor(t)
@@ -141,6 +141,16 @@ test(
     await shows(/running/)
     // The address of the host leads to its page.
     assert.deepEqual(visited.complaints, [`${origin}/ answered 302`])
+    await inLab('systemctl', 'stop', 'vmhostd')
+    await page.getByText('The host does not answer. Trying again').waitFor()
+    await shows(/running/)
+    await inLab('systemctl', 'start', 'vmhostd')
+    await page.locator('body[data-status=live]').waitFor()
+    await inLab('systemctl', 'restart', 'vmhostd')
+    await inLab('vmhostctl', 'vm', 'stop', VM, '--wait')
+    await shows(/stopped/)
+    await page.locator('body[data-status=live]').waitFor()
+    await inLab('vmhostctl', 'vm', 'start', VM, '--wait')
     await row.getByRole('link', { name: `Console of ${VM}` }).click()
     await page.locator('body[data-state=attached]').waitFor()
     assert.deepEqual(foreign(visited), [])
