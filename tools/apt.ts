@@ -33,6 +33,10 @@ export const MANDOC: Need = {
 const APT = ['apt-get', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=300']
 const LISTS = '/var/lib/apt/lists'
 
+/** Returns why this user cannot have a package, or false if it is there or can be installed. */
+export const wanting = ({ name, probe }: Need): string | false =>
+  !existsSync(probe) && process.getuid?.() !== 0 && `${name} is not installed, and only root can install it`
+
 /** Installs missing packages, and says which and why. */
 export async function ensurePackages(needs: readonly Need[]): Promise<void> {
   const missing = needs.filter((need) => !existsSync(need.probe))
