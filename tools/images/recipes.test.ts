@@ -11,6 +11,8 @@ test('every recipe of the page is there, and a shell can read it', async () => {
     const { code, stderr } = await run(['sh', '-n'], { input: script })
     assert.equal(code, 0, `${name}: ${stderr}`)
   }
+  // debugfs, e2fsck and resize2fs are not in the PATH of a user who is not root.
+  for (const recipe of [scripts.debian, scripts.ubuntu]) assert.match(recipe, /^PATH=\$PATH:\/usr\/sbin /)
   assert.match(scripts.ubuntu, /noble-server-cloudimg-amd64\.img/)
 })
 
