@@ -34,12 +34,13 @@ export const SMALL_DOCUMENT: Document = {
     schemas: {
       SetThing: {
         type: 'object',
-        required: ['owner_id'],
+        required: ['owner_id', 'parts'],
         properties: {
           size_mib: { type: 'integer', description: 'How large. Absent: as it is.' },
-          mode: { type: ['string', 'null'], enum: ['on', 'off'], description: 'Removed if `null`.' },
+          mode: { type: ['string', 'null'], enum: ['on', 'off', null], description: 'Removed if `null`.' },
           names: { type: 'array', items: { type: 'string' } },
           owner_id: { type: 'string' },
+          parts: { type: 'array', items: { type: 'string' } },
         },
       },
       Thing: {

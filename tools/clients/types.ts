@@ -82,7 +82,7 @@ export class TypeTable {
   #plainShape(type: string, schema: Schema, name: string): Shape {
     switch (type) {
       case 'string':
-        return { kind: 'string', values: (schema.enum ?? []).map(String) }
+        return { kind: 'string', values: (schema.enum ?? []).filter((value) => value !== null).map(String) }
       case 'integer':
       case 'number':
       case 'boolean':

@@ -61,6 +61,17 @@ func (n *Nullable[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// List is a list that a request must have. Any slice can be assigned to it; nil is sent as an empty list.
+type List[T any] []T
+
+// MarshalJSON implements json.Marshaler.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	if l == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]T(l))
+}
+
 // Client reaches one daemon. Goroutines may share it.
 type Client struct {
 	// URL is as https://host-1:9000.

@@ -39,6 +39,8 @@ test('in Go, what can be absent is a pointer, what can be null in a request has 
 	Names []string \`json:"names,omitzero"\`
 	// The member owner_id.
 	OwnerID string \`json:"owner_id"\`
+	// The member parts.
+	Parts List[string] \`json:"parts"\`
 }
 `),
     small,

@@ -17,6 +17,7 @@ const INITIALS: Readonly<Record<string, string>> = {
 const HEAD = `// Package vmhostd is the client of vmhostd's API for controllers. Made from the OpenAPI document; do not edit.
 //
 // A pointer that is nil, a slice or map that is nil, and a zero Nullable are left out of a request: what is stored stays as it is.
+// A List is always sent, and is empty if it is nil.
 package vmhostd
 
 import (
@@ -82,6 +83,7 @@ function stringValues(shape: Shape): readonly string[] {
 }
 
 function memberType({ shape, required }: Member, isRequest: boolean): string {
+  if (shape.kind === 'list' && required && isRequest) return `List[${typeOf(shape.of)}]`
   if (shape.kind === 'nullable' && !required && isRequest) return `Nullable[${typeOf(shape.of)}]`
   const type = typeOf(shape)
   const canBeAbsent = ['list', 'map', 'nullable', 'any'].includes(shape.kind)

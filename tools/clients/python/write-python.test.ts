@@ -40,6 +40,7 @@ test('in Python, a request has the values of a string as literals, and an answer
     mode: NotRequired[Literal["on", "off"] | None]
     names: NotRequired[list[str]]
     owner_id: str
+    parts: list[str]
 `),
     small,
   )
