@@ -71,7 +71,7 @@ export const certificateHelp: CommandHelp = {
       'where "vmhostd setup" made it; bring it back for this if you keep it elsewhere.',
     'A certificate of another authority stays, or one with a critical extension that cannot be made here, and the report says ' +
       'what to do. The daemon uses new files within ' +
-      `${limits.certificateRecheckMs / 1000} s, without a restart.`,
+      `${limits.certificateRecheckMs / 1000} s, without a restart. Each has the owner, the group and the mode of the one before.`,
   ],
   options: [['--all', 'renew those that end later too'], CONFIG_OPTION],
   exits: [

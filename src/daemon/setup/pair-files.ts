@@ -1,4 +1,16 @@
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  fchmodSync,
+  fchownSync,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import type { CertificatePair } from './certificates.ts'
 
@@ -9,6 +21,8 @@ export type Sync = (path: string) => void
 
 const KEY_MODE = 0o600
 const CERTIFICATE_MODE = 0o644
+/** The bits of a mode that say who may read and write (chmod(2)). */
+const PERMISSIONS = 0o777
 
 /** Writes the pair where none is. The certificate is written once the key is on the disk. Throws if one of them is there. */
 export function writePair(paths: PairPaths, pair: CertificatePair): void {
@@ -19,20 +33,50 @@ export function writePair(paths: PairPaths, pair: CertificatePair): void {
 
 /**
  * Replaces the key and then the certificate by renames, once both are on the disk. The daemon uses the old pair until both
- * are there. A power failure between the renames leaves the new key with the old certificate: then renew again.
+ * are there. A power failure between the renames leaves the new key with the old certificate: then renew again. Owner,
+ * group and mode stay; a link stays too, and what it leads to is replaced. Throws an error for the operator if a link
+ * leads to nothing.
  */
 export function replacePair(paths: PairPaths, pair: CertificatePair, sync: Sync = syncPath): void {
-  const next = { key: `${paths.key}.new`, certificate: `${paths.certificate}.new` }
+  const files = { key: targetOf(paths.key), certificate: targetOf(paths.certificate) }
+  const next = { key: `${files.key}.new`, certificate: `${files.certificate}.new` }
   for (const path of [next.key, next.certificate]) rmSync(path, { force: true })
-  writeNew(next.key, pair.key, { mode: KEY_MODE, sync })
-  writeNew(next.certificate, pair.certificate, { mode: CERTIFICATE_MODE, sync })
-  renameSync(next.key, paths.key)
-  renameSync(next.certificate, paths.certificate)
-  syncDirectories(paths, sync)
+  writeNew(next.key, pair.key, { mode: KEY_MODE, like: files.key, sync })
+  writeNew(next.certificate, pair.certificate, { mode: CERTIFICATE_MODE, like: files.certificate, sync })
+  renameSync(next.key, files.key)
+  renameSync(next.certificate, files.certificate)
+  syncDirectories(files, sync)
 }
 
-function writeNew(path: string, text: string, { mode, sync }: { mode: number; sync: Sync }): void {
-  writeFileSync(path, text, { flag: 'wx', mode })
+/** Returns the file that a path leads to; the path itself if nothing is there. */
+function targetOf(path: string): string {
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return path
+  try {
+    return realpathSync(path)
+  } catch (cause) {
+    throw new Error(`${path} is a link to nothing: bring back its file, or remove it, and run this again`, {
+      cause,
+    })
+  }
+}
+
+/** Writes a file where none is. It is given owner, group and mode of the file `like`, if that is there. */
+function writeNew(
+  path: string,
+  text: string,
+  { mode, like, sync }: { mode: number; like?: string; sync: Sync },
+): void {
+  const old = like === undefined ? undefined : statSync(like, { throwIfNoEntry: false })
+  const file = openSync(path, 'wx', old === undefined ? mode : KEY_MODE)
+  try {
+    writeFileSync(file, text)
+    if (old !== undefined) {
+      fchownSync(file, old.uid, old.gid)
+      fchmodSync(file, old.mode & PERMISSIONS)
+    }
+  } finally {
+    closeSync(file)
+  }
   sync(path)
 }
 

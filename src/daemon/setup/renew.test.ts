@@ -1,7 +1,21 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { test } from 'node:test'
@@ -17,9 +31,12 @@ import type { Sync } from './pair-files.ts'
 const DAY_MS = 86_400_000
 const MADE_MS = Date.UTC(2030, 0, 1)
 
+/** Only root can give a file to somebody else. */
+const NEEDS_ROOT = { skip: process.getuid?.() !== 0 && 'needs root' }
+
 /** Makes the certificates of a host as set-up does. */
 async function stage(t: TestContext) {
-  const directory = mkdtempSync(join(tmpdir(), 'renew-'))
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), 'renew-')))
   t.after(() => rmSync(directory, { recursive: true }))
   mkdirSync(directory, { recursive: true })
   const at = (name: string): string => join(directory, name)
@@ -137,6 +154,56 @@ test('what an earlier try left behind is replaced, and a key is never readable f
   await renew(0, { all: true })
   assert.equal(statSync(at('server.key')).mode & 0o777, 0o600)
   readTlsFiles({ ca: at('ca.crt'), certificate: at('server.crt'), key: at('server.key') })
+})
+
+test('the new pair has the modes of the old one', async (t) => {
+  const { at, renew } = await stage(t)
+  chmodSync(at('server.key'), 0o640)
+  chmodSync(at('server.crt'), 0o660)
+  assert.ok((await renew(0, { all: true })).renewed.includes('server.crt'))
+  const modes = ['server.key', 'server.crt', 'node.key'].map((name) => statSync(at(name)).mode & 0o7777)
+  assert.deepEqual(modes, [0o640, 0o660, 0o600])
+})
+
+test('the new pair has the owner and the group of the old one', NEEDS_ROOT, async (t) => {
+  const { at, renew } = await stage(t)
+  chownSync(at('server.key'), 0, 4321)
+  chmodSync(at('server.key'), 0o640)
+  chownSync(at('server.crt'), 1234, 4321)
+  await renew(0, { all: true })
+  const kept = ['server.key', 'server.crt', 'node.key'].map((name) => {
+    const { uid, gid, mode } = statSync(at(name))
+    return [uid, gid, mode & 0o7777]
+  })
+  assert.deepEqual(kept, [
+    [0, 4321, 0o640],
+    [1234, 4321, 0o644],
+    [0, 0, 0o600],
+  ])
+})
+
+test('a link stays, and the file that it leads to is replaced', async (t) => {
+  const { at, renew } = await stage(t)
+  mkdirSync(at('secrets'))
+  renameSync(at('server.key'), at('secrets/one.key'))
+  symlinkSync('secrets/one.key', at('server.key'))
+  const before = readFileSync(at('server.key'), 'utf8')
+  const synced: string[] = []
+  await renew(0, { all: true, sync: (path) => synced.push(relative(at('.'), path) || '.') })
+  assert.ok(lstatSync(at('server.key')).isSymbolicLink())
+  assert.notEqual(readFileSync(at('secrets/one.key'), 'utf8'), before)
+  assert.deepEqual(synced.slice(0, 4), ['secrets/one.key.new', 'server.crt.new', 'secrets', '.'])
+  readTlsFiles({ ca: at('ca.crt'), certificate: at('server.crt'), key: at('server.key') })
+})
+
+test('a link to nothing is left alone, with its certificate', async (t) => {
+  const { at, renew } = await stage(t)
+  unlinkSync(at('server.key'))
+  symlinkSync('secrets/one.key', at('server.key'))
+  const before = readFileSync(at('server.crt'), 'utf8')
+  await assert.rejects(renew(0, { all: true }), /server\.key is a link to nothing: .*run this again/)
+  assert.ok(lstatSync(at('server.key')).isSymbolicLink())
+  assert.equal(readFileSync(at('server.crt'), 'utf8'), before)
 })
 
 test('without the key of the authority nothing changes, and the report says what to do', async (t) => {
