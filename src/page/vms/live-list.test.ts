@@ -258,6 +258,21 @@ test('a refusal ends the asking; on request the page tries again', async (t) => 
   assert.equal(stateOf(picture()), 'running')
 })
 
+test('a click right after each refusal leaves one loop', async (t) => {
+  const { daemon, picture, pass, run } = stage(t)
+  for (let clicks = 0; clicks < 3; clicks += 1) {
+    daemon.failures.set('list', problem('role_required', 403))
+    await run()
+    assert.equal(picture().status.kind, 'refused')
+  }
+  daemon.failures.clear()
+  await run()
+  daemon.listeners?.onOpen(true)
+  daemon.taken()
+  await pass(limits.hostPageAskEveryMs)
+  assert.deepEqual(daemon.taken(), ['changes 5', 'sync'])
+})
+
 test('a hidden page asks for nothing, and is current soon after it is seen again', async (t) => {
   const { daemon, list, page, picture, pass, run } = stage(t)
   await run()

@@ -79,9 +79,11 @@ export class LiveList {
     let failures = 0
     this.#update({ status: { kind: 'loading' } })
     try {
-      while (this.#picture.status.kind !== 'refused') {
+      for (;;) {
         const beganMs = this.#platform.monotonicMs()
         await this.#refresh(signal)
+        // End before the rest: the reader may ask to try again at once, and that begins another loop.
+        if (this.#picture.status.kind === 'refused') return
         failures = this.#picture.status.kind === 'away' ? failures + 1 : 0
         await this.#rest(beganMs, failures, signal)
       }
