@@ -42,7 +42,7 @@ export async function done(
   call: Promise<{ readonly error?: unknown; readonly response: Response }>,
 ): Promise<void> {
   const { error, response } = await call
-  if (isProblem(error)) throw new ApiProblem(error)
+  if (isProblem(error)) throw new ApiProblem(error, response.headers.get('retry-after'))
   if (!response.ok) throw new UnexpectedAnswer(response.status)
 }
 
@@ -70,7 +70,7 @@ export async function answeredUnlessUnchanged<T>(
 ): Promise<Answered<NonNullable<T>> | undefined> {
   const { data, error, response } = await call.catch(asUnexpected)
   if (response.status === 304) return undefined
-  if (isProblem(error)) throw new ApiProblem(error)
+  if (isProblem(error)) throw new ApiProblem(error, response.headers.get('retry-after'))
   if (!response.ok || data === undefined || data === null) throw new UnexpectedAnswer(response.status)
   return { data, status: response.status, etag: response.headers.get('etag') ?? '' }
 }

@@ -6,10 +6,14 @@ export type Problem = components['schemas']['Problem']
 export class ApiProblem extends Error {
   override readonly name = 'ApiProblem'
   readonly problem: Problem
+  /** When to try again; undefined if the daemon does not say so. */
+  readonly retryAfterSeconds: number | undefined
 
-  constructor(problem: Problem) {
+  /** `retryAfter` is the header of the answer (RFC 9110, 10.2.3). The daemon writes seconds. */
+  constructor(problem: Problem, retryAfter?: string | null) {
     super(problem.detail)
     this.problem = problem
+    this.retryAfterSeconds = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined
   }
 
   get code(): string {

@@ -1,13 +1,15 @@
 import { Agent, request as httpsRequest } from 'node:https'
 import { createSecureContext } from 'node:tls'
 import { limits } from '../config/limits.ts'
+import { UnexpectedAnswer } from './api-problem.ts'
 import { ConnectionFailed, connectionFailed } from './connection-failed.ts'
 import type { IncomingMessage } from 'node:http'
 import type { Connection } from './connection.ts'
 
 /**
  * `fetch` with a client certificate, over node:https: the built-in one takes certificates only through a separate
- * package. Keeps connections for the next request. Rejects with {@link ConnectionFailed}.
+ * package. Keeps connections for the next request. Rejects with {@link ConnectionFailed}, and with {@link
+ * UnexpectedAnswer} if an answer has more than `clientAnswerBytesMax`.
  */
 export type HttpsFetch = {
   (request: Request): Promise<Response>
@@ -60,6 +62,7 @@ async function send(
   })
   const fail = (error: unknown, answered: boolean): void => {
     if (signal.aborted) reject(signal.reason)
+    else if (error instanceof UnexpectedAnswer) reject(error)
     else if (bound.aborted) reject(new ConnectionFailed('late', `${peer} did not answer in time`))
     else if (sent.reusedSocket && !answered) reject(new StaleConnection(peer, { cause: error }))
     else reject(connectionFailed(error, { peer, silentAfterHandshake: secure && !answered }))
@@ -79,9 +82,14 @@ const preferredWaitMs = (headers: Headers): number =>
 
 function collect(response: IncomingMessage, resolve: (answer: Response) => void): void {
   const chunks: Buffer[] = []
-  response.on('data', (chunk: Buffer) => chunks.push(chunk))
+  const { statusCode: status = 0, headers } = response
+  let length = 0
+  response.on('data', (chunk: Buffer) => {
+    chunks.push(chunk)
+    length += chunk.length
+    if (length > limits.clientAnswerBytesMax) response.destroy(new UnexpectedAnswer(status))
+  })
   response.on('end', () => {
-    const { statusCode: status = 0, headers } = response
     const pairs = Object.entries(headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, [value].flat().join(', ')] as [string, string]],
     )

@@ -59,7 +59,8 @@ async function refusalOf(response: IncomingMessage): Promise<ApiProblem | Unexpe
     if (text.length > limits.clientRefusalBytesMax) break
   }
   const body = parsed(text)
-  return isProblem(body) ? new ApiProblem(body) : new UnexpectedAnswer(response.statusCode ?? 0)
+  if (!isProblem(body)) return new UnexpectedAnswer(response.statusCode ?? 0)
+  return new ApiProblem(body, response.headers['retry-after'])
 }
 
 function parsed(text: string): unknown {

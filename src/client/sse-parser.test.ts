@@ -24,3 +24,11 @@ test('an id without data brings the reader forward', () => {
   assert.deepEqual(parser.take(':\nid: 7\n\n'), [])
   assert.equal(parser.lastId, '7')
 })
+
+test('the lines of a message that does not end count as pending', () => {
+  const parser = new SseParser()
+  parser.take('data: one\ndata: two\nid: 7')
+  assert.equal(parser.pendingCharacters, 'onetwoid: 7'.length)
+  parser.take('\n\n')
+  assert.equal(parser.pendingCharacters, 0)
+})

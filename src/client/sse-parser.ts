@@ -21,9 +21,9 @@ export class SseParser {
     return lines.flatMap((line) => this.#line(line.endsWith('\r') ? line.slice(0, -1) : line))
   }
 
-  /** Number of characters of a line that is not complete. */
+  /** Number of characters of a message that is not complete. */
   get pendingCharacters(): number {
-    return this.#rest.length
+    return this.#data.reduce((sum, { length }) => sum + length, this.#rest.length)
   }
 
   #line(line: string): readonly SseMessage[] {

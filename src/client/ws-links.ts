@@ -86,14 +86,14 @@ async function refusal(response: IncomingMessage): Promise<Error> {
     length += chunk.length
     if (length > limits.clientRefusalBytesMax) break
   }
-  const problem = problemIn(Buffer.concat(chunks).toString())
+  const problem = problemIn(Buffer.concat(chunks).toString(), response.headers['retry-after'])
   return problem ?? new UnexpectedAnswer(response.statusCode ?? 0)
 }
 
-function problemIn(text: string): ApiProblem | undefined {
+function problemIn(text: string, retryAfter: string | undefined): ApiProblem | undefined {
   try {
     const body: unknown = JSON.parse(text)
-    return isProblem(body) ? new ApiProblem(body) : undefined
+    return isProblem(body) ? new ApiProblem(body, retryAfter) : undefined
   } catch {
     return undefined
   }

@@ -2,6 +2,8 @@
 export const clientLimits = {
   /** The client: from a request to its whole answer, in addition to the wait that the request itself asks for. */
   clientAnswerMs: 15_000,
+  /** The client: bytes of an answer; far more than a host's VMs have. */
+  clientAnswerBytesMax: 64 * 1024 * 1024,
   /** The client: one long poll while it waits for a VM. */
   clientLongPollSeconds: 30,
   /** The client: between two polls if the daemon answers at once, or not at all. */
@@ -19,9 +21,9 @@ export const clientLimits = {
   clientConsoleSendEveryMs: 2,
   /** The client: a stream of events that sends nothing for this long, not even a comment, has lost its connection. */
   clientEventsSilentMs: 45_000,
-  /** The client: characters of one line of a stream of events; far more than an event has. */
+  /** The client: characters of one message of a stream of events; far more than an event has. */
   clientEventCharactersMax: 1024 * 1024,
-  /** The client: how much of the answer to a refused upgrade is read. */
+  /** The client: bytes of a refusal; more are not read. */
   clientRefusalBytesMax: 64 * 1024,
 
   /** vmhostctl: a wait without `--timeout`. The slowest part of a creation is fetching its images. */

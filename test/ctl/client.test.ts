@@ -129,3 +129,39 @@ test('a problem from the daemon becomes one error with its parts', async (t) => 
     return true
   })
 })
+
+test('a refusal says after how many seconds to try again, if the daemon does', async (t) => {
+  const problem = { code: 'starting_up', detail: 'The daemon is starting.', status: 503, retryable: true }
+  const waits: (string | undefined)[] = ['7', undefined, 'Tue, 24 Nov 2026 00:00:00 GMT']
+  const client = await clientOf(t, (_request, response) => {
+    const wait = waits.shift()
+    const headers = wait === undefined ? {} : { 'retry-after': wait }
+    response
+      .writeHead(503, { 'content-type': 'application/problem+json', ...headers })
+      .end(JSON.stringify(problem))
+  })
+  const seconds: (number | undefined)[] = []
+  for (let count = 0; count < 3; count += 1)
+    await assert.rejects(list(client), (error: unknown) => {
+      assert.ok(error instanceof ApiProblem)
+      seconds.push(error.retryAfterSeconds)
+      return true
+    })
+  assert.deepEqual(seconds, [7, undefined, undefined])
+})
+
+test('an answer without an end is not kept: the request fails, and its connection is closed', async (t) => {
+  const chunk = Buffer.alloc(1024 * 1024, ' ')
+  const { promise: closed, resolve } = Promise.withResolvers<void>()
+  const client = await clientOf(t, (_request, response) => {
+    response.on('close', resolve)
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const send = (): void => {
+      while (!response.destroyed && response.write(chunk));
+    }
+    response.on('drain', send)
+    send()
+  })
+  await assert.rejects(list(client), UnexpectedAnswer)
+  await closed
+})

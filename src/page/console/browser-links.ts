@@ -64,5 +64,6 @@ async function refusal(path: string, signal: AbortSignal): Promise<Error> {
   // The only refusal left is that this request is not an upgrade.
   if (answer.status === UPGRADE_REQUIRED) return new ConnectionFailed('broken', 'the connection failed')
   const body: unknown = await answer.json().catch(() => undefined)
-  return isProblem(body) ? new ApiProblem(body) : new UnexpectedAnswer(answer.status)
+  if (!isProblem(body)) return new UnexpectedAnswer(answer.status)
+  return new ApiProblem(body, answer.headers.get('retry-after'))
 }

@@ -45,7 +45,8 @@ async function get<T>(path: string, query: Query, signal: AbortSignal): Promise<
   }
   signal.throwIfAborted()
   if (answer.ok && body !== undefined) return body as T
-  throw isProblem(body) ? new ApiProblem(body) : new UnexpectedAnswer(answer.status)
+  if (!isProblem(body)) throw new UnexpectedAnswer(answer.status)
+  throw new ApiProblem(body, answer.headers.get('retry-after'))
 }
 
 /** Reads the stream of events. The browser connects again by itself, unless the daemon refuses; then this does it. */
