@@ -212,6 +212,26 @@ test('the log of a damaged database is not replayed into the records that replac
   assert.deepEqual(stage.store.vms.ids(), ['web-1'])
 })
 
+test('records whose replacement cannot be flushed to the disk stay whole, with their log', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  stage.insertVm('web-1', image)
+  writeBackup(stage.directory, file, { about, files: [] })
+  stage.insertVm('web-2', image)
+  const present = `${stage.directory}/vmhostd.db`
+  // What a daemon that was killed leaves: the last commits are in the log alone.
+  const left = new Map([present, `${present}-wal`].map((path) => [path, readFileSync(path)]))
+  const fail = (path: string): void => {
+    if (path === `${stage.directory}/restore.new/vmhostd.db`) throw new Error('the disk is full')
+  }
+  stage.reopen(() => {
+    for (const [path, content] of left) writeFileSync(path, content)
+    assert.throws(() => restoring(stage, file).putBack([], NOW, fail), /the disk is full/)
+    for (const [path, content] of left) assert.deepEqual(readFileSync(path), content)
+  })
+  assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
+})
+
 test('a VM that is left out has no record, and everything else is put back', (t) => {
   const stage = new StoreStage(t)
   const left = stage.insertVm('web-1', image)

@@ -5,12 +5,13 @@ import { limits } from '../../config/limits.ts'
 import { lockStateDirectory } from '../database/open-database.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
 import { firstNumber } from '../database/revisions.ts'
-import { copyDatabase, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
+import { copyDatabase, flushPath, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
 import { KEPT_AFTER } from '../events/event-table.ts'
 import { Store } from '../store.ts'
 import { BACKUP_FORMAT } from './write-backup.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { UserIdRange } from '../vm/user-ids.ts'
+import type { Flush } from '../database/schema-copies.ts'
 import type { BackupAbout, KeptFile } from './write-backup.ts'
 
 /** The description of itself that a file to put back has. A copy from before a change of the schema has no `about` and no files. */
@@ -107,11 +108,12 @@ export class Restoring {
 
   /**
    * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
-   * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs.
+   * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs. If
+   * the disk does not take the new records, the present ones stay as they are.
    *
    * @returns where the present records are kept; undefined if there are none
    */
-  putBack(leftOut: readonly VmId[], nowMs: number): string | undefined {
+  putBack(leftOut: readonly VmId[], nowMs: number, flush: Flush = flushPath): string | undefined {
     this.#close()
     this.lock()
     try {
@@ -131,8 +133,10 @@ export class Restoring {
         }
         db.exec('PRAGMA journal_mode = DELETE')
       })
+      // Before the log is removed: the present records need it until they are replaced.
+      flush(restored)
       for (const end of ['-wal', '-shm']) rmSync(`${present}${end}`, { force: true })
-      renameDurably(restored, present)
+      renameDurably(restored, present, flush)
       return kept?.path
     } finally {
       this.remove()

@@ -81,13 +81,17 @@ export function copyDatabase(
 }
 
 /** Gives a file another name; file and name are on the disk when this returns. */
-export function renameDurably(from: string, to: string): void {
+export function renameDurably(from: string, to: string, flush: Flush = flushPath): void {
   flush(from)
   renameSync(from, to)
   flush(dirname(to))
 }
 
-function flush(path: string): void {
+/** A function that returns when a file or directory is on the disk. Throws if it cannot be written. */
+export type Flush = (path: string) => void
+
+/** Flushes a file or directory to the disk (fsync(2)). */
+export const flushPath: Flush = (path) => {
   const file = openSync(path, 'r')
   try {
     fsyncSync(file)
