@@ -84,6 +84,38 @@ test('each change of the state is an event and a line of the audit trail', async
   )
 })
 
+test('the audit trail says what was asked of the host, and its state before, also if it was refused', async (t) => {
+  const host = await stage(t)
+  const drain = { guests: 'stop', grace_seconds: 30 }
+  const bodies = [
+    CORDON,
+    CORDON,
+    { state: 'drained' },
+    { state: 'drained', drain },
+    { state: 'cordoned', drain },
+  ]
+  for (const body of bodies) await host.put('/v1/maintenance', body)
+  host.storeIsOpen = false
+  await host.put('/v1/maintenance', { state: 'schedulable' })
+  const trail = host.logLines
+    .map((line): Json => JSON.parse(line))
+    .filter(({ message }) => message === 'request audited')
+  assert.deepEqual(
+    trail.map(({ outcome, status, state_before, state, guests, grace_seconds }) => [
+      ...[outcome, status, state_before, state, guests, grace_seconds],
+    ]),
+    [
+      ['accepted', 202, 'schedulable', 'cordoned', undefined, undefined],
+      ['unchanged', 200, 'cordoned', 'cordoned', undefined, undefined],
+      ['accepted', 202, 'cordoned', 'drained', 'sleep', undefined],
+      ['accepted', 202, 'drained', 'drained', 'stop', 30],
+      ['refused', 400, 'drained', 'cordoned', 'stop', 30],
+      ['failed', 503, undefined, 'schedulable', undefined, undefined],
+    ],
+  )
+  assert.ok(!host.logLines.join('').includes('new kernel'))
+})
+
 test('a cordoned host takes no VM, and answers for those that it has', async (t) => {
   const host = await stage(t)
   assert.equal((await host.put('/v1/vms/web-1', createBody())).status, 202)

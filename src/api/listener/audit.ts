@@ -17,7 +17,9 @@ export type Audited = {
   /** Set if the request was accepted and changed nothing. */
   readonly outcome?: 'unchanged' | 'rehearsed'
   /** Further fields of the request, which the operation and its object do not say. Nothing secret. */
-  readonly asked?: Readonly<Record<string, string>>
+  readonly asked?: Readonly<Record<string, string | number>>
+  /** The desired state of the object before, if a change of that is what was asked for. */
+  readonly stateBefore?: string
 }
 
 declare module 'fastify' {
@@ -90,6 +92,7 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply, find: FindVersio
   return {
     ...auditedRequest(request),
     ...given({
+      state_before: audited.stateBefore,
       generation_before: before?.generation,
       generation_after: after?.generation,
       revision_before: before?.revision,

@@ -2,12 +2,14 @@ import { setMaintenance } from '../../../commands/maintenance/set-maintenance.ts
 import { vmsLeft } from '../../../owners/maintenance/drainer.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { maintenanceFromWire, maintenanceProgressToWire } from '../../wire/maintenance.ts'
+import { given } from '../../../lib/given.ts'
 import { ref } from '../../wire/named.ts'
 import { locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
 import { BODY_CODES } from './mutation.ts'
 import { contextOf } from './vm-parts.ts'
-import type { MaintenanceProgressWire } from '../../wire/maintenance.ts'
+import type { MaintenanceProgressWire, SetMaintenanceWire } from '../../wire/maintenance.ts'
 import type { App } from '../../listener/app.ts'
+import type { Audited } from '../../listener/audit.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
 const tags = ['Host']
@@ -56,18 +58,27 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
     },
   }
   app.put('/v1/maintenance', { schema }, async (request, reply): Promise<MaintenanceProgressWire> => {
+    const asked = askedFor(request.body)
+    request.audited = { asked }
     const context = contextOf(dependencies)
     const { store } = context
+    request.audited = { asked, stateBefore: store.maintenance.get().state }
     const wanted = maintenanceFromWire(request.body)
     if (wanted === undefined)
       throw invalidRequest('body', [
         { pointer: '/drain', code: 'not_allowed', detail: 'must be absent unless the state is drained' },
       ])
     const { maintenance, changed } = setMaintenance(context, wanted)
-    if (!changed) request.audited = { outcome: 'unchanged' }
+    if (!changed) request.audited = { ...request.audited, outcome: 'unchanged' }
     await store.flushed()
     reply.code(changed ? 202 : 200)
     if (changed) reply.header('location', '/v1/maintenance')
     return maintenanceProgressToWire(maintenance, vmsLeft(store))
   })
+}
+
+/** Returns what a request asks for, for the audit trail. */
+function askedFor(body: SetMaintenanceWire): NonNullable<Audited['asked']> {
+  const { guests } = (maintenanceFromWire(body) ?? body).drain ?? {}
+  return given({ state: body.state, guests, grace_seconds: body.drain?.grace_seconds })
 }
