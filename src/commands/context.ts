@@ -11,6 +11,8 @@ import type { Store } from '../store/store.ts'
 /** Everything that a command may use: the store, the last look at the host, and a way to wake the VM's worker. */
 export type CommandContext = {
   readonly store: Store
+  /** The present boot of the host. */
+  readonly bootId: string
   readonly capacity: Capacity
   /** Networks that guests' addresses must come from, in canonical form; any network if empty. */
   readonly guestRanges: readonly string[]

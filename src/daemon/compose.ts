@@ -179,6 +179,7 @@ const buildDrainer = ({ store, host, log }: Parts, commands: CommandContext): Dr
   new Drainer({
     store,
     clock: host.clock,
+    bootId: host.bootId,
     poke: commands.poke,
     stop: (id, graceSeconds) => void rebootVm(commands, id, { graceSeconds }),
     log,
@@ -239,6 +240,7 @@ function buildCommands(
   const { localImagesDirectory } = settings.storage
   return {
     store,
+    bootId: host.bootId,
     capacity: instead?.capacity ?? inspector,
     guestRanges: settings.network.guestRanges,
     nameServers: settings.network.nameServers.map((address) => canonicalAddress(address) ?? address),

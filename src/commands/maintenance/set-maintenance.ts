@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { hasGuest } from '../../core/maintenance/drain.ts'
 import { given } from '../../lib/given.ts'
 import type { Maintenance, WantedMaintenance } from '../../core/maintenance/maintenance.ts'
 import type { CommandContext } from '../context.ts'
@@ -6,9 +7,12 @@ import type { CommandContext } from '../context.ts'
 /** An accepted change of the host's state. `changed` is false if it asked for what is already desired. */
 export type SetMaintenance = { readonly maintenance: Maintenance; readonly changed: boolean }
 
-/** Stores the desired state of the host. A state that stays keeps the time of its beginning. */
+/**
+ * Stores the desired state of the host. A state that stays keeps the time of its beginning. A host without a guest is
+ * empty at once.
+ */
 export function setMaintenance(
-  { store, now, pokeHost }: Pick<CommandContext, 'store' | 'now' | 'pokeHost'>,
+  { store, bootId, now, pokeHost }: Pick<CommandContext, 'store' | 'bootId' | 'now' | 'pokeHost'>,
   wanted: WantedMaintenance,
 ): SetMaintenance {
   const result = store.transaction(() => {
@@ -16,7 +20,11 @@ export function setMaintenance(
     const { sinceMs, emptySinceMs, ...rest } = before
     if (isDeepStrictEqual(rest, wanted)) return { maintenance: before, changed: false }
     const nowMs = now()
-    const times = before.state === wanted.state ? { sinceMs, emptySinceMs } : { sinceMs: nowMs }
+    const isEmpty = wanted.state === 'drained' && !hasAnyGuest({ store, bootId })
+    const times =
+      before.state === wanted.state
+        ? { sinceMs, emptySinceMs }
+        : { sinceMs: nowMs, emptySinceMs: isEmpty ? nowMs : undefined }
     const maintenance: Maintenance = { ...wanted, ...given(times) }
     store.maintenance.set(maintenance, nowMs)
     return { maintenance, changed: true }
@@ -24,3 +32,9 @@ export function setMaintenance(
   if (result.changed) pokeHost(`the host is to be ${wanted.state}`)
   return result
 }
+
+const hasAnyGuest = ({ store, bootId }: Pick<CommandContext, 'store' | 'bootId'>): boolean =>
+  store.vms.ids().some((id) => {
+    const record = store.vms.get(id)
+    return record !== undefined && hasGuest(record, bootId)
+  })

@@ -39,22 +39,35 @@ const WITH_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
   'waking',
 ])
 
-/** Returns whether a record shows a guest in a unit. One that cannot be seen counts. */
-export const hasGuest = ({ observed: { state }, launch }: Pick<VmRecord, 'observed' | 'launch'>): boolean =>
-  WITH_GUEST.has(state) || launch !== undefined
+/**
+ * Returns whether a record shows a guest in a unit. One that cannot be seen counts. A launch of an earlier boot ended with
+ * that boot, whatever else the record says.
+ */
+export const hasGuest = (
+  { observed: { state }, launch }: Pick<VmRecord, 'observed' | 'launch'>,
+  bootId: string,
+): boolean => WITH_GUEST.has(state) || launch?.bootId === bootId
+
+/** A drain, and the boot of the host that it happens in. */
+export type OnThisBoot = { readonly drain: Drain; readonly bootId: string }
 
 /** Lists the guests that are left, in the order of ids. */
-export const leftGuests = (records: readonly Drainable[], drain: Drain): readonly LeftGuest[] =>
-  records.filter(hasGuest).map((record) => ({ id: record.id, underWay: isUnderWay(record, drain) }))
+export const leftGuests = (
+  records: readonly Drainable[],
+  { drain, bootId }: OnThisBoot,
+): readonly LeftGuest[] =>
+  records
+    .filter((record) => hasGuest(record, bootId))
+    .map((record) => ({ id: record.id, underWay: isUnderWay(record, drain) }))
 
 /**
  * Returns the guests that begin to come to rest now. A guest that has failed to takes no place, so that it does not keep
- * the others waiting.
+ * the others waiting; neither does one with a stop of its own that lasts longer than those of the drain.
  */
-export function nextToRest(records: readonly Drainable[], drain: Drain): readonly VmId[] {
-  const guests = records.filter(hasGuest)
+export function nextToRest(records: readonly Drainable[], { drain, bootId }: OnThisBoot): readonly VmId[] {
+  const guests = records.filter((record) => hasGuest(record, bootId))
   const taken = guests.filter(
-    (record) => isUnderWay(record, drain) && record.observed.fault === undefined,
+    (record) => takesPlace(record, drain) && record.observed.fault === undefined,
   ).length
   const next = guests.filter((record) => mayBegin(record, drain)).map(({ id }) => id)
   return next.slice(0, Math.max(0, drain.atOnce - taken))
@@ -62,6 +75,12 @@ export function nextToRest(records: readonly Drainable[], drain: Drain): readonl
 
 const isUnderWay = (record: Drainable, { guests }: Drain): boolean =>
   mustEnd(record) || (guests === 'sleep' && record.wake?.reason === 'maintenance')
+
+function takesPlace(record: Drainable, drain: Drain): boolean {
+  const { grace } = record.stops
+  const isLong = grace !== undefined && grace.untilMs - grace.fromMs > drain.graceSeconds * 1000
+  return isUnderWay(record, drain) && !(mustEnd(record) && isLong)
+}
 
 /** Returns whether the guest can begin to come to rest. One that leaves for another host, or wakes, is left alone. */
 function mayBegin(record: Drainable, drain: Drain): boolean {

@@ -22,7 +22,8 @@ export const planRest = (record: VmRecord, world: World, facts: Facts): Plan =>
   inOrder(
     () => removeUnit(record, world),
     () => (facts.capabilities.save ? [] : cannotSave(record)),
-    () => holdFrames(world, facts, DRAINED),
+    // As at the end of the host, a guest whose traffic cannot be seen is saved all the same.
+    () => (world.traffic.known ? holdFrames(world, facts, DRAINED) : []),
     () => when('unit', world.unit, () => saveAnyway(world, facts.silentMs, DRAINED)),
     () => WAIT_FOR_MAINTENANCE,
   )

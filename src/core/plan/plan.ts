@@ -31,6 +31,7 @@ import {
 } from './plan-sleep.ts'
 import { mayRunHere } from '../migration/arrival.ts'
 import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
+import { backOffOf } from './back-off.ts'
 import { planArrival } from './plan-arrive.ts'
 import { mustRest, planRest } from './plan-drain.ts'
 import { planHostEnd } from './plan-host-end.ts'
@@ -152,7 +153,20 @@ const goOnIfSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
 function planLive(record: VmRecord, world: World, facts: Facts): Plan {
   const saved = goOnIfSaved(record, world, facts)
   if (saved.outcome !== 'settled') return saved
-  if (mustRest(world, facts)) return planRest(record, world, facts)
+  const rest = mustRest(world, facts) ? planRest(record, world, facts) : undefined
+  if (rest !== undefined && isDue(rest, record, facts)) return rest
+  const awake = planAwake(record, world, facts)
+  // A guest that cannot come to rest now is looked after meanwhile.
+  if (rest !== undefined) return awake.outcome === 'act' ? awake : rest
+  return awake.outcome === 'settled' ? inOrder(() => sleepWhenIdle(record, world, facts)) : awake
+}
+
+/** Returns whether the plan has steps that no back-off holds. */
+const isDue = (planned: Plan, { observed: { fault } }: VmRecord, { nowMs }: Facts): boolean =>
+  planned.outcome === 'act' && backOffOf(planned.steps, fault, nowMs).ms === 0
+
+/** Plans what a guest that runs needs. */
+function planAwake(record: VmRecord, world: World, facts: Facts): Plan {
   const isOwn = !hasForeignDisk(world)
   const lanes = {
     power: [() => ensurePower(record, world, facts), () => limitDisk(record, world)],
@@ -169,11 +183,10 @@ function planLive(record: VmRecord, world: World, facts: Facts): Plan {
       () => ensureFlowing(record, world, facts),
     ],
   }
-  const awake = inOrder(
+  return inOrder(
     () => removeUnit(record, world),
     () => beside(lanes),
   )
-  return awake.outcome === 'settled' ? inOrder(() => sleepWhenIdle(record, world, facts)) : awake
 }
 
 /**

@@ -2,7 +2,6 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import type { FaultCode, RetryClass } from '../errors.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
-import type { Step } from '../plan/step.ts'
 
 /** A failure of a pass, before it is counted. */
 export type Failure = {
@@ -52,26 +51,4 @@ function plainDelayMs(retry: RetryClass, attempt: number): number {
     default:
       return unreachable(retry)
   }
-}
-
-/** How long the back-off of a fault still holds steps, and the steps that it does not hold. */
-type BackOff = { readonly ms: number; readonly free: readonly Step[] }
-
-/**
- * Returns what the back-off of a fault holds: the failed step with its lane, or a start after an exit. Other steps do
- * not wait.
- */
-export function backOffOf(steps: readonly Step[], fault: Fault | undefined, nowMs: number): BackOff {
-  const ms = (fault?.nextAttemptAtMs ?? nowMs) - nowMs
-  // No back-off is this long, so the clock was set back since.
-  const isOver = ms <= 0 || ms > limits.retryBackoffMsMax
-  if (fault === undefined || isOver) return { ms: 0, free: steps }
-  // A bug may be anywhere, so it holds all steps.
-  if (fault.step === 'pass') return { ms, free: [] }
-  const about = steps.find(
-    ({ kind }) => kind === (fault.step === 'unit.run' ? 'unit.ensure-started' : fault.step),
-  )
-  if (about === undefined) return { ms: 0, free: steps }
-  if (about.lane === undefined) return { ms, free: [] }
-  return { ms, free: steps.filter(({ lane }) => lane !== about.lane) }
 }

@@ -29,7 +29,7 @@ export async function moveAway(context: Context, drain: Drain): Promise<ExitStat
   const { data: maintenance } = await answered(client().GET('/v1/maintenance', {}))
   if (maintenance.state === 'drained') {
     if (drain.guests !== undefined) return exitStatus.done
-    throw new CtlError('the host is drained: its guests rest, and would rest at another host too', {
+    throw new CtlError('the host is drained: its guests rest, and a guest moves while it runs', {
       code: 'conflict',
       status: exitStatus.failed,
       advice: ['vmhostctl host cordon brings them back; then the same command moves them'],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reconcileStage } from '../../../test/reconcile-stage.ts'
 import { setMaintenance } from '../../commands/maintenance/set-maintenance.ts'
+import { setMetadata } from '../../commands/vm/delete-vm.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -40,19 +41,20 @@ async function drainStage(t: TestContext, vms = 3) {
     /** Lets one look of the drainer come, and the passes that follow. */
     look: () => later(limits.drainLookMs),
     maintenance: () => shownMaintenance(store.maintenance.get()),
+    left: () => vmsLeft(context),
     lives: () => ids.map((id) => stage.host.monitor.memoryOf(id).life),
   }
 }
 
 test('guests are saved as many at once as is asked for, and the same guests go on afterwards', async (t) => {
-  const { drain, look, states, maintenance, set, lives, ids, vm, store } = await drainStage(t)
+  const { drain, look, states, maintenance, set, lives, ids, vm, left } = await drainStage(t)
   const before = lives()
   drain(SLEEP)
   assert.equal(maintenance(), 'draining')
   await look()
   assert.deepEqual(states(), ['sleeping', 'running', 'running'])
   assert.deepEqual(
-    vmsLeft(store).map(({ id, underWay }) => [id, underWay]),
+    left().map(({ id, underWay }) => [id, underWay]),
     [
       ['web-2', false],
       ['web-3', false],
@@ -63,7 +65,7 @@ test('guests are saved as many at once as is asked for, and the same guests go o
   assert.deepEqual(states(), ['sleeping', 'sleeping', 'sleeping'])
   await look()
   assert.equal(maintenance(), 'drained')
-  assert.deepEqual(vmsLeft(store), [])
+  assert.deepEqual(left(), [])
   await set('schedulable')
   assert.deepEqual(states(), ['running', 'running', 'running'])
   assert.deepEqual(lives(), before)
@@ -107,6 +109,51 @@ test('a boot of a drained host wakes nothing, and the guests go on when the main
   assert.deepEqual(await stage.host.units.active(), [])
   await stage.set('schedulable')
   assert.deepEqual(stage.states(), ['running', 'running', 'running'])
+})
+
+for (const drain of [SLEEP, STOP])
+  test(`a boot in the middle of a drain empties the host, and wakes nothing: guests ${drain.guests}`, async (t) => {
+    const stage = await drainStage(t)
+    stage.drain(drain)
+    await stage.look()
+    await stage.endWithHost()
+    await stage.stop()
+    await stage.host.reboot()
+    await stage.start()
+    await stage.idle()
+    for (let looks = 0; looks < 3; looks += 1) await stage.look()
+    assert.deepEqual([stage.left(), stage.maintenance()], [[], 'drained'])
+    assert.deepEqual(await stage.host.units.active(), [])
+    await stage.set('schedulable')
+    assert.deepEqual(stage.states(), ['running', 'running', 'running'])
+  })
+
+test('a host without a guest is drained at once', async (t) => {
+  const { drain, context, ids, idle, maintenance } = await drainStage(t, 1)
+  setPower(context, ids[0] as VmId, 'stopped', { graceSeconds: 0 })
+  await idle()
+  drain(SLEEP)
+  assert.equal(maintenance(), 'drained')
+})
+
+test('changes that never pause do not put the turns off', async (t) => {
+  const { drain, context, ids, later, states, idle } = await drainStage(t)
+  drain(SLEEP)
+  for (let changes = 0; changes < 4; changes += 1) {
+    await later(limits.drainLookMs / 2)
+    setMetadata(context, ids[2] as VmId, { labels: { change: String(changes) } })
+    await idle()
+  }
+  assert.equal(states()[0], 'sleeping')
+})
+
+test('a guest with a longer stop of its own keeps no other waiting', async (t) => {
+  const { context, drain, look, ids, states } = await drainStage(t, 2)
+  setPower(context, ids[0] as VmId, 'stopped', { graceSeconds: 3600 })
+  drain(SLEEP)
+  await look()
+  await look()
+  assert.deepEqual(states(), ['stopping', 'sleeping'])
 })
 
 test('nothing wakes or starts on a drained host, and what was wanted meanwhile comes afterwards', async (t) => {
@@ -162,13 +209,13 @@ test('a guest that does not end is stopped hard at the end of its time, and keep
 })
 
 test('a guest that cannot be saved keeps no other waiting, and is tried again', async (t) => {
-  const { host, drain, look, later, states, maintenance, store } = await drainStage(t)
+  const { host, drain, look, later, states, maintenance, left } = await drainStage(t)
   host.monitor.failNext('save', new HostFault('save_failed', 'on purpose'))
   drain(SLEEP)
   for (let looks = 0; looks < 3; looks += 1) await look()
   assert.deepEqual([states(), maintenance()], [['running', 'sleeping', 'sleeping'], 'draining'])
-  const [left, ...others] = vmsLeft(store)
-  assert.deepEqual([left?.id, left?.record.observed.fault?.code, others], ['web-1', 'save_failed', []])
+  const [guest, ...others] = left()
+  assert.deepEqual([guest?.id, guest?.record.observed.fault?.code, others], ['web-1', 'save_failed', []])
   await later(limits.retryBackoffMsMin)
   await look()
   assert.deepEqual([states(), maintenance()], [['sleeping', 'sleeping', 'sleeping'], 'drained'])

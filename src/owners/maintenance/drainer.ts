@@ -12,6 +12,7 @@ import type { Store } from '../../store/store.ts'
 export type DrainerOptions = {
   readonly store: Store
   readonly clock: Clock
+  readonly bootId: string
   /** Wakes the worker of a VM. */
   readonly poke: (id: VmId, reason: string) => void
   /** Accepts a stop of a guest that leaves its desired power as it is. */
@@ -22,7 +23,7 @@ export type DrainerOptions = {
 /** Gives the guests of a drained host their turns to come to rest. */
 export class Drainer {
   readonly #options: DrainerOptions
-  #cancelTimer: (() => void) | undefined
+  #timer: { readonly dueAtMs: number; readonly cancel: () => void } | undefined
   #isRunning = false
 
   constructor(options: DrainerOptions) {
@@ -38,8 +39,8 @@ export class Drainer {
 
   stop(): void {
     this.#isRunning = false
-    this.#cancelTimer?.()
-    this.#cancelTimer = undefined
+    this.#timer?.cancel()
+    this.#timer = undefined
   }
 
   /** Looks soon, because the state of the host has changed. */
@@ -47,16 +48,18 @@ export class Drainer {
     this.#lookIn(limits.drainLookMs)
   }
 
-  /** Looks once for all changes of that time. */
+  /** Looks once for all changes of that time, however many there are. */
   #lookIn(ms: number): void {
     const { store, clock } = this.#options
     if (!this.#isRunning || store.maintenance.get().state !== 'drained') return
-    this.#cancelTimer?.()
-    this.#cancelTimer = clock.after(ms, () => this.#look())
+    const dueAtMs = clock.monotonicMs() + ms
+    if (this.#timer !== undefined && this.#timer.dueAtMs <= dueAtMs) return
+    this.#timer?.cancel()
+    this.#timer = { dueAtMs, cancel: clock.after(ms, () => this.#look()) }
   }
 
   #look(): void {
-    this.#cancelTimer = undefined
+    this.#timer = undefined
     const { store, log } = this.#options
     const { drain } = store.maintenance.get()
     if (!this.#isRunning || drain === undefined) return
@@ -69,10 +72,10 @@ export class Drainer {
   }
 
   #giveTurns(drain: Drain): void {
-    const { store, clock, poke, stop, log } = this.#options
+    const { store, clock, bootId, poke, stop, log } = this.#options
     const records = recordsIn(store)
     const atMs = clock.now()
-    for (const id of nextToRest(records, drain)) {
+    for (const id of nextToRest(records, { drain, bootId })) {
       log.info({ vm_id: id, guests: drain.guests }, 'guest comes to rest: the host is drained')
       if (drain.guests === 'stop') stop(id, drain.graceSeconds)
       else {
@@ -80,7 +83,7 @@ export class Drainer {
         poke(id, 'the host is drained')
       }
     }
-    const isEmpty = leftGuests(records, drain).length === 0
+    const isEmpty = leftGuests(records, { drain, bootId }).length === 0
     const wasEmpty = store.maintenance.get().emptySinceMs !== undefined
     if (isEmpty !== wasEmpty) store.maintenance.noteEmpty(isEmpty, atMs)
   }
@@ -90,12 +93,12 @@ export class Drainer {
 export type LeftVm = LeftGuest & { readonly record: VmRecord }
 
 /** Lists the guests that are left; none if the host is not to be drained. */
-export function vmsLeft(store: Pick<Store, 'vms' | 'maintenance'>): readonly LeftVm[] {
+export function vmsLeft({ store, bootId }: Pick<DrainerOptions, 'store' | 'bootId'>): readonly LeftVm[] {
   const { drain } = store.maintenance.get()
   if (drain === undefined) return []
   const records = recordsIn(store)
   const byId = new Map(records.map((record) => [record.id, record]))
-  return leftGuests(records, drain).flatMap((left) => {
+  return leftGuests(records, { drain, bootId }).flatMap((left) => {
     const record = byId.get(left.id)
     return record === undefined ? [] : [{ ...left, record }]
   })

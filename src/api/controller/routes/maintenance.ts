@@ -32,8 +32,9 @@ function getMaintenance(app: App, dependencies: ApiDependencies): void {
     response: { 200: answer('The state of the host.'), ...problems('starting_up') },
   }
   app.get('/v1/maintenance', { schema }, async (): Promise<MaintenanceProgressWire> => {
-    const { store } = contextOf(dependencies)
-    const shown = maintenanceProgressToWire(store.maintenance.get(), vmsLeft(store))
+    const context = contextOf(dependencies)
+    const { store } = context
+    const shown = maintenanceProgressToWire(store.maintenance.get(), vmsLeft(context))
     // Answer only what is on the disk.
     await store.flushed()
     return shown
@@ -73,7 +74,7 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
     await store.flushed()
     reply.code(changed ? 202 : 200)
     if (changed) reply.header('location', '/v1/maintenance')
-    return maintenanceProgressToWire(maintenance, vmsLeft(store))
+    return maintenanceProgressToWire(maintenance, vmsLeft(context))
   })
 }
 
