@@ -41,7 +41,7 @@ type List<T> = {
   readonly rowsOf: (items: readonly T[]) => Rows | Promise<Rows>
   /** Returns the line for an empty list. */
   readonly none: () => string | Promise<string>
-  /** The last column holds an error. */
+  /** The last column says why: an error, or what is waited for. */
   readonly lastBelow?: boolean
 }
 

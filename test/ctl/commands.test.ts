@@ -140,14 +140,14 @@ test('the list is an aligned table for people and the API’s items for programs
   assert.equal(
     out,
     [
-      'NAME   STATE    GENERATION  CPU  MEMORY   DISK    SLEEP  ADDRESSES                ERROR',
+      'NAME   STATE    GENERATION  CPU  MEMORY   DISK    SLEEP  ADDRESSES                WHY',
       'a      failed   0 of 1      1    512 MiB  10 GiB  -      -                        no space left (cloning the image), in storage.ensure-disk',
       'web-1  running  1           1.5  512 MiB  2 GiB   -      192.0.2.10 2001:db8::10  -',
       '',
     ].join('\n'),
   )
   const wide = (await stage.run('vm ls --wide')).out.split('\n')
-  assert.match(wide[0] ?? '', / {2}ADDRESSES +MONITOR +LABELS +ERROR$/)
+  assert.match(wide[0] ?? '', / {2}ADDRESSES +MONITOR +LABELS +WHY$/)
   assert.match(wide[2] ?? '', /^web-1 .* 192\.0\.2\.10 2001:db8::10 +qemu +env=prod +-$/)
   const json = JSON.parse((await stage.run('vm ls --json')).out)
   assert.deepEqual(

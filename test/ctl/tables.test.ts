@@ -60,6 +60,36 @@ test('80 columns hide no error: it stands below its VM, with the cause first and
   assert.match(stripVTControlCharacters(capacity), /ALLOCATABLE {2}LEFT/)
 })
 
+test('what a VM waits for stands where an error would, and behind one', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const partialFaults = [
+    { code: 'storage_full', step: 'storage.ensure-disk', message: 'growing the disk: no room' },
+  ] as const
+  const memoryQueue = { place: 2, missingMib: 512, sinceMs: 1 }
+  for (const [id, more] of [
+    ['web-1', { waitingFor: 'the end of maintenance' }],
+    ['web-2', { waitingFor: 'memory', memoryQueue }],
+    ['web-3', { waitingFor: 'memory', memoryQueue, partialFaults }],
+  ] as const) {
+    await create(stage, id)
+    const observed = { state: 'sleeping', sinceMs: 1, ...more } as const
+    stage.host.store.vms.recordProgress(id as VmId, { observed, nowMs: 1 })
+  }
+  const { out } = await stage.run('vm ls')
+  const lines = out.trimEnd().split('\n')
+  assert.match(lines[0] ?? '', / {2}WHY$/)
+  assert.deepEqual(
+    lines.slice(1).map((line) => line.split(/ {2,}/).at(-1)),
+    [
+      'waits for the end of maintenance',
+      'waits for memory (place 2, 512 MiB missing)',
+      'no room (growing the disk), in storage.ensure-disk; waits for memory (place 2, 512 MiB missing)',
+    ],
+  )
+  const onTerminal = stripVTControlCharacters((await stage.run('vm ls', { terminalColumns: 80 })).out)
+  assert.match(onTerminal, /^web-1 .*\n {2}waits for the end of maintenance\nweb-2 /m)
+})
+
 test('a host that cannot be inspected is shown with the reason and its VMs, without figures', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')

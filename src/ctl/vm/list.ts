@@ -3,7 +3,7 @@ import { causeFirst } from '../../client/cause-first.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
 import { showCores, showMib } from '../../lib/shown-units.ts'
 import { parseLabel } from './settings.ts'
-import { sleepCell, generationWords, labelWords, stateColour } from './vm-words.ts'
+import { sleepCell, generationWords, labelWords, stateColour, waitWords } from './vm-words.ts'
 import type { Vm, ApiClient } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
@@ -26,7 +26,7 @@ const ALL_STATES: Record<Vm['observed']['state'], true> = {
 
 const STATES = Object.keys(ALL_STATES) as readonly Vm['observed']['state'][]
 
-const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'SLEEP', 'ADDRESSES', 'ERROR']
+const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'SLEEP', 'ADDRESSES', 'WHY']
 
 /** Columns that only --wide shows. */
 const WIDE: readonly (readonly [head: string, cell: (vm: Vm) => string])[] = [
@@ -40,7 +40,7 @@ export const listCommand: Command = {
   description:
     'Every VM of the host, or those with all of the labels and in the state that are given. GENERATION is "2 of 3" while ' +
     'the host is on its way to what is desired; SLEEP is after how long without traffic it sleeps, or what is saved of it; ' +
-    'ERROR says what keeps it. --wide adds what monitor runs it, and its labels.',
+    'WHY is the error that keeps it, and what it waits for. --wide adds what monitor runs it, and its labels.',
   options: [
     { name: 'label', value: 'KEY=VALUE', many: true, help: 'only VMs with this label', check: parseLabel },
     {
@@ -96,6 +96,16 @@ function rowOf(vm: Vm): (string | Cell)[] {
     showMib(disk.size_mib),
     sleepCell(vm),
     [network?.ipv4_address, network?.ipv6_address].filter((address) => address !== undefined).join(' '),
-    { text: causeFirst(vm.observed.error ?? ''), colour: 'red' },
+    { text: whyWords(vm), colour: vm.observed.error === undefined ? 'yellow' : 'red' },
   ]
+}
+
+/** Says why a VM is not as it should be: its error, and what it waits for. Empty if nothing keeps it. */
+function whyWords(vm: Vm): string {
+  const { error } = vm.observed
+  const waitsFor = waitWords(vm)
+  return [
+    ...(error === undefined ? [] : [causeFirst(error)]),
+    ...(waitsFor === undefined ? [] : [`waits for ${waitsFor}`]),
+  ].join('; ')
 }
