@@ -1,5 +1,5 @@
 import { compareSchema } from './schema.ts'
-import type { Pair, Schema, Schemas } from './schema.ts'
+import type { Pair, Schema, Schemas } from './flat-schema.ts'
 
 type Content = Readonly<Record<string, { readonly schema?: Schema }>>
 
@@ -10,11 +10,13 @@ type Parameter = {
   readonly schema: Schema
 }
 
+type Answer = { readonly content?: Content; readonly headers?: Readonly<Record<string, object>> }
+
 type Operation = {
   readonly operationId: string
   readonly parameters?: readonly Parameter[]
   readonly requestBody?: { readonly content: Content }
-  readonly responses: Readonly<Record<string, { readonly content?: Content }>>
+  readonly responses: Readonly<Record<string, Answer>>
   readonly 'x-roles'?: readonly string[]
 }
 
@@ -22,6 +24,18 @@ export type ApiDocument = {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   readonly components: { readonly schemas: Schemas }
 }
+
+/**
+ * Schemas that no route has as its request or the content of its success: the answer to every refusal, messages of a
+ * stream, and frames of a console. A viewer sends frames of its own.
+ */
+const MESSAGES = {
+  Problem: 'answer',
+  EventStart: 'answer',
+  Event: 'answer',
+  ConsoleFromDaemon: 'answer',
+  ConsoleFromViewer: 'request',
+} as const
 
 /**
  * Returns each change of an API that breaks the promise for it (docs/compatibility.md), one sentence each. An addition breaks
@@ -39,8 +53,15 @@ export function compareDocuments({ published, today }: Pair<ApiDocument>): strin
         : compareOperation({ published: operation, today: now }, { schemas, where })
     }),
   )
-  return [...names.map((name) => `the schema ${name} is gone`), ...operations]
+  return [...names.map((name) => `the schema ${name} is gone`), ...compareMessages(schemas), ...operations]
 }
+
+const compareMessages = (schemas: Pair<Schemas>): string[] =>
+  Object.entries(MESSAGES).flatMap(([name, side]) => {
+    const [published, today] = [schemas.published[name], schemas.today[name]]
+    if (published === undefined || today === undefined) return []
+    return compareSchema({ published, today }, { side, schemas, where: name })
+  })
 
 type Place = { readonly schemas: Pair<Schemas>; readonly where: string }
 
@@ -89,20 +110,27 @@ function compareBodies({ published, today }: Pair<Operation>, { schemas, where }
 }
 
 function compareSuccesses({ published, today }: Pair<Operation>, { schemas, where }: Place): string[] {
+  // 101 has no content of its own: the frames of a console are compared as messages.
   const successes = ({ responses }: Operation) =>
-    Object.keys(responses).filter((status) => /^[123]/.test(status))
+    Object.keys(responses).filter((status) => /^[23]/.test(status))
   const added = successes(today).filter((status) => published.responses[status] === undefined)
   const kept = successes(published).flatMap((status) => {
-    const contents = {
-      published: published.responses[status]?.content ?? {},
-      today: today.responses[status]?.content ?? {},
-    }
+    const [before, after] = [published.responses[status], today.responses[status]]
     // A client misses no status that is no longer answered; while it is, its content stays.
-    return today.responses[status] === undefined
+    return before === undefined || after === undefined
       ? []
-      : compareContents(contents, { side: 'answer', schemas, where: `${where}, answer ${status}` })
+      : compareAnswers({ published: before, today: after }, { schemas, where: `${where}, answer ${status}` })
   })
   return [...added.map((status) => `${where} may answer ${status}`), ...kept]
+}
+
+function compareAnswers({ published, today }: Pair<Answer>, { schemas, where }: Place): string[] {
+  const headers = Object.keys(published.headers ?? {}).filter((name) => today.headers?.[name] === undefined)
+  const contents = { published: published.content ?? {}, today: today.content ?? {} }
+  return [
+    ...headers.map((name) => `${where} has no header ${name}`),
+    ...compareContents(contents, { side: 'answer', schemas, where }),
+  ]
 }
 
 function compareContents(

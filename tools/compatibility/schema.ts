@@ -1,27 +1,5 @@
-/** Compares a schema of the published API with that of today. */
-
-/** A schema of an OpenAPI 3.1 document, as far as a client can notice a change of it. */
-export type Schema = {
-  readonly $ref?: string
-  readonly type?: string | readonly string[]
-  readonly enum?: readonly unknown[]
-  readonly default?: unknown
-  readonly pattern?: string
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly required?: readonly string[]
-  readonly items?: Schema
-  readonly additionalProperties?: boolean | Schema
-  readonly anyOf?: readonly Schema[]
-} & Readonly<Partial<Record<Bound, number>>>
-
-const LOWER_BOUNDS = ['minimum', 'minLength', 'minItems', 'minProperties'] as const
-const UPPER_BOUNDS = ['maximum', 'maxLength', 'maxItems', 'maxProperties'] as const
-type Bound = (typeof LOWER_BOUNDS)[number] | (typeof UPPER_BOUNDS)[number]
-
-export type Schemas = Readonly<Record<string, Schema>>
-
-/** A schema of both documents. */
-export type Pair<T> = { readonly published: T; readonly today: T }
+import { flat, LOWER_BOUNDS, UPPER_BOUNDS } from './flat-schema.ts'
+import type { Flat, Pair, Schema, Schemas } from './flat-schema.ts'
 
 export type Comparison = {
   /** Whether clients send it or read it. What they send may only become wider, what they read only narrower. */
@@ -41,59 +19,53 @@ export function compareSchema(pair: Pair<Schema>, comparison: Comparison): strin
   return [
     ...own.map((fault) => `${comparison.where} ${fault}`),
     ...compareMembers(flats, comparison),
-    ...comparePart('items', flats, comparison),
-    ...comparePart('additionalProperties', flats, comparison),
+    ...compareItems(flats, comparison),
+    ...compareFurtherMembers(flats, comparison),
+    ...compareMemberNames(flats, comparison),
     ...compareChoices(flats, comparison),
   ]
 }
 
-/** A schema without references, and without null as a choice of its own. */
-type Flat = {
-  readonly schema: Schema
-  readonly types: readonly string[]
-  readonly choices: readonly Schema[]
-}
-
-function flat(schema: Schema, schemas: Schemas): Flat {
-  const name = schema.$ref?.split('/').at(-1)
-  if (name !== undefined) return flat(schemas[name] ?? {}, schemas)
-  if (schema.anyOf === undefined) return { schema, types: [schema.type ?? []].flat(), choices: [] }
-  const choices = schema.anyOf.filter(({ type }) => type !== 'null')
-  const ofNull = choices.length < schema.anyOf.length ? ['null'] : []
-  const [only] = choices
-  if (only === undefined || choices.length > 1) return { schema: {}, types: ofNull, choices }
-  const inner = flat(only, schemas)
-  return { ...inner, types: [...inner.types, ...ofNull] }
-}
-
 const missing = <T>(all: readonly T[], some: readonly T[]): T[] => all.filter((each) => !some.includes(each))
+
+/** Returns whether a schema says nothing of the types of its values. */
+const isOfAnyType = ({ types, choices }: Flat): boolean => types.length === 0 && choices.length === 0
 
 function requestFaults({ published, today }: Pair<Flat>): string[] {
   const [before, after] = [published.schema, today.schema]
-  const lostTypes = today.types.length === 0 ? [] : missing(published.types, today.types)
+  const lostTypes = isOfAnyType(today) ? [] : missing(published.types, today.types)
+  const hasNewType = isOfAnyType(published) && today.types.length > 0
   const lostValues = after.enum === undefined ? [] : missing(before.enum ?? ['any other value'], after.enum)
   const tightened = [
     ...LOWER_BOUNDS.filter((bound) => (after[bound] ?? -Infinity) > (before[bound] ?? -Infinity)),
     ...UPPER_BOUNDS.filter((bound) => (after[bound] ?? Infinity) < (before[bound] ?? Infinity)),
   ]
   const required = missing(after.required ?? [], before.required ?? [])
-  const hasOtherPattern = after.pattern !== undefined && after.pattern !== before.pattern
+  const changed = (['pattern', 'format'] as const).filter(
+    (keyword) => after[keyword] !== undefined && after[keyword] !== before[keyword],
+  )
   const hasOtherDefault = JSON.stringify(before.default) !== JSON.stringify(after.default)
   return [
     ...lostTypes.map((type) => `is refused as ${type}`),
+    ...(hasNewType ? [`is refused unless it is ${today.types.join(' or ')}`] : []),
     ...lostValues.map((value) => `refuses ${JSON.stringify(value)}`),
     ...tightened.map((bound) => `has a tighter bound: ${bound} ${after[bound]}`),
     ...required.map((member) => `needs ${member}`),
-    ...(hasOtherPattern ? [`has another pattern: ${after.pattern}`] : []),
+    ...changed.map((keyword) => `has another ${keyword}: ${after[keyword]}`),
     ...(hasOtherDefault ? [`has another default: ${JSON.stringify(after.default)}`] : []),
   ]
 }
 
 function answerFaults({ published, today }: Pair<Flat>): string[] {
-  const newTypes = published.types.length === 0 ? [] : missing(today.types, published.types)
+  const newTypes = isOfAnyType(published) ? [] : missing(today.types, published.types)
+  const lostItsType = published.types.length > 0 && isOfAnyType(today)
   const optional = missing(published.schema.required ?? [], today.schema.required ?? [])
+  const { format } = published.schema
+  const lostItsFormat = format !== undefined && format !== today.schema.format
   return [
     ...newTypes.map((type) => `may be ${type}`),
+    ...(lostItsType ? ['may be of any type'] : []),
+    ...(lostItsFormat ? [`no longer has the format ${format}`] : []),
     ...optional
       .filter((member) => today.schema.properties?.[member] !== undefined)
       .map((member) => `may lack ${member}`),
@@ -111,14 +83,39 @@ function compareMembers({ published, today }: Pair<Flat>, comparison: Comparison
   })
 }
 
-function comparePart(
-  part: 'items' | 'additionalProperties',
-  { published, today }: Pair<Flat>,
+function compareItems({ published, today }: Pair<Flat>, comparison: Comparison): string[] {
+  return compareParts({ published: published.schema.items, today: today.schema.items }, comparison, '[]')
+}
+
+/** Compares what members may have that the schema does not name. */
+function compareFurtherMembers({ published, today }: Pair<Flat>, comparison: Comparison): string[] {
+  const [before, after] = [published.schema.additionalProperties, today.schema.additionalProperties]
+  if (before === false) return []
+  if (after !== false)
+    return compareParts({ published: asSchema(before), today: asSchema(after) }, comparison, '[]')
+  return comparison.side === 'request' ? [`${comparison.where} refuses members that it does not name`] : []
+}
+
+const asSchema = (schema: boolean | Schema | undefined): Schema | undefined =>
+  typeof schema === 'object' ? schema : undefined
+
+function compareMemberNames({ published, today }: Pair<Flat>, comparison: Comparison): string[] {
+  const pair = { published: published.schema.propertyNames, today: today.schema.propertyNames }
+  return compareParts(pair, comparison, ', name of a member,', { type: 'string' })
+}
+
+/** Compares the schemas of parts of a value. A part without a schema has that of `otherwise`. */
+function compareParts(
+  { published, today }: Pair<Schema | undefined>,
   comparison: Comparison,
+  place: string,
+  otherwise: Schema = {},
 ): string[] {
-  const [before, after] = [published.schema[part], today.schema[part]]
-  if (typeof before !== 'object' || typeof after !== 'object') return []
-  return compareSchema({ published: before, today: after }, { ...comparison, where: `${comparison.where}[]` })
+  if (published === undefined && today === undefined) return []
+  return compareSchema(
+    { published: published ?? otherwise, today: today ?? otherwise },
+    { ...comparison, where: comparison.where + place },
+  )
 }
 
 function compareChoices({ published, today }: Pair<Flat>, comparison: Comparison): string[] {

@@ -1,4 +1,4 @@
-/** All that a promise of the project is about (docs/compatibility.md), as one value that a release keeps. */
+/** Reads the surface: the part of the promise (docs/compatibility.md) that a program can compare. A release keeps it. */
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { configSchema } from '../../src/config/schema.ts'
@@ -8,7 +8,7 @@ import { compareNames, namesOfToday } from './names.ts'
 import { compareSchema } from './schema.ts'
 import type { ApiDocument } from './document.ts'
 import type { Names } from './names.ts'
-import type { Pair, Schema } from './schema.ts'
+import type { Pair, Schema } from './flat-schema.ts'
 
 export type Surface = {
   readonly api: ApiDocument
