@@ -95,6 +95,35 @@ test('a certificate that is revoked gets no answer from then on, and others of i
   })
 })
 
+test('a client is neither listed nor warned of once its certificate is revoked', async (t) => {
+  const host = await stage(t)
+  const leaf = { commonName: COMMON_NAME, alternativeNames: [], usages: ['client'] } as const
+  // It ends within the time of warnings, and before the certificates of others.
+  const soonMs = Date.now() - 820 * 86_400_000
+  const [lost, gone] = [
+    await issueCertificate(pki.authority, leaf, soonMs),
+    await issueCertificate(pki.authority, leaf, soonMs),
+  ]
+  const serials = [lost, gone].map(({ certificate }) => new X509Certificate(certificate).serialNumber)
+  const listed = async () => {
+    const { clients, certificates } = (await host.call({ path: '/v1/sync' })).json.host
+    const shown = new Set<string>(clients.map(({ serial }: { serial: string }) => serial))
+    const ends = certificates.find(({ name }: { name: string }) => name === 'controller').not_after
+    return [...serials.map((serial) => shown.has(serial)), Date.parse(ends) < Date.now() + 30 * 86_400_000]
+  }
+  await connected(t, host.port, lost)
+  assert.equal((await healthOf(host, gone)).status, 200)
+  assert.deepEqual(await listed(), [true, true, true])
+  host.publish(await revoke(pki.authority, [lost, gone]))
+  await logged(host, 'connections ended')
+  assert.deepEqual(await listed(), [false, false, false])
+  host.publish(await revoke(pki.authority, [], { age: 29 }))
+  await eventually(() => host.logLines.filter((line) => line.includes('revocation list replaced')).length > 1)
+  assert.deepEqual(await listed(), [false, false, false], 'it is forgotten until it connects again')
+  assert.equal((await healthOf(host, gone)).status, 200)
+  assert.deepEqual(await listed(), [false, true, true])
+})
+
 test('its open connections and consoles end, and no session that it had brings it back', async (t) => {
   const host = await stage(t)
   await createVm(host)

@@ -14,11 +14,16 @@ export type ClientCertificate = {
   readonly seenMs: number
 }
 
-type Seen = { client: ClientCertificate; connections: number }
+type Seen = {
+  readonly client: ClientCertificate
+  readonly connections: number
+  readonly isRevoked: () => boolean
+}
 
 /**
  * Keeps the certificates of admitted clients, by their serial numbers: a client may have several at a time. One that was
- * not seen for a week is forgotten, because it was probably replaced. The one that was seen longest ago goes first.
+ * not seen for a week is forgotten, because it was probably replaced, and so is one that is revoked. The one that was seen
+ * longest ago goes first.
  */
 export class ClientCertificates {
   readonly #now: () => number
@@ -30,17 +35,21 @@ export class ClientCertificates {
     this.#now = now
   }
 
-  /** Notes a connection. Call the function that it returns when the connection ends. */
-  note(client: Omit<ClientCertificate, 'seenMs'>): () => void {
+  /**
+   * Notes a connection. Call the function that it returns when the connection ends.
+   *
+   * @param isRevoked says whether the certificate is revoked by now
+   */
+  note(client: Omit<ClientCertificate, 'seenMs'>, isRevoked: () => boolean = () => false): () => void {
     const connections = (this.#seen.get(client.serial)?.connections ?? 0) + 1
-    this.#put({ client: { ...client, seenMs: this.#now() }, connections })
+    this.#put({ client: { ...client, seenMs: this.#now() }, connections, isRevoked })
     const [oldest] = this.#seen.keys()
     if (this.#seen.size > limits.clientCertificatesMax && oldest !== undefined) this.#seen.delete(oldest)
     return () => {
       const seen = this.#seen.get(client.serial)
       if (seen === undefined) return
       const left = Math.max(0, seen.connections - 1)
-      this.#put({ client: { ...seen.client, seenMs: this.#now() }, connections: left })
+      this.#put({ ...seen, client: { ...seen.client, seenMs: this.#now() }, connections: left })
     }
   }
 
@@ -53,9 +62,9 @@ export class ClientCertificates {
   list(): readonly ClientCertificate[] {
     const nowMs = this.#now()
     const shown: ClientCertificate[] = []
-    for (const [serial, { client, connections }] of this.#seen) {
+    for (const [serial, { client, connections, isRevoked }] of this.#seen) {
       const seenMs = connections > 0 ? nowMs : client.seenMs
-      if (seenMs < nowMs - limits.clientCertificateSeenMs) this.#seen.delete(serial)
+      if (seenMs < nowMs - limits.clientCertificateSeenMs || isRevoked()) this.#seen.delete(serial)
       else shown.push({ ...client, seenMs })
     }
     return shown.toSorted((a, b) =>

@@ -26,12 +26,12 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
     admit: admitClients(clients),
     beginsUpgrade,
     onCertificates: noteInUse(ends, nodeFiles),
-    onConnection(socket) {
+    onConnection(socket, isRevoked) {
       // A client may renew its certificate on a schedule of its own.
       const certificate = certificateOf(socket)
       const role = clients.get(certificate?.commonName ?? '')?.role
       if (certificate !== undefined && role !== undefined)
-        socket.once('close', ends.clients.note({ ...certificate, role }))
+        socket.once('close', ends.clients.note({ ...certificate, role }, isRevoked))
     },
     log,
   })

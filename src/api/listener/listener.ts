@@ -29,8 +29,8 @@ export type ListenerOptions = ListenerPlace & {
   readonly beginsUpgrade: BeginsUpgrade
   /** Called at the start, and each time that the certificate files were read, with what is in use then. */
   readonly onCertificates?: (inUse: TlsMaterial, revocations: () => RevocationState | undefined) => void
-  /** Called for each connection with a verified client certificate. */
-  readonly onConnection?: (socket: TLSSocket) => void
+  /** Called for each connection with a verified client certificate. `isRevoked` says whether it is revoked by now. */
+  readonly onConnection?: (socket: TLSSocket, isRevoked: () => boolean) => void
   readonly log: Log
 }
 
@@ -63,7 +63,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   server.on('secureConnection', (socket: TLSSocket) => {
     if (!socket.authorized || socket.destroyed) return
     peers.watch(socket)
-    onConnection?.(socket)
+    onConnection?.(socket, peers.revocationOf(socket))
   })
   const stopWatching = watchTlsFiles({
     files: tlsFiles,

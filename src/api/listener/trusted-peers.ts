@@ -56,9 +56,15 @@ export class TrustedPeers {
 
   /** Returns whether the peer's certificate is revoked, or an authority above it. */
   isRevoked(socket: TLSSocket): boolean {
+    return this.revocationOf(socket)()
+  }
+
+  /** Returns a function that says whether that is revoked by now, also when the connection is gone. */
+  revocationOf(socket: TLSSocket): () => boolean {
     const revocations = this.#revocations
-    if (revocations === undefined) return false
-    return withIssuers(certificatesSent(socket), this.#authorities).some((one) => revocations.has(one))
+    if (revocations === undefined) return () => false
+    const chain = withIssuers(certificatesSent(socket), this.#authorities)
+    return () => chain.some((one) => revocations.has(one))
   }
 
   /** Notes the files that are in use now, and ends connections of authorities that are no longer among them. */

@@ -84,7 +84,7 @@ const hostSchema = Type.Object(
         seen_at: Type.String({ format: 'date-time', description: 'When it last had a connection.' }),
       }),
       {
-        description: `Certificates of clients that had a connection in the last seven days, at most ${limits.clientCertificatesMax}. A name may have several.`,
+        description: `Certificates of clients that had a connection in the last seven days, at most ${limits.clientCertificatesMax}, without those that are revoked. A name may have several.`,
       },
     ),
     revocation_list: Type.Optional(
