@@ -34,6 +34,7 @@ import re
 import ssl
 import urllib.parse
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar, cast
 `
