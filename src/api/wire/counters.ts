@@ -22,6 +22,9 @@ const countSchema = (description: string) =>
     ),
   )
 
+const LIMIT_DROPS =
+  'Those over the limit begin at 0 again, with the same `since`, when the limit is removed and when it is set again. Another rate does not change them.'
+
 export const countersSchema = Type.Object(
   {
     at: Type.String({ format: 'date-time', description: 'When they were read.' }),
@@ -40,13 +43,17 @@ export const countersSchema = Type.Object(
     network: Type.Optional(
       Type.Object(
         {
-          since: since('When the host first saw the device of the VM. It stays over stops and sleeps.'),
+          since: since(
+            'When the daemon first saw the device of the VM. It stays over stops and sleeps. The figures of a device that was made under version 0.1 began before.',
+          ),
           received_bytes: count('To the guest.'),
           received_packets: count(),
           transmitted_bytes: count('From the guest.'),
           transmitted_packets: count(),
-          receive_dropped_packets: count('Packets over the bandwidth limit, or not taken by the guest.'),
-          transmit_dropped_packets: count('Packets over the bandwidth limit.'),
+          receive_dropped_packets: count(
+            `Packets over the bandwidth limit, or not taken by the guest. ${LIMIT_DROPS}`,
+          ),
+          transmit_dropped_packets: count(`Packets over the bandwidth limit. ${LIMIT_DROPS}`),
           inbound_dropped_packets: count(
             'Packets of connections to the guest that its firewall does not allow.',
           ),
