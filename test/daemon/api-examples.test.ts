@@ -21,7 +21,7 @@ const withoutNetwork = { ...createBody(), network: undefined }
 /** A request that makes something, or one that is refused with a code. In this order. */
 const requests: readonly (readonly [RejectionCode | 'made', Call])[] = [
   ['not_found', { path: VM }],
-  ['changes_not_kept', { path: '/v1/vms?changed_after=12' }],
+  ['changes_not_kept', { path: '/v1/vms?changed_after=1893456000000012' }],
   ['method_not_allowed', { method: 'POST', path: VM }],
   ['unsupported_media_type', { ...put(VM, 'x'), headers: { 'content-type': 'text/plain' } }],
   ['body_too_large', put(VM, 'x'.repeat(limits.bodyBytesMax + 1))],

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { EVENT_KINDS } from '../../core/events/event.ts'
 import { snakeCase } from '../../lib/text.ts'
+import { exampleNumber } from './examples.ts'
 import { packetSchema } from './packet.ts'
 import { nextPageMembers, shownText, time, timeSchema } from './values.ts'
 import type { Static } from 'typebox'
@@ -16,7 +17,7 @@ const sequenceSchema = Type.Integer({
   minimum: 0,
   description:
     'Rises from event to event, with gaps. It comes from the same counter as `revision` of VMs, so each can be compared with the other.',
-  examples: [1042],
+  examples: [exampleNumber(1042)],
 })
 
 /** An event. The schema is open: later versions have more kinds and more members. */
@@ -74,7 +75,7 @@ export const eventSchema = Type.Object(
     description: 'One thing that happened. Members that a kind does not have are absent.',
     examples: [
       {
-        sequence: 1042,
+        sequence: exampleNumber(1042),
         at: '2030-01-01T12:00:00.000Z',
         kind: 'vm_waking',
         vm_id: 'web-1',
@@ -112,7 +113,7 @@ export const eventStartSchema = Type.Object(
         'Events between the number that was asked for and `after` are not kept, or that number is not of this host or from before its records were put back: read everything again.',
     }),
   },
-  { examples: [{ after: 1042, kept_after: 0, missed: false }] },
+  { examples: [{ after: exampleNumber(1042), kept_after: 0, missed: false }] },
 )
 
 export type EventWire = Static<typeof eventSchema>

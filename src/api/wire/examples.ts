@@ -1,5 +1,8 @@
 /** Examples for the reference. A test checks each against its schema. */
 
+/** A number of the counter of events and revisions: it begins with the microseconds at which the records were made. */
+export const exampleNumber = (count: number): number => Date.UTC(2030, 0, 1) * 1000 + count
+
 const rootfs = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
 const kernel = '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752'
 export const exampleSshKey =
@@ -42,7 +45,7 @@ export const exampleVm = {
   generations: { desired: 1, observed: 1 },
   labels,
   protected: false,
-  revision: 9,
+  revision: exampleNumber(9),
   created_at: '2030-01-01T12:00:00.000Z',
   updated_at: '2030-01-01T12:00:03.204Z',
 }
@@ -80,7 +83,7 @@ export const exampleSnapshot = {
   captured_at: '2030-01-01T12:00:00.180Z',
   paused_ms: 12,
   last_activity_at: '2030-01-01T12:00:09.311Z',
-  revision: 31,
+  revision: exampleNumber(31),
   created_at: '2030-01-01T12:00:00.000Z',
   updated_at: '2030-01-01T12:00:09.311Z',
 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { nextPageMembers, timeSchema, LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN } from './values.ts'
 import { limits } from '../../config/limits.ts'
-import { exampleVm } from './examples.ts'
+import { exampleNumber, exampleVm } from './examples.ts'
 import { SHA256_PATTERN, VM_ID_PATTERN } from '../../core/ids.ts'
 import { OBSERVED_STATES } from '../../core/vm/record.ts'
 import { arrivalSchema, departureSchema, offerSchema } from './migration.ts'
@@ -338,7 +338,7 @@ export const vmListSchema = Type.Object({
     description:
       'All changes up to this revision are in the answer: pass it as `changed_after` for those that follow, or as `after` for the events ' +
       'that follow. Of a list in several pages, take that of the first page.',
-    examples: [1042],
+    examples: [exampleNumber(1042)],
   }),
   deleted: Type.Optional(
     Type.Array(vmIdSchema, {

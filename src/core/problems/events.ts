@@ -21,7 +21,7 @@ export const events = {
         'Deletions since the revision of `changed_after` are not kept any more, or the revision is not one of this host.',
       remedy: 'List all VMs, and go on with the `revision` of that answer.',
       example:
-        'what changed since revision 12 is not known any more: list all VMs, and go on with the revision of that answer',
+        'what changed since revision 1893456000000012 is not known any more: list all VMs, and go on with the revision of that answer',
       writtenBy: ['src/api/controller/routes/changed-vms.ts'],
     },
   },

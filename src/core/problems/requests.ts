@@ -85,7 +85,7 @@ export const requests = {
       title: 'The resource has changed since it was read',
       meaning: '`If-Match` does not name the stored revision: the VM has changed since you read it.',
       remedy: 'Read it again, and decide again.',
-      example: 'the VM is at revision 19: read it again, and decide again',
+      example: 'the VM is at revision 1893456000000019: read it again, and decide again',
       writtenBy: ['src/api/controller/routes/preconditions.ts'],
     },
     body_too_large: {

@@ -33,7 +33,7 @@ export const eventsCommand: Command = {
   examples: [
     ['--follow', 'what happens now'],
     ['--vm web-1', 'what is kept about a VM'],
-    ['--follow --after 1042 --json', 'in a program that has seen number 1042'],
+    ['--follow --after 1893456000001042 --json', 'in a program that has seen this number'],
     ['--json | jq -r \'select(.kind == "vm_waking") | .packet.source\'', 'who wakes VMs'],
   ],
   run: async (context) => {
