@@ -128,7 +128,7 @@ async function untilAsleep({ parts, store, clock }: Stage, vms: number): Promise
   const sleepers = vms - Math.ceil(vms / AWAKE_ONE_IN)
   for (let look = 0; look < LOOKS_MAX; look += 1) {
     await parts.reconciler.idle()
-    const states = store.summaries().map(({ state }) => state)
+    const states = store.vms.summaries({}).map(({ state }) => state)
     const asleep = states.filter((state) => state === 'sleeping').length
     if (asleep === sleepers && states.length - asleep === vms - sleepers) return asleep
     clock.advance((IDLE_SECONDS * 1000) / 4)

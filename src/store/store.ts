@@ -6,7 +6,7 @@ import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Arrivals } from './migration/arrivals.ts'
 import { Departures } from './migration/departures.ts'
 import { Transactions } from './database/transactions.ts'
-import { UnwrittenProgress, readSummaries } from './vm/vm-row.ts'
+import { UnwrittenProgress } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
 import { CertificateRow } from './certificates/certificate-row.ts'
@@ -22,7 +22,6 @@ import type { UserIdRange } from './vm/user-ids.ts'
 import type { Sha256, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
 import type { ImageUse } from './images/image-uses.ts'
-import type { VmSummary } from '../core/vm/record.ts'
 
 export type VmListener = (id: VmId) => void
 export type SnapshotListener = (id: SnapshotId) => void
@@ -196,11 +195,6 @@ export class Store {
       .prepare('SELECT EXISTS (SELECT 1 FROM vms) OR EXISTS (SELECT 1 FROM snapshots) AS any')
       .get()
     return row?.['any'] === 0
-  }
-
-  /** Returns a summary of every VM, in the order of ids. */
-  summaries(): readonly VmSummary[] {
-    return readSummaries(this.#db, this.#unwritten)
   }
 
   /** Returns every image that a VM on record uses or used. */

@@ -90,6 +90,7 @@ test('the document has exactly the routes of the daemon', () => {
       'get /v1/snapshots',
       'get /v1/snapshots/{id}',
       'get /v1/sync',
+      'get /v1/vm-states',
       'get /v1/vms',
       'get /v1/vms/{id}',
       'get /v1/vms/{id}/console',

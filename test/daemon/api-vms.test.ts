@@ -285,6 +285,36 @@ test('a list goes through all VMs in the order of their ids, page by page, and f
   )
 })
 
+test('states alone are listed as the VMs are: by page, by state and by label', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const states = (query: Query = {}) => typed(host.api.GET('/v1/vm-states', { params: { query } }))
+  assert.deepEqual((await states()).json, { items: [], revision: host.store.events.newest })
+  for (const id of ['b', 'c', 'a']) await create(host, id, { ...bare, labels: { name: id } })
+  const fault = {
+    code: 'network_failed',
+    step: 'network.ensure-tap',
+    message: 'making tap: busy',
+    generation: 1 as Generation,
+    sinceMs: 1,
+    attempt: 1,
+    nextAttemptAtMs: 2,
+  } as const
+  host.store.vms.recordProgress('b' as VmId, { observed: { state: 'failed', sinceMs: 1, fault }, nowMs: 1 })
+  const { json: first } = await states({ limit: 2 })
+  const generations = { desired: 1, observed: 0 }
+  assert.deepEqual(first.items, [
+    { id: 'a', generations, state: 'pending' },
+    { id: 'b', generations, state: 'failed', error: 'network.ensure-tap: making tap: busy' },
+  ])
+  assert.equal(first.revision, host.store.events.newest)
+  const cursor = first.next_cursor ?? assert.fail('there is another page')
+  const idsOf = async (query: Query): Promise<string[]> =>
+    (await states(query)).json.items.map(({ id }) => id)
+  assert.deepEqual(await idsOf({ cursor }), ['c'])
+  assert.deepEqual(await idsOf({ state: 'failed' }), ['b'])
+  assert.deepEqual(await idsOf({ label: 'name=c' }), ['c'])
+})
+
 test('until the store is open VM routes answer 503, while liveness answers 200', async (t) => {
   const host = await startControllerHost(t, pki)
   host.storeIsOpen = false

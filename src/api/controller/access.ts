@@ -25,6 +25,7 @@ const routes: Readonly<Record<string, Others>> = {
   'GET /v1/sync': READERS,
   'GET /v1/maintenance': READERS,
   'GET /v1/vms': READERS,
+  'GET /v1/vm-states': READERS,
   'GET /v1/vms/:id': ALL,
   'GET /v1/vms/:id/plan': READERS,
   'GET /v1/vms/:id/counters': READERS,

@@ -17,6 +17,7 @@ import { vmChangeRoutes } from './routes/vm-changes.ts'
 import { vmMigrationRoutes } from './routes/vm-migration.ts'
 import { vmShapeRoutes } from './routes/vm-shape.ts'
 import { vmReadRoutes } from './routes/vm-reads.ts'
+import { vmStateRoutes } from './routes/vm-states.ts'
 import { guardRoles } from './guard-roles.ts'
 import { given } from '../../lib/given.ts'
 import { metricsRoute } from '../metrics/metrics-route.ts'
@@ -41,6 +42,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
       syncRoutes(routes, dependencies)
       maintenanceRoutes(routes, dependencies)
       vmReadRoutes(routes, dependencies)
+      vmStateRoutes(routes, dependencies)
       vmChangeRoutes(routes, dependencies)
       vmMigrationRoutes(routes, dependencies)
       vmShapeRoutes(routes, dependencies)

@@ -38,6 +38,7 @@ import { imageListSchema, imageRemovalSchema, imageSchema } from './images.ts'
 import { eventListSchema, eventSchema, eventStartSchema } from './events.ts'
 import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
+import { vmStateListSchema, vmStateSchema } from './vm-state.ts'
 import type { Static } from 'typebox'
 
 const problem = { ...problemSchema, examples: [exampleOf('invalid_request')] }
@@ -46,6 +47,8 @@ const problem = { ...problemSchema, examples: [exampleOf('invalid_request')] }
 export const namedSchemas = {
   Vm: vmSchema,
   VmList: vmListSchema,
+  VmState: vmStateSchema,
+  VmStateList: vmStateListSchema,
   CreateVm: createVmSchema,
   SetPower: setPowerSchema,
   Reboot: rebootSchema,

@@ -3,7 +3,7 @@ import { totalsOf } from '../../core/capacity/ledger.ts'
 import { given } from '../../lib/given.ts'
 import { toWire } from './member-mapper.ts'
 import { time } from './values.ts'
-import { errorToWire } from './vm-to-wire.ts'
+import { vmStateToWire } from './vm-state.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import type { HostView } from '../../owners/capacity/host-report.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
@@ -152,8 +152,7 @@ function capacityToWire(view: HostView): SyncWire['capacity'] {
   }
 }
 
-function summaryToWire(summary: VmSummary, resident_mib: number | undefined): SyncWire['vms'][number] {
-  const { id, generations, state } = summary
-  const error = errorToWire(summary)
-  return { id, generations: { ...generations }, state, ...given({ resident_mib, error }) }
-}
+const summaryToWire = (summary: VmSummary, resident_mib: number | undefined): SyncWire['vms'][number] => ({
+  ...vmStateToWire(summary),
+  ...given({ resident_mib }),
+})

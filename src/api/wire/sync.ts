@@ -5,8 +5,8 @@ import { exampleSync } from './examples.ts'
 import { maintenanceSchema } from './maintenance.ts'
 import { snapshotSchema } from './snapshot.ts'
 import { timeSchema } from './values.ts'
-import { OBSERVED_STATES } from '../../core/vm/record.ts'
-import { sha256Schema, vmIdSchema, vmSchema } from './vm.ts'
+import { sha256Schema, vmIdSchema } from './vm.ts'
+import { vmStateSchema } from './vm-state.ts'
 import type { Static } from 'typebox'
 
 const mib = (description: string) => Type.Integer({ minimum: 0, description: `MiB. ${description}` })
@@ -170,14 +170,9 @@ const capacitySchema = Type.Object(
 )
 
 const vmSummarySchema = Type.Object({
-  id: vmIdSchema,
-  generations: vmSchema.properties.generations,
-  state: Type.Enum(OBSERVED_STATES, { type: 'string' }),
+  ...vmStateSchema.properties,
   resident_mib: Type.Optional(
     mib('Its part of `capacity.memory.resident_mib`. Absent if the VM did not run when that was measured.'),
-  ),
-  error: Type.Optional(
-    Type.String({ description: 'Same as `observed.error` of the VM; absent when healthy.' }),
   ),
 })
 

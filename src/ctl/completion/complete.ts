@@ -137,8 +137,8 @@ type ReadNames = (client: ApiClient, signal: AbortSignal) => Promise<readonly Ca
 /** Reads a page of the existing names of each kind. */
 const NAMES: Readonly<Record<Kind, ReadNames>> = {
   async vm(client, signal) {
-    const { data } = await client.GET('/v1/vms', { params: PAGE, signal })
-    return (data?.items ?? []).map(({ id, observed }) => ({ word: id, help: observed.state }))
+    const { data } = await client.GET('/v1/vm-states', { params: PAGE, signal })
+    return (data?.items ?? []).map(({ id, state }) => ({ word: id, help: state }))
   },
   async snapshot(client, signal) {
     const { data } = await client.GET('/v1/snapshots', { params: PAGE, signal })

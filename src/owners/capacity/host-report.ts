@@ -116,7 +116,7 @@ export class HostReport {
     const uses = store.imageUses()
     const recorded = store.vms.recorded()
     const terms = inspector.memoryTerms()
-    const vms = store.summaries()
+    const vms = store.vms.summaries({})
     const resident = measured && residentMemory(vms, measured, terms.monitorMib)
     return {
       host: { ...names, machine, nowMs: clock.now() },

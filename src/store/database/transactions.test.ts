@@ -60,8 +60,12 @@ test('progress that cannot be written is shown everywhere, and written with the 
     on.store.vms.list({ limit: 1, state }).map((each) => each.id)
   assert.deepEqual([listed('running'), listed('pending')], [[id], [other]])
   assert.deepEqual(
-    on.store.summaries().map(({ state }) => state),
+    on.store.vms.summaries({}).map(({ state }) => state),
     ['running', 'pending'],
+  )
+  assert.deepEqual(
+    on.store.vms.summaries({ state: 'pending', limit: 1 }).map((each) => each.id),
+    [other],
   )
   await free()
   on.store.vms.changeMetadata(other, { labels: {}, protected: true }, 4000)

@@ -7,15 +7,7 @@ import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Departure } from '../../core/migration/departure.ts'
-import type {
-  Grace,
-  PendingWake,
-  Launch,
-  Observed,
-  VmRecord,
-  ObservedState,
-  VmSummary,
-} from '../../core/vm/record.ts'
+import type { Grace, PendingWake, Launch, Observed, VmRecord } from '../../core/vm/record.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { DatabaseSync } from 'node:sqlite'
 
@@ -212,51 +204,3 @@ export class UnwrittenProgress {
     this.#lacksEvents = false
   }
 }
-
-type SummaryRow = {
-  readonly id: VmId
-  readonly state: ObservedState
-  readonly monitor: MonitorKind
-  readonly memoryMib: number
-  readonly desired: Generation
-  readonly observed: Generation
-  readonly fault: string | null
-  readonly partialFaults: string | null
-}
-
-/**
- * Returns every VM in the order of ids. It reads only the columns that it returns, so thousands of VMs cost
- * milliseconds.
- */
-export function readSummaries(db: DatabaseSync, unwritten: UnwrittenProgress): readonly VmSummary[] {
-  const rows = db
-    .prepare(
-      `SELECT id, state, monitor, memory_mib AS memoryMib, desired_generation AS desired, observed_generation AS observed,
-         observed ->> '$.fault' AS fault, observed ->> '$.partialFaults' AS partialFaults FROM vms ORDER BY id`,
-    )
-    .all() as SummaryRow[]
-  return rows.map((row) => {
-    const { id, state, monitor, memoryMib, desired, observed, fault, partialFaults } = row
-    const summary = { id, monitor, memoryMib, generations: { desired, observed } }
-    const kept = unwritten.get(id)
-    if (kept !== undefined) return { ...summary, ...shownOf(JSON.parse(kept.observed) as Observed) }
-    return {
-      ...summary,
-      state,
-      ...(fault === null ? {} : { fault: JSON.parse(fault) as NonNullable<Observed['fault']> }),
-      ...(partialFaults === null
-        ? {}
-        : { partialFaults: JSON.parse(partialFaults) as NonNullable<Observed['partialFaults']> }),
-    }
-  })
-}
-
-const shownOf = ({
-  state,
-  fault,
-  partialFaults,
-}: Observed): Pick<VmSummary, 'state' | 'fault' | 'partialFaults'> => ({
-  state,
-  ...(fault === undefined ? {} : { fault }),
-  ...(partialFaults === undefined ? {} : { partialFaults }),
-})

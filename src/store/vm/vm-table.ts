@@ -8,7 +8,9 @@ import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
 import { changedRows } from './changed-rows.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
+import { readSummaries } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
+import { SELECTED, parametersOf, selected } from './vm-query.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
@@ -18,19 +20,13 @@ import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
-import type {
-  Metadata,
-  Observed,
-  ObservedState,
-  Progress,
-  VmRecord,
-  PendingWake,
-} from '../../core/vm/record.ts'
+import type { Metadata, Observed, Progress, VmRecord, VmSummary, PendingWake } from '../../core/vm/record.ts'
 import type { EventTable } from '../events/event-table.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { NewVm } from './new-vm.ts'
 import type { UserIdRange } from './user-ids.ts'
 import type { Transactions } from '../database/transactions.ts'
+import type { VmQuery } from './vm-query.ts'
 import type { ProgressColumns, UnwrittenProgress, VmRow } from './vm-row.ts'
 
 export type DesiredChange = {
@@ -49,14 +45,6 @@ export type DesiredChange = {
   readonly inputs?: InputsChange
   readonly operationId: OperationId
   readonly nowMs: number
-}
-
-export type VmQuery = {
-  readonly after?: VmId
-  readonly limit: number
-  readonly state?: ObservedState
-  /** Selects only VMs that have all of these labels. */
-  readonly labels?: Metadata['labels']
 }
 
 /** The table of VMs. Only here does a generation rise, and only together with the change that it counts. */
@@ -97,16 +85,14 @@ export class VmTable {
     return row && recordOf(this.#unwritten.on(row))
   }
 
-  /** Lists VMs after the id `after`, in the order of ids. */
+  /** Lists VMs in the order of ids. */
   list(query: VmQuery): VmRecord[] {
-    if (this.#unwritten.isEmpty) return this.#rows(query).map(recordOf)
-    // The state on the disk may differ from the one that is shown.
-    const { state, limit, ...rest } = query
-    const rows = this.#rows({ ...rest, limit: Number.MAX_SAFE_INTEGER }).map((row) => this.#unwritten.on(row))
-    return rows
-      .filter((row) => state === undefined || row.state === state)
-      .slice(0, limit)
-      .map(recordOf)
+    return selected(query, this.#unwritten, (asked) => this.#rows(asked)).map(recordOf)
+  }
+
+  /** Lists summaries in the order of ids. */
+  summaries(query: VmQuery): readonly VmSummary[] {
+    return readSummaries(this.#statements, this.#unwritten, query)
   }
 
   /** Lists VMs with a later revision, in the order of revisions. */
@@ -115,13 +101,8 @@ export class VmTable {
   }
 
   #rows(query: VmQuery): VmRow[] {
-    const rows = this.#sql(
-      `SELECT * FROM vms WHERE id > ? AND (?2 IS NULL OR state = ?2) AND NOT EXISTS (
-         SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
-           SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))
-       ORDER BY id LIMIT ?4`,
-    ).all(query.after ?? '', query.state ?? null, JSON.stringify(query.labels ?? {}), query.limit)
-    return rows as VmRow[]
+    const rows = this.#sql(`SELECT * FROM vms ${SELECTED}`).all(...parametersOf(query)) as VmRow[]
+    return rows.map((row) => this.#unwritten.on(row))
   }
 
   ids(): VmId[] {

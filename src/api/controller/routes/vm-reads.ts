@@ -4,10 +4,8 @@ import { closed } from '../../../lib/schema-check.ts'
 import { limits } from '../../../config/limits.ts'
 import { ref } from '../../wire/named.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
-import { OBSERVED_STATES } from '../../../core/vm/record.ts'
 import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
-import { LABEL_QUERY_PATTERN } from '../../wire/values.ts'
 import { noQuery, problems } from '../../listener/answers.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { changedVms } from './changed-vms.ts'
@@ -18,7 +16,8 @@ import {
   waitHeader,
   waitMsOf,
 } from './preconditions.ts'
-import { afterCursor, pageMembers, pageOf } from './page.ts'
+import { pageOf } from './page.ts'
+import { pageQueryOf, vmFilterMembers } from './vm-filter.ts'
 import { contextOf, params, tags, vmAnswer, vmOf } from './vm-parts.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { CountersWire } from '../../wire/counters.ts'
@@ -46,17 +45,7 @@ function listVms(app: App, dependencies: ApiDependencies): void {
       'is gone, or after N seconds without any.',
     querystring: Type.Object(
       {
-        ...pageMembers,
-        state: Type.Optional(
-          Type.Enum(OBSERVED_STATES, { type: 'string', description: 'Only VMs in this observed state.' }),
-        ),
-        label: Type.Optional(
-          Type.String({
-            pattern: LABEL_QUERY_PATTERN,
-            description: 'Only VMs with all of these labels.',
-            examples: ['env=prod,tier=web'],
-          }),
-        ),
+        ...vmFilterMembers,
         changed_after: Type.Optional(
           Type.Integer({
             minimum: 0,
@@ -87,18 +76,9 @@ function listVms(app: App, dependencies: ApiDependencies): void {
         signal,
       })
     }
-    const after = afterCursor('vms', cursor)
-    // The record beyond the limit shows whether there is a next page.
     const { store } = contextOf(dependencies)
     const revision = store.events.newest
-    const records = store.vms.list({
-      limit: limit + 1,
-      ...given({
-        after: after as VmId | undefined,
-        state,
-        labels: label === undefined ? undefined : labelsOf(label),
-      }),
-    })
+    const records = store.vms.list(pageQueryOf(request.query).query)
     // Answer only what is on the disk.
     await store.flushed()
     return { ...pageOf('vms', records, { limit, show: (record) => vmToWire(record) }), revision }
@@ -199,7 +179,3 @@ function getCounters(app: App, dependencies: ApiDependencies): void {
     return countersToWire(await dependencies.counters(record))
   })
 }
-
-/** Parses `env=prod,tier=web`, whose form the schema has checked. */
-const labelsOf = (text: string): Record<string, string> =>
-  Object.fromEntries(text.split(',').map((pair) => pair.split('=') as [string, string]))

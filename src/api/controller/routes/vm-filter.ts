@@ -1,0 +1,40 @@
+import { Type } from 'typebox'
+import { limits } from '../../../config/limits.ts'
+import { given } from '../../../lib/given.ts'
+import { LABEL_QUERY_PATTERN } from '../../wire/values.ts'
+import { OBSERVED_STATES } from '../../../core/vm/record.ts'
+import { afterCursor, pageMembers } from './page.ts'
+import type { Static } from 'typebox'
+import type { VmId } from '../../../core/ids.ts'
+import type { VmQuery } from '../../../store/vm/vm-query.ts'
+
+/** Query members of lists of VMs. */
+export const vmFilterMembers = {
+  ...pageMembers,
+  state: Type.Optional(
+    Type.Enum(OBSERVED_STATES, { type: 'string', description: 'Only VMs in this observed state.' }),
+  ),
+  label: Type.Optional(
+    Type.String({
+      pattern: LABEL_QUERY_PATTERN,
+      description: 'Only VMs with all of these labels.',
+      examples: ['env=prod,tier=web'],
+    }),
+  ),
+}
+
+type VmFilter = { readonly [Name in keyof typeof vmFilterMembers]?: Static<(typeof vmFilterMembers)[Name]> }
+
+/** Returns the query of a page. It reads one record more than the page has, which shows that another page follows. */
+export function pageQueryOf({ limit = limits.listItemsDefault, cursor, state, label }: VmFilter): {
+  readonly limit: number
+  readonly query: VmQuery
+} {
+  const after = afterCursor('vms', cursor) as VmId | undefined
+  const labels = label === undefined ? undefined : labelsOf(label)
+  return { limit, query: { limit: limit + 1, ...given({ after, state, labels }) } }
+}
+
+/** Parses `env=prod,tier=web`, whose form the schema has checked. */
+const labelsOf = (text: string): Record<string, string> =>
+  Object.fromEntries(text.split(',').map((pair) => pair.split('=') as [string, string]))

@@ -1,0 +1,47 @@
+import type { VmId } from '../../core/ids.ts'
+import type { Metadata, ObservedState } from '../../core/vm/record.ts'
+import type { UnwrittenProgress } from './vm-row.ts'
+
+/** Selects VMs in the order of ids. */
+export type VmQuery = {
+  /** Begins behind this id. */
+  readonly after?: VmId
+  readonly limit?: number
+  readonly state?: ObservedState
+  /** Selects only VMs that have all of these labels. */
+  readonly labels?: Metadata['labels']
+}
+
+/** The end of a statement on `vms`; `parametersOf` has its parameters. */
+export const SELECTED = `WHERE id > ?1 AND (?2 IS NULL OR state = ?2) AND NOT EXISTS (
+    SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
+      SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))
+  ORDER BY id LIMIT ?4`
+
+export const parametersOf = ({
+  after = '' as VmId,
+  state,
+  labels = {},
+  limit,
+}: VmQuery): (string | number | null)[] => [
+  after,
+  state ?? null,
+  JSON.stringify(labels),
+  limit ?? Number.MAX_SAFE_INTEGER,
+]
+
+/**
+ * Reads what a query selects. `read` applies progress that is not on the disk. The state there may differ from the one
+ * that is shown, so then the shown one is compared.
+ */
+export function selected<Shown extends { readonly state: string }>(
+  query: VmQuery,
+  unwritten: Pick<UnwrittenProgress, 'isEmpty'>,
+  read: (query: VmQuery) => readonly Shown[],
+): readonly Shown[] {
+  const { state, limit, ...rest } = query
+  if (unwritten.isEmpty || state === undefined) return read(query)
+  return read(rest)
+    .filter((shown) => shown.state === state)
+    .slice(0, limit)
+}
