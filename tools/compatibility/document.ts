@@ -38,8 +38,8 @@ const MESSAGES = {
 } as const
 
 /**
- * Returns each change of an API that breaks the promise for it (docs/compatibility.md), one sentence each. An addition breaks
- * nothing, nor does what becomes wider for clients.
+ * Returns each change of an API that breaks the promise for it (docs/compatibility.md), one sentence each. An addition
+ * breaks nothing, nor does what becomes wider for clients.
  */
 export function compareDocuments({ published, today }: Pair<ApiDocument>): string[] {
   const schemas = { published: published.components.schemas, today: today.components.schemas }

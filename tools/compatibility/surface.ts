@@ -1,4 +1,4 @@
-/** Reads the surface: the part of the promise (docs/compatibility.md) that a program can compare. A release keeps it. */
+/** Reads the surface: what a program can compare of the promise (docs/compatibility.md). A release keeps it. */
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { configSchema } from '../../src/config/schema.ts'
