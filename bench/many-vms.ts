@@ -1,5 +1,6 @@
 import { createFromWire } from '../src/api/wire/vm-from-wire.ts'
 import { createVm } from '../src/commands/vm/create-vm.ts'
+import { loadConfig } from '../src/config/config.ts'
 import { Store } from '../src/store/store.ts'
 import { call, mutate } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
@@ -54,7 +55,7 @@ export async function inStore(work: (context: CommandContext) => void | Promise<
   const store = new Store(STATE, USER_IDS)
   const host = new FakeHost(new FakeClock({ nowMs: Date.now() }), store.storeId)
   const instead = { capacity: new FakeCapacity(), actors: listening(() => {}) }
-  await work(composed({ store, host, newOperationId, instead }).commands)
+  await work(composed({ store, host, settings: loadConfig(), newOperationId, instead }).commands)
   store.close()
   await sh('systemctl', 'start', 'vmhostd')
   await ready()
