@@ -5,7 +5,6 @@ import { judgeRestored, losesSomething } from './judge-restored.ts'
 import type { Desired } from '../desired.ts'
 import type { Generation } from '../ids.ts'
 import type { Departure } from '../migration/departure.ts'
-import type { NodeName } from '../migration/offer.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { DiskState } from '../world/world.ts'
 import type { FoundVm } from './judge-restored.ts'
@@ -36,6 +35,10 @@ const arriving = (stage: 'pulling' | 'released'): Partial<VmRecord> => ({
   arrival: { stage } as unknown as NonNullable<VmRecord['arrival']>,
 })
 
+const owingStop: Partial<VmRecord> = { stops: { accepted: 2, carriedOut: 1 } }
+const endedForGood: Partial<VmRecord> = { observed: { ...seen, endedAtPower: 2 as Generation } }
+const mayRunThere: FoundVm = { ...asleep, mayHaveMoved: true }
+
 type Case = readonly [what: string, record: Partial<VmRecord>, found: FoundVm, kind: string]
 
 const cases: readonly Case[] = [
@@ -45,13 +48,8 @@ const cases: readonly Case[] = [
   ['is off and should be', wanting({ power: 'stopped' }), off, 'fits'],
   ['was started since', wanting({ power: 'stopped' }), runs, 'ends'],
   ['was started since, and sleeps', wanting({ power: 'stopped' }), asleep, 'ends'],
-  ['owed a stop that is carried out by now', { stops: { accepted: 2, carriedOut: 1 } }, runs, 'ends'],
-  [
-    'ended for good and was started since',
-    { observed: { ...seen, endedAtPower: 2 as Generation } },
-    runs,
-    'ends',
-  ],
+  ['owed a stop that is carried out by now', owingStop, runs, 'ends'],
+  ['ended for good and was started since', endedForGood, runs, 'ends'],
   ['was being handed over, and stayed', departing('handing_over'), runs, 'ends'],
   ['was offered', departing('offered'), runs, 'fits'],
   ['was released, and has come back', departing('released'), off, 'deletes'],
@@ -73,9 +71,21 @@ const cases: readonly Case[] = [
   ['owed a rebuild, and runs', rebuilding(2), { ...runs, disk: ofRebuild(1) }, 'deletes'],
   ['owed a rebuild that is done by now', rebuilding(2), { ...off, disk: ofRebuild(2) }, 'starts'],
   ['owed a rebuild, and has no disk', rebuilding(2), gone, 'starts'],
-  ['was released since, and sleeps here', {}, { ...asleep, movedTo: 'host-2' as NodeName }, 'moved'],
-  ['was released since, and has a disk', {}, { ...off, movedTo: 'host-2' as NodeName }, 'moved'],
-  ['was released since, and had no disk yet', {}, { ...gone, movedTo: 'host-2' as NodeName }, 'moved'],
+  ['was released since, and sleeps here', {}, { ...asleep, movedTo: 'host-2' }, 'moved'],
+  ['was released since, and has a disk', {}, { ...off, movedTo: 'host-2' }, 'moved'],
+  ['was released since, and had no disk yet', {}, { ...gone, movedTo: 'host-2' }, 'moved'],
+  ['may have moved, and sleeps here', {}, { ...asleep, mayHaveMoved: true }, 'unsure'],
+  ['may have moved, and is off', {}, { ...off, mayHaveMoved: true }, 'unsure'],
+  ['may have moved, and had no disk yet', {}, { ...gone, mayHaveMoved: true }, 'unsure'],
+  ['may have moved, and owes a restart', owingStop, { ...off, mayHaveMoved: true }, 'unsure'],
+  ['may have moved, and owes a rebuild', rebuilding(2), { ...off, mayHaveMoved: true }, 'unsure'],
+  ['may have moved, and was being handed over', departing('handed_over'), mayRunThere, 'unsure'],
+  ['may have moved, but runs here', {}, { ...runs, mayHaveMoved: true }, 'fits'],
+  ['may have moved, and should be off', wanting({ power: 'stopped' }), mayRunThere, 'ends'],
+  ['may have moved, and ended for good', endedForGood, { ...off, mayHaveMoved: true }, 'fits'],
+  ['may have moved, and is under deletion', { deleting: true }, mayRunThere, 'deletes'],
+  ['may have moved, as the record says too', departing('released'), mayRunThere, 'deletes'],
+  ['may have moved, and has no disk any more', { observed: seen }, { ...gone, mayHaveMoved: true }, 'lacks'],
   ['was deleted since', { observed: seen }, gone, 'lacks'],
   ['has another unit', {}, { ...runs, unit: { kind: 'foreign', because: 'x' } }, 'lacks'],
   [

@@ -3,7 +3,6 @@ import { isHandover } from '../migration/departure.ts'
 import { deletionDueMs, hasEnded } from '../vm/exit-policy.ts'
 import { mustEnd, owesRebuild } from '../vm/record.ts'
 import { isGone } from '../world/world.ts'
-import type { NodeName } from '../migration/offer.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { DiskState, UnitState } from '../world/world.ts'
 
@@ -13,26 +12,42 @@ export type FoundVm = {
   readonly disk: DiskState
   /** Whether the pool has its saved guest. */
   readonly isSaved: boolean
-  /** The host to which the present records have released it; absent if they have not. */
-  readonly movedTo?: NodeName
+  /** The host that may run it, as the present records say; absent if that is this one. */
+  readonly movedTo?: string
+  /** Set if nothing says whether it has moved to another host: the present records are lost, or do not have it. */
+  readonly mayHaveMoved?: true
 }
 
 /**
  * The effect on one VM when its record is put back. `ends`: its guest, awake or asleep, is ended. `deletes`: its disk
- * is removed or replaced too. `moved`: its guest may run on another host, and would run here too. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing or belongs to another
- * VM. `fits`: the daemon takes over what is there.
+ * is removed or replaced too. `moved`: its guest may run on another host, and would run here too. `unsure`: the same, if it
+ * has moved, which is not known. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing or belongs to
+ * another VM. `fits`: the daemon takes over what is there.
  */
 export type Restored = {
-  readonly kind: 'ends' | 'deletes' | 'moved' | 'starts' | 'lacks' | 'fits'
+  readonly kind: 'ends' | 'deletes' | 'moved' | 'unsure' | 'starts' | 'lacks' | 'fits'
   readonly because: string
 }
 
 /** Returns what the daemon would do with a record that is put back. */
 export function judgeRestored(record: VmRecord, found: FoundVm, nowMs: number): Restored {
-  const { unit, disk } = found
+  const { unit } = found
   if (unit.kind === 'foreign') return { kind: 'lacks', because: `its unit is left alone: ${unit.because}` }
   if (found.movedTo !== undefined)
     return { kind: 'moved', because: `it has moved to ${found.movedTo} since, and may run there` }
+  const judged = judgeStayed(record, found, nowMs)
+  // A guest that runs here was not released: that happens once its unit has ended.
+  const isDoubtful = found.mayHaveMoved === true && isGone(unit) && judged.kind !== 'lacks'
+  return isDoubtful && mayRunAgain(record, nowMs)
+    ? { kind: 'unsure', because: `${guestOf(found) ?? NO_GUEST} here, and may run on another host by now` }
+    : judged
+}
+
+const NO_GUEST = 'it has no guest'
+
+/** Judges the record of a VM that did not move. */
+function judgeStayed(record: VmRecord, found: FoundVm, nowMs: number): Restored {
+  const { disk } = found
   const guest = guestOf(found)
   const deletes = disk.kind === 'present' ? whyDeleted(record, disk, nowMs) : undefined
   if (deletes !== undefined)
@@ -44,8 +59,8 @@ export function judgeRestored(record: VmRecord, found: FoundVm, nowMs: number): 
   if (disk.kind === 'absent' && record.observed.disk !== undefined && !owesRebuild(record))
     return { kind: 'lacks', because: 'its disk is not in the pool: it was deleted since, or has moved away' }
   if (ends === undefined && record.desired.power !== 'stopped')
-    return { kind: 'starts', because: `it has no guest now, and the record says ${record.desired.power}` }
-  return { kind: 'fits', because: 'it has no guest, and needs none' }
+    return { kind: 'starts', because: `${NO_GUEST} now, and the record says ${record.desired.power}` }
+  return { kind: 'fits', because: `${NO_GUEST}, and needs none` }
 }
 
 /** Returns whether a guest or a disk may be lost, which needs the word of the operator. */
@@ -67,15 +82,23 @@ function whyEnded(record: VmRecord): string | undefined {
   return undefined
 }
 
+/** Returns whether the daemon may start or wake the guest, now or after a stop, a rebuild or a handover that the record has under way. */
+const mayRunAgain = (record: VmRecord, nowMs: number): boolean =>
+  record.desired.power !== 'stopped' && !hasEnded(record) && whyRemoved(record, nowMs) === undefined
+
 type PresentDisk = Extract<DiskState, { readonly kind: 'present' }>
 
 function whyDeleted(record: VmRecord, { note }: PresentDisk, nowMs: number): string | undefined {
-  const { deleting, departure, desired } = record
-  const { rebuild = 0 } = desired.image
-  if (deleting) return 'the record is under deletion'
-  if (departure?.stage === 'released') return `the record says that it has moved to ${departure.node}`
+  const { rebuild = 0 } = record.desired.image
   if (owesRebuild(record) && (note?.rebuild ?? 0) < rebuild)
     return `the record owes rebuild ${rebuild}, which replaces the disk`
+  return whyRemoved(record, nowMs)
+}
+
+function whyRemoved(record: VmRecord, nowMs: number): string | undefined {
+  const { deleting, departure } = record
+  if (deleting) return 'the record is under deletion'
+  if (departure?.stage === 'released') return `the record says that it has moved to ${departure.node}`
   const dueMs = deletionDueMs(record)
   return dueMs !== undefined && dueMs <= nowMs ? 'the record says that it is deleted by now' : undefined
 }

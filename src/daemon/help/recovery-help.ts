@@ -20,17 +20,19 @@ export const restoreHelp: CommandHelp = {
   name: 'restore',
   operand: 'FILE',
   summary: 'put them back, and say before what becomes of each VM',
-  usage: 'FILE [--dry-run] [--end VM]… [--leave-out VM]… [--config FILE]',
+  usage: 'FILE [--dry-run] [--end VM]… [--leave-out VM]… [--none-moved] [--config FILE]',
   description: [
     'Puts the records of FILE back: a backup ("vmhostd backup"), or a copy from before an upgrade ' +
       '(/var/lib/vmhostd/copies/schema-N.db). Says for each VM what the daemon would do with it. The daemon must be stopped; ' +
       'guests may run. Files of the host in FILE are put back where none is; a file that is there is kept.',
     'If the records would end a guest or remove a disk, nothing is put back. Say for each such VM what you want, with --end or ' +
-      '--leave-out. A VM that has moved to another host since can only be left out, or it would run twice.',
+      '--leave-out. A VM that has moved to another host since can only be left out, or it would run twice. ' +
+      'If the records that were there are lost, this host does not know which ones have: ask the other hosts, leave those out, and say --none-moved for the others.',
   ],
   options: [
     ['--end VM', 'its guest, or its disk, may be lost'],
     ['--leave-out VM', 'put back everything but its record; its guest and its disk stay as they are'],
+    ['--none-moved', 'no other VM has moved to another host; needed if the present records do not say'],
     ['--dry-run', 'only say what would happen; the daemon may run'],
     CONFIG_OPTION,
   ],

@@ -73,10 +73,10 @@ async function run(
   const restoring = new Restoring(file, at, { first: 600_000, count: 10 })
   try {
     const { store } = restoring
-    const words = { end: [], leaveOut: [] }
+    const words = { end: [], leaveOut: [], noneMoved: true }
     const { unsaid } = await compareWithHost(store, on.host, {
       words,
-      moved: new Map(),
+      moved: { to: new Map(), comingFrom: new Map(), stayed: new Set() },
       nowMs: on.clock.now(),
     })
     const [before, disks] = [await guestsOf(on), new Set(on.host.storage.disks.keys())]

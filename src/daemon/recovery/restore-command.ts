@@ -8,7 +8,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import { renderHelp } from '../help/command-help.ts'
 import { restoreHelp } from '../help/recovery-help.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
-import { readMoved } from '../../store/backup/moved-since.ts'
+import { readMovedSince } from '../../store/backup/moved-since.ts'
 import { putFilesBack } from './kept-files.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { compareWithHost } from './restore.ts'
@@ -16,7 +16,7 @@ import { aboutInWords, filesInWords, outlookInWords, refusalsInWords } from './w
 import type { Config } from '../../config/config.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { BackupContent } from '../../store/backup/restoring.ts'
-import type { Moved } from '../../store/backup/moved-since.ts'
+import type { MovedSince } from '../../store/backup/moved-since.ts'
 import type { Outlook, Words } from './restore.ts'
 
 const HELP = renderHelp(restoreHelp)
@@ -55,6 +55,7 @@ function parse(args: readonly string[]): Options | 'help' {
     'dry-run': { type: 'boolean', default: false },
     end: { type: 'string', multiple: true },
     'leave-out': { type: 'string', multiple: true },
+    'none-moved': { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h' },
   } as const
   const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
@@ -65,7 +66,11 @@ function parse(args: readonly string[]): Options | 'help' {
     file,
     configPath: values.config,
     isDry: values['dry-run'],
-    words: { end: (values.end ?? []).map(idOf), leaveOut: (values['leave-out'] ?? []).map(idOf) },
+    words: {
+      end: (values.end ?? []).map(idOf),
+      leaveOut: (values['leave-out'] ?? []).map(idOf),
+      noneMoved: values['none-moved'],
+    },
   }
 }
 
@@ -86,20 +91,14 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
   try {
     // From here on no daemon changes what is compared.
     if (!isDry) restoring.lock()
-    const moved = readMoved(stateDirectory)
-    const outlook = await outlookOf(restoring, config, { words, moved: moved ?? new Map() })
+    const moved = readMovedSince(stateDirectory)
+    const outlook = await outlookOf(restoring, config, { words, moved })
     print(aboutInWords(file, content, restoring.store.vms.ids().length))
     print(outlookInWords(outlook))
-    if (moved === undefined)
-      console.log(
-        'The present records cannot be read. A VM that has moved to another host since is not known here.',
-      )
     const refusals = refusalsInWords(outlook)
-    if (refusals.length > 0 && !isDry) {
-      for (const because of refusals)
-        console.error(`vmhostd restore: nothing is put back, because ${because}`)
-      return 1
-    }
+    for (const because of refusals)
+      console.error(`vmhostd restore: nothing ${isDry ? 'would be' : 'is'} put back, because ${because}`)
+    if (refusals.length > 0 && !isDry) return 1
     const kept = isDry ? undefined : restoring.putBack(words.leaveOut, Date.now())
     print(filesInWords(putFilesBack(content.files, { configPath, config, isDry }), isDry))
     if (isDry) console.log('\nDry run: nothing was changed.')
@@ -131,10 +130,10 @@ function configOf({ files }: BackupContent, path: string): Config {
 async function outlookOf(
   { store }: Restoring,
   config: Config,
-  { words, moved }: { readonly words: Words; readonly moved: Moved },
+  { words, moved }: { readonly words: Words; readonly moved: MovedSince },
 ): Promise<Outlook> {
   const { poolId } = store
-  if (poolId === undefined) return { vms: [], unsaid: [], moved: [] }
+  if (poolId === undefined) return { vms: [], unsaid: [], moved: [], unsure: [] }
   return withRecoveryHost(config, poolId, (host) =>
     compareWithHost(store, host, { words, moved, nowMs: Date.now() }),
   )

@@ -3,26 +3,34 @@ import { test } from 'node:test'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { reconcileStage } from '../../../test/reconcile-stage.ts'
 import { Restoring } from '../../store/backup/restoring.ts'
-import { readMoved } from '../../store/backup/moved-since.ts'
+import { readMovedSince } from '../../store/backup/moved-since.ts'
 import { writeBackup } from '../../store/backup/write-backup.ts'
 import { compareWithHost, UnknownVm } from './restore.ts'
 import { outlookInWords, refusalsInWords } from './words.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
+import type { Arrival } from '../../core/migration/arrival.ts'
+import type { Store } from '../../store/store.ts'
+import type { MovedSince } from '../../store/backup/moved-since.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { Words } from './restore.ts'
 
-const NONE: Words = { end: [], leaveOut: [] }
+const NONE: Words = { end: [], leaveOut: [], noneMoved: false }
 
 /** A VM whose records were written to a file while it had this power, and what a comparison says later. */
-async function stage(t: TestContext, power: 'running' | 'stopped') {
+async function stage(
+  t: TestContext,
+  power: 'running' | 'stopped',
+  before: (on: { readonly store: Store; readonly id: VmId }) => void = () => {},
+) {
   const on = await reconcileStage(t)
   on.create({ power })
   await on.idle()
+  before(on)
   const file = `${on.directory}/b.vmhostd`
   const about = { madeAtMs: 1, version: '1.2.3', hostId: 'host-1' }
   writeBackup(on.directory, file, { about, files: [] })
-  const compare = async (words: Words = NONE, moved = readMoved(on.directory) ?? new Map()) => {
+  const compare = async (words: Words = NONE, moved = readMovedSince(on.directory)) => {
     const at = { stateDirectory: on.directory, directory: `${on.directory}/restore.new` }
     const restoring = new Restoring(file, at, { first: 600_000, count: 10 })
     try {
@@ -45,13 +53,13 @@ test('a guest that was started since the backup is lost only by the word of the 
   const { outlook, lines } = await compare()
   assert.deepEqual(outlook.unsaid, [id])
   assert.deepEqual(lines, ['  web-1  ENDS     its guest runs, and the record says stopped'])
-  assert.deepEqual((await compare({ end: [id], leaveOut: [] })).outlook.unsaid, [])
+  assert.deepEqual((await compare({ ...NONE, end: [id] })).outlook.unsaid, [])
 })
 
 test('a VM that is left out keeps its guest, without a record', async (t) => {
   const { id, compare, change } = await stage(t, 'stopped')
   await change('running')
-  const { outlook, lines } = await compare({ end: [], leaveOut: [id] })
+  const { outlook, lines } = await compare({ ...NONE, leaveOut: [id] })
   assert.deepEqual(outlook.unsaid, [])
   assert.deepEqual(lines, ['  web-1  alone    its guest runs on, without a record (not in the file)'])
 })
@@ -68,8 +76,8 @@ test('a guest that runs as it did at the backup is taken over, and one that was 
 test('an option about a VM that is not there is refused', async (t) => {
   const { compare } = await stage(t, 'running')
   const other = 'web-9' as VmId
-  await assert.rejects(compare({ end: [other], leaveOut: [] }), UnknownVm)
-  await assert.rejects(compare({ end: [], leaveOut: [other] }), UnknownVm)
+  await assert.rejects(compare({ ...NONE, end: [other] }), UnknownVm)
+  await assert.rejects(compare({ ...NONE, leaveOut: [other] }), UnknownVm)
 })
 
 test('a VM that was released to another host since can only be left out', async (t) => {
@@ -82,7 +90,59 @@ test('a VM that was released to another host since can only be left out', async 
   assert.deepEqual(refusalsInWords(outlook), [
     'web-1 would run here and on another host: say --leave-out VM for each',
   ])
-  assert.deepEqual((await compare({ end: [id], leaveOut: [] })).outlook.moved, [id])
-  const without = await compare({ end: [], leaveOut: [id] })
+  assert.deepEqual((await compare({ ...NONE, end: [id] })).outlook.moved, [id])
+  const without = await compare({ ...NONE, leaveOut: [id] })
   assert.deepEqual(refusalsInWords(without.outlook), [])
+})
+
+const EMPTY: MovedSince = { to: new Map(), comingFrom: new Map(), stayed: new Set() }
+const LOST: MovedSince = { ...EMPTY, unreadable: 'vmhostd.db cannot be read: disk I/O error' }
+
+test('without present records, a VM that would run again is put back only if it has not moved', async (t) => {
+  const { id, compare, change } = await stage(t, 'running')
+  assert.deepEqual((await compare(NONE, LOST)).lines, ['  web-1  stays    its guest runs'])
+  await change('stopped')
+  const { outlook, lines } = await compare(NONE, LOST)
+  assert.deepEqual(lines, ['  web-1  MOVED?   it has no guest here, and may run on another host by now'])
+  assert.deepEqual(refusalsInWords(outlook), [
+    'it is not known whether one of these has moved to another host and runs there: web-1 ' +
+      '(vmhostd.db cannot be read: disk I/O error). ' +
+      'Say --leave-out VM for each that has moved, and --none-moved for the others',
+  ])
+  const said = await compare({ ...NONE, noneMoved: true }, LOST)
+  assert.deepEqual(said.lines, ['  web-1  starts   it has no guest now, and the record says running'])
+  assert.deepEqual(refusalsInWords(said.outlook), [])
+  const without = await compare({ ...NONE, leaveOut: [id] }, LOST)
+  assert.deepEqual(refusalsInWords(without.outlook), [])
+})
+
+test('of a VM that the present records do not have it is not known whether it has moved', async (t) => {
+  const { compare, change } = await stage(t, 'running')
+  await change('stopped')
+  const { outlook } = await compare(NONE, EMPTY)
+  assert.deepEqual(refusalsInWords(outlook), [
+    'it is not known whether one of these has moved to another host and runs there: web-1 ' +
+      '(not in the present records). ' +
+      'Say --leave-out VM for each that has moved, and --none-moved for the others',
+  ])
+})
+
+test('the word that none has moved puts back no VM that is at another host by the present records', async (t) => {
+  const { id, compare, change } = await stage(t, 'running')
+  await change('stopped')
+  const there = new Map([[id, 'host-2']])
+  for (const moved of [
+    { ...EMPTY, to: there },
+    { ...EMPTY, comingFrom: there },
+  ])
+    assert.deepEqual((await compare({ ...NONE, noneMoved: true }, moved)).outlook.moved, [id])
+})
+
+test('a VM that was on its way here at the backup is still on its way', async (t) => {
+  const { compare } = await stage(t, 'stopped', ({ store, id }) => {
+    const arrival = { id: 'a-1', source: 'https://192.0.2.2:9001', stage: 'pulling' }
+    store.arrivals.set(id, arrival as unknown as Arrival, 1)
+  })
+  const { outlook } = await compare()
+  assert.deepEqual(refusalsInWords(outlook), [])
 })

@@ -1,19 +1,23 @@
+import { mayRunHere } from '../../core/migration/arrival.ts'
 import { judgeOrphans } from '../../core/recovery/judge-orphans.ts'
 import { judgeRestored, losesSomething } from '../../core/recovery/judge-restored.ts'
 import { given } from '../../lib/given.ts'
 import { listHost, lookAtVm } from './look-at-host.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { Restored } from '../../core/recovery/judge-restored.ts'
+import type { FoundVm, Restored } from '../../core/recovery/judge-restored.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 import type { Store } from '../../store/store.ts'
-import type { Moved } from '../../store/backup/moved-since.ts'
+import type { MovedSince } from '../../store/backup/moved-since.ts'
 import type { RecoveryHost } from './look-at-host.ts'
 
-/** The decisions of the operator about single VMs. */
+/** The decisions of the operator about VMs. */
 export type Words = {
   /** These may lose their guest or their disk. */
   readonly end: readonly VmId[]
   /** These get no record. */
   readonly leaveOut: readonly VmId[]
+  /** No VM that gets a record has moved away, unless the present records say so. */
+  readonly noneMoved: boolean
 }
 
 /** The effect on each VM, in the order of ids. */
@@ -23,6 +27,10 @@ export type Outlook = {
   readonly unsaid: readonly VmId[]
   /** VMs that have moved away since. Their records can only be left out. */
   readonly moved: readonly VmId[]
+  /** VMs that would run here, and may have moved away since without a trace here. */
+  readonly unsure: readonly VmId[]
+  /** Why the present records cannot be read; absent if they can. */
+  readonly unreadable?: string
 }
 
 /** The options name a VM that they cannot be about. */
@@ -35,10 +43,10 @@ export async function compareWithHost(
   store: Store,
   host: RecoveryHost,
   {
-    words: { end, leaveOut },
+    words: { end, leaveOut, noneMoved },
     moved,
     nowMs,
-  }: { readonly words: Words; readonly moved: Moved; readonly nowMs: number },
+  }: { readonly words: Words; readonly moved: MovedSince; readonly nowMs: number },
 ): Promise<Outlook> {
   const all = store.vms.all()
   const records = all.filter(({ id }) => !leaveOut.includes(id))
@@ -47,18 +55,34 @@ export async function compareWithHost(
   const vms: Outlook['vms'][number][] = []
   for (const record of records) {
     const found = await lookAtVm(host, record, store.storeId)
-    const judged = judgeRestored(record, { ...found, ...given({ movedTo: moved.get(record.id) }) }, nowMs)
+    const judged = judgeRestored(record, { ...found, ...sinceThen(record, moved, noneMoved) }, nowMs)
     vms.push({ id: record.id, isRecorded: true, ...judged })
   }
   for (const [id, judged] of judgeOrphans(listing, recorded, store.storeId))
     vms.push({ id, isRecorded: false, ...judged })
   refuseUnknown('--leave-out', leaveOut, new Set(all.map(({ id }) => id)))
   refuseUnknown('--end', end, new Set(vms.map(({ id }) => id)))
+  const idsOf = (kind: Restored['kind']) => vms.filter((vm) => vm.kind === kind).map(({ id }) => id)
   return {
     vms: vms.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
     unsaid: vms.filter((vm) => losesSomething(vm) && !end.includes(vm.id)).map(({ id }) => id),
-    moved: vms.filter(({ kind }) => kind === 'moved').map(({ id }) => id),
+    moved: idsOf('moved'),
+    unsure: idsOf('unsure'),
+    ...given({ unreadable: moved.unreadable }),
   }
+}
+
+/** Returns what is known of the moves of a VM since its record was written. */
+function sinceThen(
+  { id, arrival }: VmRecord,
+  { to, comingFrom, stayed }: MovedSince,
+  noneMoved: boolean,
+): Pick<FoundVm, 'movedTo' | 'mayHaveMoved'> {
+  // A record that is itself of a VM on its way runs nothing before the source has released it.
+  const isComing = arrival !== undefined && !mayRunHere(arrival)
+  const movedTo = to.get(id) ?? (isComing ? undefined : comingFrom.get(id))
+  const isKnown = noneMoved || stayed.has(id) || comingFrom.has(id)
+  return given({ movedTo, mayHaveMoved: isKnown ? undefined : (true as const) })
 }
 
 function refuseUnknown(option: string, ids: readonly VmId[], known: ReadonlySet<VmId>): void {

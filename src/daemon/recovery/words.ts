@@ -10,6 +10,7 @@ const KINDS: Readonly<Record<Restored['kind'], string>> = {
   ends: 'ENDS',
   deletes: 'DELETES',
   moved: 'MOVED',
+  unsure: 'MOVED?',
   starts: 'starts',
   lacks: 'alone',
   fits: 'stays',
@@ -38,13 +39,20 @@ export function outlookInWords({ vms }: Outlook): readonly string[] {
 }
 
 /** Returns why the records are not put back as they are. */
-export const refusalsInWords = ({ unsaid, moved }: Outlook): readonly string[] => [
+export const refusalsInWords = ({ unsaid, moved, unsure, unreadable }: Outlook): readonly string[] => [
   ...(unsaid.length === 0
     ? []
     : [`${unsaid.join(', ')} would lose a guest or a disk: say --end VM or --leave-out VM for each`]),
   ...(moved.length === 0
     ? []
     : [`${moved.join(', ')} would run here and on another host: say --leave-out VM for each`]),
+  ...(unsure.length === 0
+    ? []
+    : [
+        `it is not known whether one of these has moved to another host and runs there: ${unsure.join(', ')} ` +
+          `(${unreadable ?? 'not in the present records'}). ` +
+          'Say --leave-out VM for each that has moved, and --none-moved for the others',
+      ]),
 ]
 
 /** Returns a line for each file of the host. */

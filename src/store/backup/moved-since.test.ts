@@ -3,8 +3,9 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
-import { readMoved } from './moved-since.ts'
+import { readMovedSince } from './moved-since.ts'
 import type { VmId } from '../../core/ids.ts'
+import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Departure, DepartureStage } from '../../core/migration/departure.ts'
 
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
@@ -14,26 +15,49 @@ function depart(stage: StoreStage, id: VmId, at: DepartureStage): void {
   stage.store.departures.set(id, departure as unknown as Departure, 2)
 }
 
-test('only VMs that were released have moved, also while a daemon has the records', (t) => {
+test('only VMs that were released have moved, and the others of the records stayed, also while a daemon has them', (t) => {
   const stage = new StoreStage(t)
   stage.insertVm('web-0', image)
   for (const at of ['offered', 'handed_over', 'released', 'withdrawn'] as const)
     depart(stage, stage.insertVm(at.replace('_', '-'), image), at)
-  assert.deepEqual([...(readMoved(stage.directory) ?? [])], [['released', 'host-2']])
+  const { to, stayed, unreadable } = readMovedSince(stage.directory)
+  assert.deepEqual([...to], [['released', 'host-2']])
+  assert.deepEqual([...stayed], ['handed-over', 'offered', 'web-0', 'withdrawn'])
+  assert.equal(unreadable, undefined)
 })
 
-test('records that are not there, or too old for moves, have none; others may', (t) => {
+test('a VM that is coming is at its source until that has released it', (t) => {
+  const stage = new StoreStage(t)
+  for (const at of ['pulling', 'released'] as const) {
+    const arrival = { id: `a-${at}`, source: 'https://192.0.2.2:9001', stage: at }
+    stage.store.arrivals.set(stage.insertVm(at, image), arrival as unknown as Arrival, 2)
+  }
+  const { to, comingFrom, stayed } = readMovedSince(stage.directory)
+  assert.deepEqual([...comingFrom], [['pulling', 'https://192.0.2.2:9001']])
+  assert.deepEqual([[...to], [...stayed]], [[], ['released']])
+})
+
+test('nothing is known of records that are not there or cannot be read; those too old for moves have none', (t) => {
   const stage = new StoreStage(t)
   const path = `${stage.directory}/vmhostd.db`
   stage.store.close()
   rmSync(path)
-  assert.equal(readMoved(stage.directory)?.size, 0)
+  const none = new Map()
+  const missing = readMovedSince(stage.directory)
+  assert.deepEqual([missing.to.size, missing.stayed.size], [0, 0])
+  assert.equal(missing.unreadable, `${path} is not there`)
   const old = new DatabaseSync(path)
-  old.exec('CREATE TABLE vms (id TEXT PRIMARY KEY)')
+  old.exec("CREATE TABLE vms (id TEXT PRIMARY KEY); INSERT INTO vms VALUES ('web-1')")
   old.close()
-  assert.equal(readMoved(stage.directory)?.size, 0)
+  assert.deepEqual(readMovedSince(stage.directory), {
+    to: none,
+    comingFrom: none,
+    stayed: new Set(['web-1']),
+  })
   writeFileSync(path, 'not a database')
-  assert.equal(readMoved(stage.directory), undefined)
+  const damaged = readMovedSince(stage.directory)
+  assert.deepEqual([damaged.to.size, damaged.stayed.size], [0, 0])
+  assert.match(damaged.unreadable ?? '', /vmhostd\.db cannot be read: .*not a database/)
   rmSync(path)
   stage.reopen(() => {}, { isClosed: true })
 })

@@ -3,18 +3,23 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { NodeName } from '../../core/migration/offer.ts'
 
-/** VMs that were released to another host, with its name: their guests may run there. */
-export type Moved = ReadonlyMap<VmId, NodeName>
+/** Moves between hosts by the present records. A VM that they do not have may have moved too. */
+export type MovedSince = {
+  /** VMs that were released to another host, with its name: their guests may run there. */
+  readonly to: ReadonlyMap<VmId, string>
+  /** VMs that are coming here, with the address of the host that has them: their guests may run there. */
+  readonly comingFrom: ReadonlyMap<VmId, string>
+  /** VMs that this host alone may run. */
+  readonly stayed: ReadonlySet<VmId>
+  /** Why nothing is known; absent if the records were read. */
+  readonly unreadable?: string
+}
 
-/**
- * Reads from the present records of a state directory which VMs have left it. The records may be of any version, and in
- * use. Returns undefined if they cannot be read.
- */
-export function readMoved(stateDirectory: string): Moved | undefined {
+/** Reads from the present records of a state directory which VMs have left it. The records may be of any version, and in use. */
+export function readMovedSince(stateDirectory: string): MovedSince {
   const path = join(stateDirectory, 'vmhostd.db')
-  if (!existsSync(path)) return new Map()
+  if (!existsSync(path)) return unknown(`${path} is not there`)
   try {
     const db = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
     try {
@@ -22,19 +27,37 @@ export function readMoved(stateDirectory: string): Moved | undefined {
     } finally {
       db.close()
     }
-  } catch {
-    return undefined
+  } catch (error) {
+    return unknown(`${path} cannot be read: ${(error as Error).message}`)
   }
 }
 
-function movedIn(db: DatabaseSync): Moved {
-  const columns = db.prepare("SELECT name FROM pragma_table_info('vms')").all()
+const unknown = (unreadable: string): MovedSince => ({
+  to: new Map(),
+  comingFrom: new Map(),
+  stayed: new Set(),
+  unreadable,
+})
+
+function movedIn(db: DatabaseSync): MovedSince {
+  const columns = new Set(
+    db
+      .prepare("SELECT name FROM pragma_table_info('vms')")
+      .all()
+      .map(({ name }) => name),
+  )
   // The first versions could not move a VM.
-  if (!columns.some(({ name }) => name === 'departure')) return new Map()
-  const rows = db
-    .prepare(
-      "SELECT id, departure ->> '$.node' AS node FROM vms WHERE departure ->> '$.stage' = 'released' ORDER BY id",
-    )
-    .all()
-  return new Map(rows.map(({ id, node }) => [String(id) as VmId, String(node) as NodeName]))
+  const orNull = (column: string, expression: string) => (columns.has(column) ? expression : 'NULL')
+  const node = orNull('departure', "iif(departure ->> '$.stage' = 'released', departure ->> '$.node', NULL)")
+  const source = orNull('arrival', "iif(arrival ->> '$.stage' <> 'released', arrival ->> '$.source', NULL)")
+  const [to, comingFrom] = [new Map<VmId, string>(), new Map<VmId, string>()]
+  const stayed = new Set<VmId>()
+  const rows = db.prepare(`SELECT id, ${node} AS node, ${source} AS source FROM vms ORDER BY id`).all()
+  for (const row of rows) {
+    const id = String(row['id']) as VmId
+    if (row['node'] !== null) to.set(id, String(row['node']))
+    else if (row['source'] !== null) comingFrom.set(id, String(row['source']))
+    else stayed.add(id)
+  }
+  return { to, comingFrom, stayed }
 }
