@@ -1,8 +1,10 @@
 /** image: from a create request with a zstd object by signed URL to a running VM, beside the same by hand: a download with its digest, and a boot. */
+import { existsSync } from 'node:fs'
 import { closeController, mutate, remove, settled, call } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
 import { startObjectStore, trustObjectStore } from '../lab/inside/object-store.ts'
 import { bucketOf } from '../lab/inside/presign.ts'
+import { until } from '../lab/inside/until.ts'
 import { completed, deleteSnapshot, startSnapshot } from '../lab/inside/snapshots.ts'
 import { byHand, HAND_WAYS } from './image-by-hand.ts'
 import { measurement, median, progress } from './measurement.ts'
@@ -12,6 +14,8 @@ const RUNS = 5
 const SIZE_MIB = 2048
 const DATA_MIB = 700
 const [SOURCE, TARGET, KEY] = ['bench-image-source', 'bench-image', 'bench-image.img.zst']
+/** The daemon's pool in the lab. */
+const IMAGES = '/var/lib/vmhostd/pool/images'
 
 const access = await startObjectStore()
 await trustObjectStore()
@@ -88,5 +92,7 @@ async function toRunning(): Promise<number> {
 
 async function forget(): Promise<void> {
   const { status } = await call('DELETE', `/v1/images/${sha256}`)
-  if (status !== 204) throw new Error(`DELETE of the image: ${status}`)
+  if (status !== 202) throw new Error(`DELETE of the image: ${status}`)
+  // The answer comes before the pool is asked.
+  await until('the image is gone', async () => (existsSync(`${IMAGES}/${sha256}`) ? undefined : true))
 }
