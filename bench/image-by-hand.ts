@@ -1,4 +1,4 @@
-/** Ways to download a zstd object by hand, and to have it flushed in a file of the pool, with its digest and without. */
+/** Ways to download a zstd object by hand into a flushed file of the pool, with its digest and without. */
 import { rmSync } from 'node:fs'
 import { sh } from '../lab/inside/shell.ts'
 
@@ -33,7 +33,7 @@ export const HAND_WAYS: readonly HandWay[] = [
   { name: '`curl | zstd -d` without a digest', digests: false, script: `${CURL} | ${ZSTD}; sync "$3"` },
 ]
 
-/** Returns how long it took, in milliseconds. Flushes at the end, because an image must be durable before a VM is made of it. */
+/** Returns the milliseconds until the file is flushed: an image must be durable before a VM is made of it. */
 export async function byHand({ name, digests, script }: HandWay, source: HandSource): Promise<number> {
   const { url, caFile, sha256 } = source
   rmSync(PIPE, { force: true })
