@@ -42,8 +42,8 @@ sharedHost({
 
 test('a wake beyond the memory waits in the queue, an idle VM makes room early, and no packet is lost', async () => {
   await Promise.all([asleep(one.id), asleep(two.id)])
-  const { held_mib: heldMib } = await memory()
-  assert.equal(heldMib, 0)
+  // A VM that slept before the restart lends its memory once a pass finds nothing left to do.
+  await until('both have lent their memory', async () => (await memory()).held_mib === 0 || undefined)
   const lastTrafficMs = performance.now()
   await datagram(one.ipv4)
   await awake(one.id)
