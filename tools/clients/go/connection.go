@@ -253,15 +253,15 @@ func (c *Client) StreamEvents(ctx context.Context, options StreamEventsOptions) 
 		defer cancel(nil)
 		timer := time.AfterFunc(silence, func() { cancel(ErrSilent) })
 		defer timer.Stop()
-		goOn := true
+		var hasLeft bool
 		// The bound is for the daemon, not for the reader of the messages.
 		err := c.stream(bound, options, func() { timer.Reset(silence) }, func(message StreamMessage) bool {
 			timer.Stop()
-			goOn = yield(message, nil)
+			hasLeft = !yield(message, nil)
 			timer.Reset(silence)
-			return goOn
+			return !hasLeft
 		})
-		if err != nil && goOn {
+		if err != nil && !hasLeft {
 			if errors.Is(context.Cause(bound), ErrSilent) {
 				err = ErrSilent
 			}
