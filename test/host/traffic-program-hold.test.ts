@@ -27,6 +27,23 @@ test('frames of every length are held unchanged', { skip }, async (t) => {
   }
 })
 
+test('frames are read whole while the ring wraps around', { skip }, async (t) => {
+  const { send, hold, events } = await setStage(t)
+  // The longest frame fills its record, and no whole number of records fills the ring.
+  const bytes = 65_549
+  const turns = 3
+  for (let sent = 0; sent * bytes < turns * limits.trafficEventsBytes; sent++) {
+    hold()
+    const frame = frameOf(bytes).fill(sent % 251, HEADERS_BYTES)
+    assert.equal(send(frame), 'held')
+    assert.deepEqual(
+      events().map((event) => Buffer.compare(event.frame, frame)),
+      [0],
+      `frame ${sent}`,
+    )
+  }
+})
+
 test(
   'a burst of TCP that the device would cut is held whole, with the size of its segments',
   { skip },

@@ -245,6 +245,6 @@ test('a program whose settings cannot be written leaves no descriptor open', { s
 test('a ring of another size than declared leaves nothing mapped', { skip }, () => {
   const { eventsFd } = open(bpfDirectory())
   const before = mapped()
-  assert.throws(() => new RingBuffer(eventsFd, 2 * limits.trafficEventsBytes), ErrnoError)
+  assert.throws(() => new RingBuffer(eventsFd, 4 * limits.trafficEventsBytes), ErrnoError)
   assert.equal(mapped(), before)
 })

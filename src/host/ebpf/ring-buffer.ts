@@ -11,7 +11,10 @@ const SC_PAGESIZE = 30
 const sysconf = library('libc.so.6').func('long sysconf(int name)')
 
 export type RingRecord = {
-  /** The record inside the ring, valid until `release` is called with its end. Empty for a discarded record. */
+  /**
+   * The record, valid until `release` is called with its end: a view of the ring, or a copy if it wraps around. Empty for
+   * a discarded record.
+   */
   readonly bytes: Buffer
   /** The position of the next record, in bytes since the ring was made. */
   readonly end: number
@@ -43,8 +46,8 @@ export class RingBuffer {
     }
     this.#released = new BigUint64Array(consumer.buffer, 0, 1)
     this.#written = new BigUint64Array(producer.buffer, 0, 1)
-    this.#lengths = new Uint32Array(producer.buffer, page, (2 * bytes) / 4)
-    this.#records = Buffer.from(producer.buffer, page, 2 * bytes)
+    this.#lengths = new Uint32Array(producer.buffer, page, bytes / 4)
+    this.#records = Buffer.from(producer.buffer, page, bytes)
     this.#readAt = this.#releasedAt()
   }
 
@@ -58,10 +61,15 @@ export class RingBuffer {
     const header = Atomics.load(this.#lengths, at / 4)
     if (header >= BUSY) return undefined
     const length = header % DISCARDED
-    const start = at + HEADER_BYTES
+    const start = (at + HEADER_BYTES) % this.bytes
     this.#readAt += (HEADER_BYTES + length + 7) & ~7
-    const isDiscarded = header >= DISCARDED
-    return { bytes: this.#records.subarray(start, isDiscarded ? start : start + length), end: this.#readAt }
+    return { bytes: this.#bytesAt(start, header >= DISCARDED ? 0 : length), end: this.#readAt }
+  }
+
+  #bytesAt(start: number, length: number): Buffer {
+    const overhang = start + length - this.bytes
+    if (overhang <= 0) return this.#records.subarray(start, start + length)
+    return Buffer.concat([this.#records.subarray(start), this.#records.subarray(0, overhang)])
   }
 
   /** Returns the bytes of all records that were not released. */
@@ -79,10 +87,10 @@ export class RingBuffer {
     this.#unmap()
   }
 
-  /** Maps the records twice, one copy after the other, so that a record that wraps around is contiguous. */
+  /** Maps the records once. The kernel offers a second copy behind them, which would count twice as memory of the daemon. */
   #mapRecords(fd: number, page: number, consumer: FileMapping): FileMapping {
     try {
-      return mapFile(fd, page + 2 * this.bytes, { offset: page, readOnly: true })
+      return mapFile(fd, page + this.bytes, { offset: page, readOnly: true })
     } catch (error) {
       consumer.unmap()
       throw error
