@@ -8,8 +8,8 @@ export const SOURCE_FOLDERS = ['src', 'test', 'tools', 'lab', 'bench'] as const
 /** A TypeScript file. Its path is relative to the checkout. */
 export type Source = { readonly path: string; readonly text: string; readonly lines: readonly string[] }
 
-/** A module as a file names it. Types are gone when the file runs. */
-type Import = { readonly module: string; readonly isOnlyTypes: boolean }
+/** A module as a file names it. Types are gone when the file runs. A dynamic import is loaded when the code gets there. */
+type Import = { readonly module: string; readonly isOnlyTypes: boolean; readonly isDynamic: boolean }
 
 /** Returns all TypeScript sources below a folder of the checkout; declarations are not sources. */
 export function readSources(folder: string): Source[] {
@@ -30,6 +30,7 @@ export const importsOf = ({ text }: Source): Import[] =>
   [...text.matchAll(IMPORT)].map(([, type, from, bare, dynamic, member]) => ({
     module: from ?? bare ?? dynamic ?? '',
     isOnlyTypes: type !== undefined || member !== undefined,
+    isDynamic: dynamic !== undefined,
   }))
 
 const filesOf = (source: Source, imports: readonly Import[]): string[] =>
@@ -45,6 +46,13 @@ export const loadedFiles = (source: Source): string[] =>
   filesOf(
     source,
     importsOf(source).filter(({ isOnlyTypes }) => !isOnlyTypes),
+  )
+
+/** Returns the files that are loaded before this file runs. */
+export const loadedFirst = (source: Source): string[] =>
+  filesOf(
+    source,
+    importsOf(source).filter(({ isOnlyTypes, isDynamic }) => !isOnlyTypes && !isDynamic),
   )
 
 const NAME = /['"`](?:\$\{import\.meta\.dirname\}\/)?([\w.-]+(?:\/[\w.-]+)*\.[a-z]+)['"`]/g

@@ -4,6 +4,7 @@ import { mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { loadedFirst, readSources } from '../../tools/import-graph.ts'
 import type { TestContext } from 'node:test'
 
 const MAIN = new URL('../main.ts', import.meta.url).pathname
@@ -78,4 +79,15 @@ test('in the journal, a warning of Node is a line in JSON too', (t) => {
   const lines = journal.trimEnd().split('\n')
   for (const line of lines) assert.match(line, /^<\d>\{/)
   assert.ok(lines.some((line) => line.includes('"message":"mind the gap"')))
+})
+
+test('a start of the daemon does not load the library of SSH: most hosts never open a shell', () => {
+  const byPath = new Map(readSources('src').map((source) => [source.path, source]))
+  const loaded = new Set(['src/daemon/serve-command.ts'])
+  for (const path of loaded) {
+    const source = byPath.get(path)
+    if (source !== undefined) for (const file of loadedFirst(source)) loaded.add(file)
+  }
+  assert.ok(loaded.has('src/host/ssh/ssh-shells.ts'))
+  assert.ok(!loaded.has('src/host/ssh/ssh2.ts'), 'import it, or what imports it, where a shell is opened')
 })

@@ -4,7 +4,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ensureKeyPair, privateKeyPath, renderPrivateKey } from './key-pair.ts'
+import { ensureKeyPair, privateKeyPath } from './key-pair.ts'
+import { renderPrivateKey } from './openssh-key.ts'
 import { utils } from './ssh2.ts'
 import type { TestContext } from 'node:test'
 
@@ -67,10 +68,14 @@ test('a private key that cannot be used is named, left as it is, and not shown',
   const state = stateDirectory(t)
   const { privateKey, publicKey } = ensureKeyPair(state, HOST)
   const rsa = utils.generateKeyPairSync('rsa', { bits: 2048 }).private
+  const lock = { passphrase: 'secret', cipher: 'aes256-ctr', rounds: 1 } as const
+  const locked = utils.generateKeyPairSync('ed25519', lock).private
   const cases: readonly (readonly [string, RegExp])[] = [
     ['', /is not an SSH private key: put the right file back/],
     [privateKey.slice(0, 200), /is not an SSH private key/],
-    [publicKey, /is not a private key of type ed25519/],
+    [publicKey, /is not an SSH private key/],
+    [locked, /is not an SSH private key/],
+    [withAnotherPublicKey(privateKey), /is not an SSH private key/],
     [rsa, /is not a private key of type ed25519/],
   ]
   for (const [content, expected] of cases) {
@@ -86,6 +91,16 @@ test('a private key that cannot be used is named, left as it is, and not shown',
     assert.equal(readFileSync(privateKeyPath(state), 'utf8'), content)
   }
 })
+
+/** Changes a byte of the public key in a private key's file; the private part still has the right one. */
+function withAnotherPublicKey(privateKey: string): string {
+  const [first = '', ...lines] = privateKey.trim().split('\n')
+  const last = lines.pop() ?? ''
+  const file = Buffer.from(lines.join(''), 'base64')
+  const at = file.indexOf('ssh-ed25519') + 'ssh-ed25519'.length + 4
+  file.writeUInt8(file.readUInt8(at) ^ 1, at)
+  return [first, file.toString('base64'), last, ''].join('\n')
+}
 
 test("another pair's public key is not taken for this one's", (t) => {
   const state = stateDirectory(t)

@@ -1,6 +1,5 @@
 import { connect } from 'node:net'
 import { limits } from '../../config/limits.ts'
-import { Connecting } from './connecting.ts'
 import type { GuestShells, ShellOutcome, ShellRequest } from '../../ports/guest-shells.ts'
 
 /** The port of SSH (RFC 4253, section 4.1). */
@@ -33,6 +32,8 @@ export class SshShells implements GuestShells {
    * guest answers when it is awake. Rejects with the signal's reason on abort.
    */
   async open(request: ShellRequest, signal: AbortSignal): Promise<ShellOutcome> {
+    // The library takes some 5 MiB, and most hosts never open a shell.
+    const { Connecting } = await import('./connecting.ts')
     signal.throwIfAborted()
     const { port = SSH_PORT, connectMs = limits.sshConnectMs, ...options } = this.#options
     const socket = connect({ host: request.address, port, noDelay: true })
