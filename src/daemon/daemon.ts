@@ -21,6 +21,7 @@ import { compose } from './compose.ts'
 import { tlsFilesOf } from './tls-files-of.ts'
 import { openCoordinationListener } from './coordination-listener.ts'
 import { openMetricsListener } from './metrics-listener.ts'
+import { returnStartMemory } from './start-memory.ts'
 import type { Server } from 'node:http'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
@@ -158,6 +159,7 @@ export class Daemon {
     this.#parts.source.start()
     void this.#parts.arrivals.start()
     void this.#parts.images.start()
+    returnStartMemory()
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
   }
