@@ -48,6 +48,7 @@ export type StageOptions = {
   readonly snapshots?: Partial<Settings['snapshots']>
   readonly coordination?: Partial<Settings['coordination']>
   readonly flush?: () => Promise<void>
+  readonly vmsMax?: number
 }
 
 /** Runs a reconciler on a fake host, whose time moves only when the test moves it. */
@@ -58,10 +59,11 @@ export async function reconcileStage(
     coordination = {},
     // Turns of the event loop stand for time here, so the disk flushes at once.
     flush = async () => {},
+    vmsMax = 10,
   }: StageOptions = {},
 ) {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-reconcile-'))
-  const store = new Store(directory, { first: 600_000, count: 10 }, { datasync: flush })
+  const store = new Store(directory, { first: 600_000, count: vmsMax }, { datasync: flush })
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const recording = recordingLog()

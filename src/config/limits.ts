@@ -152,6 +152,8 @@ export const limits = {
   actingPassesMax: 16,
   /** A settled VM is looked at again after this long, jittered, in case a watcher missed something. */
   resyncMs: 60_000,
+  /** Such looks over all VMs per second; with more VMs than that allows, each is looked at less often. */
+  resyncsPerSecondMax: 1,
   retrySoonMs: 1000,
   retryBackoffMsMin: 1000,
   retryBackoffMsMax: 60_000,

@@ -1,4 +1,3 @@
-import { limits } from '../config/limits.ts'
 import { given } from '../lib/given.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { isStopCarriedOut } from '../core/plan/plan-power.ts'
@@ -10,7 +9,7 @@ import { withGrace } from '../core/status/grace.ts'
 import { findLaunch } from '../core/status/launch.ts'
 import { observedState } from '../core/status/observed-state.ts'
 import { partialFaults } from '../core/status/partial-faults.ts'
-import { nextFault, retryDelayMs } from '../core/retry/retry.ts'
+import { nextFault, resyncDelayMs, retryDelayMs } from '../core/retry/retry.ts'
 import { wakeThatBegins, wakeThatEnds } from '../core/status/wake-progress.ts'
 import { unreachable } from '../lib/assert.ts'
 import { errorChain } from '../log/error-chain.ts'
@@ -295,7 +294,7 @@ function nextLookMs(pass: Pass, shown: Observed): number {
   const facts = factsOf(host, record, { ...intent, ...processFacts(pass) })
   const dueMs = sleepDueMs(settled, world, facts)
   if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
-  const resyncMs = limits.resyncMs * (1 - limits.retryJitter * host.clock.random())
+  const resyncMs = resyncDelayMs(pass.vmCount(), host.clock.random())
   return Math.ceil(Math.min(resyncMs, dueMs ?? resyncMs))
 }
 

@@ -46,6 +46,8 @@ export type PassObserver = {
 
 /** The context that the workers of one reconciler share. */
 export type WorkerContext = PassContext & {
+  /** The number of VMs on this host. */
+  readonly vmCount: () => number
   readonly saves: Places
   /** Restores after a boot of the host. */
   readonly restores: Places

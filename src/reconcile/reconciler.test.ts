@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
+import { limits } from '../config/limits.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { setPower } from '../commands/vm/set-power.ts'
@@ -19,6 +20,19 @@ test('a new VM runs, and its generation is published', async (t) => {
   assert.equal(vm().observed.state, 'running')
   assert.deepEqual(vm().generations, { desired: 1, observed: 1 })
   assert.equal(host.fakeUnits.stateOf(id).kind, 'active')
+})
+
+test('settled VMs are looked at now and then, each less often if there are many', async (t) => {
+  const vmsMax = 2 * limits.resyncsPerSecondMax * (limits.resyncMs / 1000)
+  const { host, create, idle, later } = await reconcileStage(t, { vmsMax })
+  for (let number = 1; number <= vmsMax; number += 1)
+    create({ power: 'stopped', network: { ipv4Address: `192.0.2.${number}` } }, `web-${number}` as VmId)
+  await idle()
+  const looks = mock.method(host.storage, 'inspect').mock
+  await later(limits.resyncMs)
+  assert.equal(looks.callCount(), 0)
+  await later(limits.resyncMs)
+  assert.equal(looks.callCount(), vmsMax)
 })
 
 test('a deletion ends a download that is under way, and leaves nothing', async (t) => {

@@ -46,6 +46,7 @@ export class Reconciler {
     this.memory = memory
     this.#context = {
       ...context,
+      vmCount: () => this.#workers.size,
       saves: new Places(limits.savesMax, (id) => this.#notice(id, 'a place to be saved is free')),
       restores: new Places(limits.restoresMax, (id) => this.#notice(id, 'a turn to wake has come')),
       silences: this.silences,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { recordOf } from '../../../test/record.ts'
-import { nextFault, retryDelayMs } from './retry.ts'
+import { nextFault, resyncDelayMs, retryDelayMs } from './retry.ts'
 import type { Failure } from './retry.ts'
 
 const failure: Failure = {
@@ -26,6 +26,13 @@ test('jitter only ever shortens a delay, by at most its fraction', () => {
 test('a busy host is asked again soon, whatever came before; a hopeless case slowly', () => {
   assert.equal(retryDelayMs('soon', 9, 0), limits.retrySoonMs)
   assert.equal(retryDelayMs('on-change', 1, 0), limits.retryBackoffMsMax)
+})
+
+test('settled VMs are looked at once a minute, and once a second for all of them together if they are many', () => {
+  assert.equal(resyncDelayMs(1, 0), 60_000)
+  assert.equal(resyncDelayMs(60, 0), 60_000)
+  assert.equal(resyncDelayMs(1000, 0), 1_000_000)
+  assert.equal(resyncDelayMs(1000, 1), 1_000_000 * (1 - limits.retryJitter))
 })
 
 test('the same failure again raises the count and keeps its first time', () => {

@@ -39,6 +39,13 @@ export function retryDelayMs(retry: RetryClass, attempt: number, random: number)
   return Math.round(plainDelayMs(retry, attempt) * (1 - limits.retryJitter * random))
 }
 
+/**
+ * Returns the milliseconds until a settled VM is looked at again, if nothing asks for it before, on a host with this many
+ * VMs. A longer delay with many VMs bounds what all of them cost while nothing happens.
+ */
+export const resyncDelayMs = (vms: number, random: number): number =>
+  Math.max(limits.resyncMs, (vms * 1000) / limits.resyncsPerSecondMax) * (1 - limits.retryJitter * random)
+
 function plainDelayMs(retry: RetryClass, attempt: number): number {
   switch (retry) {
     case 'soon':
