@@ -207,7 +207,6 @@ const bans: readonly Ban[] = [
   {
     pattern: /\bchild_process\b/,
     instead: 'run programs through src/host/exec',
-    except: /^src\/host\/exec\//,
   },
   {
     pattern: /from 'koffi'/,

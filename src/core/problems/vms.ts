@@ -121,13 +121,13 @@ export const vms = {
       retry: 'backoff',
       title: 'The monitor program is not installed or cannot be run',
       remedy: 'Install it, or set `monitor.program`.',
-      example: 'asking qemu-system-x86_64 for its version: running [path]: spawn [path] ENOENT',
+      example: 'asking qemu-system-x86_64 for its version: running [path]: start [path]: ENOENT',
       writtenBy: [
         'src/host/qemu/qemu-version.ts',
         'src/host/monitors/installed-program.ts',
         'src/host/exec/exec.ts',
       ],
-      quotes: ['spawn [path] ENOENT'],
+      quotes: ['start [path]: ENOENT'],
     },
     monitor_unreachable: {
       retry: 'backoff',

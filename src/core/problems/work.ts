@@ -23,9 +23,9 @@ export const work = {
       retry: 'backoff',
       title: 'A program that the host needs is not installed',
       remedy: 'Install it; the error names it.',
-      example: 'running nft: spawn nft ENOENT',
+      example: 'running nft: start nft: ENOENT',
       writtenBy: ['src/host/exec/exec.ts'],
-      quotes: ['spawn nft ENOENT'],
+      quotes: ['start nft: ENOENT'],
     },
     bug: {
       retry: 'on-change',

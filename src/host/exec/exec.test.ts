@@ -111,3 +111,27 @@ test('a program that does not read its input is judged by its status alone', asy
   const { code } = await run(['true'], { input: 'x'.repeat(1_000_000) })
   assert.equal(code, 0)
 })
+
+test('a program does not inherit that this process ignores SIGPIPE', async () => {
+  const error = await failure(run(['sh', '-c', 'kill -PIPE $$; exit 0']))
+  assert.ok(error instanceof ExitError)
+  assert.equal(error.signal, 'SIGPIPE')
+})
+
+test('a program runs in the root directory', async () => {
+  assert.equal((await run(['pwd'])).stdout, '/\n')
+})
+
+test('the start of a program does not make pages of this process fault again', async () => {
+  const PAGE = 4096
+  const memory = Buffer.alloc(64 * 1024 * 1024, 1)
+  const touch = (): number => {
+    const before = process.resourceUsage().minorPageFault
+    for (let at = 0; at < memory.length; at += PAGE) memory[at] = 2
+    return process.resourceUsage().minorPageFault - before
+  }
+  touch()
+  await run(['true'])
+  const faults = touch()
+  assert.ok(faults < memory.length / PAGE / 8, `${faults} page faults`)
+})

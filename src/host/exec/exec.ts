@@ -1,16 +1,17 @@
-import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
+import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { hasErrno } from '../ffi/errno-error.ts'
 import { ExitError } from './exit-error.ts'
+import { startProgram } from './start-program.ts'
 import type { Ending } from './exit-error.ts'
+import type { ExitStatus, StartedProgram } from './start-program.ts'
 
-/** The whole environment of a child. PATH is systemd's own default (systemd.exec(5)). */
-const ENVIRONMENT = {
-  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-  LANG: 'C',
-  LC_ALL: 'C',
-}
+/** systemd's own default (systemd.exec(5)). */
+const PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+
+/** The whole environment of a program. */
+const ENVIRONMENT = { PATH: PATH.join(':'), LANG: 'C', LC_ALL: 'C' }
 
 export type RunOptions = {
   /** Written to standard input, which is then closed. Without it standard input is /dev/null. */
@@ -44,79 +45,77 @@ export async function run(argv: readonly [string, ...string[]], options: RunOpti
 
 type Outcome = { ending: Ending | { readonly kind: 'aborted' }; stdout: string; stderr: string }
 
-function execute(argv: readonly [string, ...string[]], options: RunOptions): Promise<Outcome> {
+async function execute(
+  argv: readonly [string, ...string[]],
+  options: RunOptions,
+): Promise<Outcome> {
   const { input, timeoutMs = limits.toolMs, signal, outputBytesMax = limits.toolOutputBytesMax } = options
-  const [program, ...args] = argv
-  const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
-  const child = spawn(program, args, {
-    cwd: '/',
-    env: ENVIRONMENT,
-    // The program gets its own process group, so that a kill reaches its children too.
-    detached: true,
-    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-  })
+  const program = started(argv, input !== undefined)
 
   /** The reason for which we killed it. The first reason is kept. */
   let killed: Outcome['ending'] | undefined
   const kill = (why: Outcome['ending']): void => {
     killed ??= why
-    killGroup(child)
+    killGroup(program.pid)
   }
   const tooMuch = (): void => kill({ kind: 'too-much-output', outputBytesMax })
-  const stdout = collect(child.stdout, outputBytesMax, tooMuch)
-  const stderr = collect(child.stderr, outputBytesMax, tooMuch)
+  const stdout = collect(program.stdout, outputBytesMax, tooMuch)
+  const stderr = collect(program.stderr, outputBytesMax, tooMuch)
   const deadline = setTimeout(() => kill({ kind: 'deadline', timeoutMs }), timeoutMs)
   const onAbort = (): void => kill({ kind: 'aborted' })
   signal?.addEventListener('abort', onAbort, { once: true })
 
   // A program that ends without reading its input is judged by its exit status.
-  child.stdin?.on('error', () => {})
-  child.stdin?.end(input)
+  program.stdin?.on('error', () => {})
+  program.stdin?.end(input ?? '')
 
-  const settle = (): void => {
-    clearTimeout(deadline)
-    signal?.removeEventListener('abort', onAbort)
-  }
-  child.once('error', (error) => {
-    if (child.pid !== undefined) return
-    settle()
-    reject(spawnFault(argv, error))
-  })
-  child.once('close', (code, name) => {
-    settle()
-    const ending =
-      killed ?? (code === null ? ({ kind: 'signalled', signal: String(name) } as const) : exited(code))
-    resolve({ ending, stdout: stdout(), stderr: stderr() })
-  })
-  return promise
+  const [status] = await Promise.all([program.ended, stdout.closed, stderr.closed])
+  clearTimeout(deadline)
+  signal?.removeEventListener('abort', onAbort)
+  program.stdin?.destroy()
+  return { ending: killed ?? endingOf(status), stdout: stdout.text(), stderr: stderr.text() }
 }
 
-const exited = (code: number): Ending => ({ kind: 'exited', code })
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined) return
+function started(argv: readonly [string, ...string[]], takesInput: boolean): StartedProgram {
   try {
-    process.kill(-child.pid, 'SIGKILL')
+    return startProgram(argv, { path: PATH, environment: ENVIRONMENT, takesInput })
+  } catch (error) {
+    throw startFault(argv, error)
+  }
+}
+
+const endingOf = (status: ExitStatus): Ending =>
+  'code' in status ? { kind: 'exited', code: status.code } : { kind: 'signalled', signal: status.signal }
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
   } catch {
     // ESRCH: it ended meanwhile.
   }
 }
 
+type Collected = { readonly closed: Promise<void>; readonly text: () => string }
+
 /** Collects a stream up to a bound. Beyond it, calls `onFull` and drops what follows. */
-function collect(stream: NodeJS.ReadableStream | null, bytesMax: number, onFull: () => void): () => string {
+function collect(stream: Socket, bytesMax: number, onFull: () => void): Collected {
   const chunks: Buffer[] = []
   let bytes = 0
-  stream?.on('data', (chunk: Buffer) => {
+  stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length
     if (bytes > bytesMax) onFull()
     else chunks.push(chunk)
   })
-  return () => Buffer.concat(chunks).toString('utf8')
+  const { promise: closed, resolve } = Promise.withResolvers<void>()
+  // A pipe that cannot be read any more has no further output.
+  stream.on('error', () => {})
+  stream.once('close', () => resolve())
+  return { closed, text: () => Buffer.concat(chunks).toString('utf8') }
 }
 
-function spawnFault(argv: readonly [string, ...string[]], error: NodeJS.ErrnoException): Error {
-  if (error.code === 'ENOENT' || error.code === 'EACCES') {
+function startFault(argv: readonly [string, ...string[]], error: unknown): Error {
+  if (hasErrno(error, 'ENOENT', 'EACCES')) {
     return new HostFault('tool_missing', `running ${argv[0]}`, { cause: error })
   }
-  return new ExitError(argv, { kind: 'not-started', cause: error }, '')
+  return new ExitError(argv, { kind: 'not-started', cause: error as Error }, '')
 }
