@@ -1,5 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
+import { Batch } from '../../lib/batch.ts'
 import { HostFault } from '../../core/errors.ts'
 import { BusError } from './bus.ts'
 import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
@@ -38,8 +39,9 @@ export class SystemdDescriptorStore implements DescriptorStore {
    */
   #entries: readonly Entry[] | undefined
 
-  /** How many stores are under way. */
-  #storing = 0
+  /** Batches, because systemd's answers that each needs have all stored descriptors. */
+  readonly #stores = new Batch<Store>((stores) => this.#storeAll(stores))
+  readonly #removals = new Batch<string>((names) => this.#removeAll(names))
 
   /** Taken at once, so that programs that run later do not inherit them. */
   #inherited = takeInheritedDescriptors()
@@ -60,41 +62,53 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   async store(name: string, fd: number): Promise<void> {
-    this.#storing += 1
     try {
-      const [check, entries, total] = await Promise.all([this.check(), this.#now(), this.#total()])
-      if (!check.available) throw new Error(`${check.because}; to fix it: ${check.remedy}`)
-      // A store under way may be counted twice. Then the last place is given out a moment later.
-      const isStored = entries.some((entry) => entry.name === name)
-      if (!isStored && entries.length + this.#storing > total) throw noPlace(name, total)
-      // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
-      notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
-      await notifyBarrier()
-      const kept = await this.#read()
-      if (!kept.some((entry) => entry.name === name && isSameFile(entry, fd))) {
-        throw new Error(
-          `systemd did not keep it beside ${kept.length} others: is FileDescriptorStoreMax= used up?`,
-        )
-      }
+      await this.#stores.add({ name, fd })
     } catch (error) {
       if (error instanceof HostFault && error.code === 'no_console_place') throw error
       throw new HostFault('console_unprotected', `storing ${name} with systemd`, { cause: error })
-    } finally {
-      this.#storing -= 1
     }
+  }
+
+  async #storeAll(stores: readonly Store[]): Promise<ReadonlyMap<Store, Error>> {
+    const [check, entries, total] = await Promise.all([this.check(), this.#now(), this.#total()])
+    if (!check.available) throw new Error(`${check.because}; to fix it: ${check.remedy}`)
+    const failed = new Map<Store, Error>()
+    let free = total - entries.length
+    for (const store of stores) {
+      const { name, fd } = store
+      if (!entries.some((entry) => entry.name === name)) free -= 1
+      if (free < 0) failed.set(store, noPlace(name, total))
+      // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
+      else notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
+    }
+    await notifyBarrier()
+    const kept = await this.#read()
+    const why = `systemd did not keep it beside ${kept.length} others: is FileDescriptorStoreMax= used up?`
+    for (const store of stores) {
+      const isKept = kept.some((entry) => entry.name === store.name && isSameFile(entry, store.fd))
+      if (!isKept && !failed.has(store)) failed.set(store, new Error(why))
+    }
+    return failed
   }
 
   async remove(name: string): Promise<void> {
     try {
-      // If systemd does not listen, nothing was ever stored.
-      if (!notify(`FDSTOREREMOVE=1\nFDNAME=${name}`)) return
-      await notifyBarrier()
-      const entries = await this.#read()
-      if (entries.some((entry) => entry.name === name)) throw new Error('systemd still keeps it')
+      await this.#removals.add(name)
     } catch (error) {
       const code = error instanceof HostFault ? error.code : 'console_unprotected'
       throw new HostFault(code, `removing ${name} from systemd`, { cause: error })
     }
+  }
+
+  async #removeAll(names: readonly string[]): Promise<ReadonlyMap<string, Error>> {
+    // If systemd does not listen, nothing was ever stored.
+    const heard = names.map((name) => notify(`FDSTOREREMOVE=1\nFDNAME=${name}`))
+    if (!heard.includes(true)) return new Map()
+    await notifyBarrier()
+    const kept = new Set((await this.#read()).map(({ name }) => name))
+    const failed = names.filter((name) => kept.has(name))
+    return new Map(failed.map((name) => [name, new Error('systemd still keeps it')]))
   }
 
   async names(): Promise<ReadonlySet<string>> {
@@ -152,6 +166,8 @@ const noPlace = (name: string, places: number): HostFault =>
     'no_console_place',
     `storing ${name} with systemd: all ${places} places are taken by VMs that run; it is tried again when one is free`,
   )
+
+type Store = { readonly name: string; readonly fd: number }
 
 /** A stored descriptor: its name, and its file's numbers from fstat(2). */
 type Entry = { readonly name: string; readonly inode: bigint; readonly major: number; readonly minor: number }
