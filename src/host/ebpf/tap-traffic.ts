@@ -270,10 +270,9 @@ export class TapTraffic implements Traffic {
 
   /** Forgets a guest. Searches by its user id, because its device may be gone. */
   #forget(userId: UserId): void {
-    for (const guest of this.#program.guests()) {
-      if (guest.userId !== userId) continue
-      this.#program.deleteGuest(guest.ifindex)
-      this.#held().forget(guest.ifindex)
+    for (const ifindex of this.#program.devicesOf(userId)) {
+      this.#program.deleteGuest(ifindex)
+      this.#held().forget(ifindex)
     }
   }
 

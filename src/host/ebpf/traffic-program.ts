@@ -29,6 +29,8 @@ export type TrafficProgramOptions = {
 export class TrafficProgram {
   readonly #options: TrafficProgramOptions
   #loaded: LoadedTrafficProgram | undefined
+  /** The guests of the map by the index of their device: to search the map takes two system calls for each guest. */
+  #userIds: Map<number, UserId> | undefined
   #failure: { readonly error: unknown; readonly atMs: number } | undefined
 
   constructor(options: TrafficProgramOptions) {
@@ -63,14 +65,28 @@ export class TrafficProgram {
     })
   }
 
+  /** Returns the indexes of a guest's devices, including those that are gone. */
+  devicesOf(userId: UserId): readonly number[] {
+    return [...this.#devices()].flatMap(([ifindex, owner]) => (owner === userId ? [ifindex] : []))
+  }
+
+  #devices(): Map<number, UserId> {
+    this.#userIds ??= new Map(this.guests().map(({ ifindex, userId }) => [ifindex, userId]))
+    return this.#userIds
+  }
+
   /** Gives the frames of the device to this guest. Before frames are held again, call `startHold`. */
   setGuest(ifindex: number, guest: GuestEntry): void {
+    const devices = this.#devices()
     this.#write('guests', codec.u32(ifindex), codec.encodeGuest(guest))
+    devices.set(ifindex, guest.userId)
   }
 
   /** Forgets a device: its frames are no longer counted or held. */
   deleteGuest(ifindex: number): void {
+    const devices = this.#devices()
     for (const map of ['guests', 'held', 'taken'] as const) this.#delete(map, codec.u32(ifindex))
+    devices.delete(ifindex)
   }
 
   /**

@@ -31,14 +31,24 @@ export class HostAddresses {
   async read(): Promise<ReadonlySet<string>> {
     try {
       const own = this.#links.addresses(EVERY_LINK).map((address) => address.replace(/\/.*$/, ''))
-      // A prefix is routed by way of its guest, whose address the host does not rely on.
-      const taps = this.#links.links('tun').filter(({ name }) => name.startsWith(DEVICE_PREFIX))
-      const routers = this.#links.nextHops(new Set(taps.map(({ index }) => index)))
-      const others = [...this.#links.broadcasts(EVERY_LINK), ...routers]
+      const others = [...this.#links.broadcasts(EVERY_LINK), ...this.#routers()]
       return new Set([...own, ...others, ...this.#resolverFiles.flatMap(resolversIn)])
     } catch (cause) {
       throw new HostFault('network_failed', "listing the host's addresses", { cause })
     }
+  }
+
+  /** A prefix is routed by way of its guest, whose address the host does not rely on. */
+  #routers(): readonly string[] {
+    const taps = new Map<number, boolean>()
+    const isTap = (index: number): boolean => {
+      const known = taps.get(index) ?? this.#links.nameOf(index)?.startsWith(DEVICE_PREFIX) === true
+      taps.set(index, known)
+      return known
+    }
+    return this.#links
+      .nextHops()
+      .flatMap(({ link, addresses }) => (link !== undefined && isTap(link) ? [] : addresses))
   }
 
   close(): void {

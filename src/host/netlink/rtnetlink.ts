@@ -27,6 +27,9 @@ import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './tra
 import type { Link, LinkStatistics } from './route-codec.ts'
 import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
+/** A route to several links at once has no `link`. */
+export type RouteByRouters = { readonly link: number | undefined; readonly addresses: readonly string[] }
+
 /**
  * Reads and changes the kernel's links and what is on them, without running a program. Every method throws ErrnoError.
  */
@@ -48,9 +51,14 @@ export class Rtnetlink {
     }
   }
 
-  /** Returns the name of a link. Fails with ENODEV if it is gone. */
-  nameOf(index: number): string {
-    return decodeLink(this.#socket.get(getLinkAt(index)).body).name
+  /** Returns the name of a link; undefined if it is gone. */
+  nameOf(index: number): string | undefined {
+    try {
+      return decodeLink(this.#socket.get(getLinkAt(index)).body).name
+    } catch (error) {
+      if (hasErrno(error, 'ENODEV')) return undefined
+      throw error
+    }
   }
 
   /** Returns all links of one driver, e.g. `tun`. */
@@ -68,12 +76,13 @@ export class Rtnetlink {
     return this.#socket.dump(dumpAddresses(index)).flatMap(({ body }) => decodeBroadcast(body) ?? [])
   }
 
-  /** Returns the routers of the routes in all tables, except for routes that leave by one of these links. */
-  nextHops(except: ReadonlySet<number> = new Set()): readonly string[] {
+  /** Returns the routers of the routes in all tables that have any, with the link by which the route leaves. */
+  nextHops(): readonly RouteByRouters[] {
     return ([AF_INET, AF_INET6] as const).flatMap((family) =>
-      this.#socket
-        .dump(dumpUnicastRoutes(family))
-        .flatMap(({ body }) => (except.has(linkOfRoute(body) ?? 0) ? [] : decodeNextHops(body))),
+      this.#socket.dump(dumpUnicastRoutes(family)).flatMap(({ body }) => {
+        const addresses = decodeNextHops(body)
+        return addresses.length === 0 ? [] : [{ link: linkOfRoute(body), addresses }]
+      }),
     )
   }
 

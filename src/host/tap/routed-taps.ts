@@ -200,7 +200,7 @@ export class RoutedTaps implements Taps {
     const other = this.#links
       .linksTo(ipv6Prefix)
       .map((index) => (index === undefined ? 'several links' : this.#links.nameOf(index)))
-      .find((name) => name !== device)
+      .find((name) => name !== undefined && name !== device)
     if (other === undefined) return
     const doing = `routing ${ipv6Prefix} to the guest of VM ${vmId}`
     if (other.startsWith(DEVICE_PREFIX))

@@ -23,7 +23,8 @@ export async function takeConsoleCensus({
   const stored = new Set(await consoles.stored())
   const isStored = (id: VmId): boolean => stored.has(id)
   const after = before.every(isStored) ? before : await units.active()
-  const running = after.filter((id) => before.includes(id))
+  const still = new Set(after)
+  const running = before.filter((id) => still.has(id))
   const unprotected = running.filter((id) => !isStored(id)).toSorted()
   return { runningUnits: running.length, protected: running.length - unprotected.length, unprotected }
 }
