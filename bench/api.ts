@@ -40,13 +40,13 @@ const ids = await fillStore('bench-api', VMS)
 progress(`${VMS} VMs on record`)
 
 const at = (index: number): string => `/v1/vms/${ids[index % ids.length]}`
-let idleSeconds = 0
+let changes = 0
 const mutation =
   (port: number) =>
   (index: number): Shot => {
-    // Each request is a real change that needs no work on the host.
-    idleSeconds += 1
-    const body = { cpu_millicores: 1000, memory_mib: 256, sleep_after_idle_seconds: idleSeconds }
+    // Each request is a real change that needs no work on the host: a stopped VM holds no memory.
+    changes += 1
+    const body = { cpu_millicores: 1000, memory_mib: 256 + changes, sleep_after_idle_seconds: 0 }
     return { port, method: 'PUT', path: `${at(index)}/compute`, body, expect: 202 }
   }
 const read =
