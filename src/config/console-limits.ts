@@ -2,6 +2,8 @@
 export const consoleLimits = {
   /** Console output kept for each VM. */
   consoleHistoryBytes: 256 * 1024,
+  /** A history that was not used for so long is no longer in the memory of the daemon; its file keeps it. */
+  consoleQuietMs: 1000,
   /**
    * One read of a pty master: at most what the kernel has at a time (N_TTY_BUF_SIZE less one). After a filled buffer,
    * libuv continues reading in the same turn. So heavy output costs its listeners only one turn in ten.

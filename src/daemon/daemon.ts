@@ -159,9 +159,9 @@ export class Daemon {
     this.#parts.source.start()
     void this.#parts.arrivals.start()
     void this.#parts.images.start()
-    returnStartMemory()
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
+    returnStartMemory()
   }
 
   #report(adopted: number): Promise<void> {

@@ -1,11 +1,12 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { trimMemory } from '../host/ffi/trim-memory.ts'
 
 /** V8's collector. Only the flavor `last-resort` also gives back pages that have become free (V8: gc-extension.h). */
 type Collect = (options: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void
 
 /**
- * Returns memory that only the start needed to the host. V8 collects when a program allocates, which a daemon at rest does
+ * Returns memory that only the start needed to the host, that of libraries too. V8 collects when a program allocates, which a daemon at rest does
  * not do for a long time. It takes some tens of milliseconds, once. Node gives out the collector only under a flag of V8,
  * which contexts see that are made while it is set.
  */
@@ -14,4 +15,5 @@ export function returnStartMemory(): void {
   const collect = runInNewContext('gc') as Collect
   setFlagsFromString('--no-expose-gc')
   collect({ type: 'major', flavor: 'last-resort' })
+  trimMemory()
 }

@@ -6,6 +6,7 @@ import { errno, koffi, library } from './koffi.ts'
 const PROT_READ = 0x1
 const PROT_WRITE = 0x2
 const MAP_SHARED = 0x01
+const MADV_DONTNEED = 4
 /** The result of a failed mmap(2). */
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn
 
@@ -14,10 +15,17 @@ const mmap = libc.func(
   'intptr_t mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset)',
 )
 const munmap = libc.func('int munmap(intptr_t address, size_t length)')
+const madvise = libc.func('int madvise(intptr_t address, size_t length, int advice)')
 const posix_fallocate = libc.func('int posix_fallocate(int fd, int64_t offset, int64_t length)')
 
 /** A mapped file. After `unmap`, any access to `buffer` ends the process. */
-export type FileMapping = { readonly buffer: ArrayBuffer; readonly address: bigint; unmap(): void }
+export type FileMapping = {
+  readonly buffer: ArrayBuffer
+  readonly address: bigint
+  /** Takes the pages out of this process; the file keeps their content, and the next access maps them again. */
+  unload(): void
+  unmap(): void
+}
 
 /** The offset, a multiple of the page size, and whether a write to the mapping ends the process. */
 export type MappingOptions = { readonly offset?: number; readonly readOnly?: boolean }
@@ -31,6 +39,9 @@ export function mapFile(fd: number, length: number, options: MappingOptions = {}
   return {
     buffer: koffi.view(address, length),
     address: BigInt.asUintN(64, address),
+    unload() {
+      if (madvise(address, length, MADV_DONTNEED) !== 0) throw new ErrnoError('madvise', errno())
+    },
     unmap() {
       if (munmap(address, length) !== 0) throw new ErrnoError('munmap', errno())
     },

@@ -4,11 +4,13 @@ import { limits } from '../../config/limits.ts'
 import { Ring } from '../../core/console/ring.ts'
 import { DEFAULT_WINDOW } from '../../core/console/console-viewer.ts'
 import { allocate, mapFile } from '../ffi/map-file.ts'
+import { QuietPages } from './quiet-pages.ts'
 import type { RingMemory } from '../../core/console/ring.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
 import { assert } from '../../lib/assert.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
 import type { FileMapping } from '../ffi/map-file.ts'
+import type { Pages } from './quiet-pages.ts'
 
 /**
  * Keeps the history of a console in a file: a header, then the memory of the ring. Numbers are in the host's byte
@@ -32,6 +34,9 @@ const SESSION_BYTES = 16
 const GUARD = limits.consoleReadBytes
 const RING_BYTES = limits.consoleHistoryBytes + 2 * GUARD
 const FILE_BYTES = AT.ring + RING_BYTES
+
+/** The mappings of all histories. */
+const quietPages = new QuietPages()
 
 const SESSION_ID = /^[0-9a-f]{16}$/
 
@@ -149,9 +154,24 @@ class HistoryMemory implements RingMemory {
   #bytes: Uint8Array
   #end: number
   #first: number
+  #isUsed = true
+  #isLoaded = true
+  readonly #pages: Pages
 
   constructor(mapping: FileMapping) {
     this.#mapping = mapping
+    this.#pages = {
+      takeUsed: () => {
+        const wasUsed = this.#isUsed
+        this.#isUsed = false
+        return wasUsed
+      },
+      unload: () => {
+        this.#isLoaded = false
+        mapping.unload()
+      },
+    }
+    quietPages.watch(this.#pages)
     this.#header = Buffer.from(mapping.buffer, 0, AT.ring)
     this.#endCell = new BigInt64Array(mapping.buffer, AT.end, 1)
     this.#bytes = new Uint8Array(mapping.buffer, AT.ring)
@@ -161,6 +181,7 @@ class HistoryMemory implements RingMemory {
   }
 
   get bytes(): Uint8Array {
+    this.#use()
     return this.#bytes
   }
 
@@ -226,10 +247,19 @@ class HistoryMemory implements RingMemory {
     return session
   }
 
+  /** Notes an access to the memory. */
+  #use(): void {
+    this.#isUsed = true
+    if (this.#isLoaded || this.#mapping === undefined) return
+    this.#isLoaded = true
+    quietPages.watch(this.#pages)
+  }
+
   release(): void {
     if (this.#mapping === undefined) return
     const mapping = this.#mapping
     this.#mapping = undefined
+    quietPages.forget(this.#pages)
     this.#bytes = this.#bytes.slice()
     mapping.unmap()
   }
