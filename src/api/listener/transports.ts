@@ -64,7 +64,7 @@ export function tlsTransport({
   const gate = new HandshakeGate()
   return {
     endHandshakes: () => gate.endAll(),
-    peer: peerOf,
+    peer: peerOfConnection(),
     authorize: authorizeByName(admit),
     createServer: (handler) => {
       const server = createTlsServer(
@@ -122,8 +122,23 @@ function guardHandshakes(
 const refusalOf = (socket: TLSSocket): string | undefined =>
   socket.authorizationError ? String(socket.authorizationError) : undefined
 
-/** Returns the peer of a request. The serial number says which of several certificates with one name it has. */
-function peerOf({ socket }: IncomingMessage): Peer {
+/**
+ * Returns the peer of a request. The serial number says which of several certificates with one name it has. A client
+ * shows its certificate in the handshake alone, so each connection is asked once.
+ */
+function peerOfConnection(): Transport['peer'] {
+  const known = new WeakMap<object, Peer>()
+  return ({ socket }) => {
+    let peer = known.get(socket)
+    if (peer === undefined) {
+      peer = peerOf(socket)
+      known.set(socket, peer)
+    }
+    return peer
+  }
+}
+
+function peerOf(socket: Socket): Peer {
   const address = { peer_address: socket.remoteAddress }
   if (!(socket instanceof TLSSocket)) return given(address)
   return given({ ...address, ...peerCertificate(socket) })

@@ -180,7 +180,8 @@ export class UnwrittenProgress {
 
   /** Returns a row with the unwritten progress applied. */
   on(row: VmRow): VmRow {
-    return { ...row, ...this.#byVm.get(row.id) }
+    const kept = this.#byVm.get(row.id)
+    return kept === undefined ? row : { ...row, ...kept }
   }
 
   /**
