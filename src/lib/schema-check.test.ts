@@ -21,6 +21,24 @@ test('a value that fits has no complaints', () => {
   assert.deepEqual(check({ ...good, name: 'abc', 'a/b~c': { list: [] } }), [])
 })
 
+test('a schema is not read before the first value, and then once', () => {
+  let reads = 0
+  const text = Type.String()
+  const watched = new Proxy(text, {
+    get: (target, name): unknown => {
+      reads += 1
+      return Reflect.get(target, name)
+    },
+  })
+  const checkText = checkerFor(watched, new Map())
+  assert.equal(reads, 0)
+  assert.deepEqual(checkText('one'), [])
+  const compiled = reads
+  assert.notEqual(compiled, 0)
+  assert.deepEqual(checkText('two'), [])
+  assert.equal(reads, compiled)
+})
+
 const cases: readonly (readonly [unknown, string, string, string])[] = [
   [null, '', 'wrong_type', 'must be an object'],
   [[], '', 'wrong_type', 'must be an object'],

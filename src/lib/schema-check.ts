@@ -52,14 +52,16 @@ type Rules = {
 /**
  * Returns a checker for values of `schema`. It returns the complaints, or none if the value fits. It changes and
  * coerces nothing. It never repeats a value, so that a secret in the wrong place is not sent back. `patternWords`
- * describes each pattern of the schema in words ("must be …"). The validator stops collecting after eight failures.
+ * describes each pattern of the schema in words ("must be …"). The validator stops collecting after eight failures. It is
+ * compiled with the first value, because it takes milliseconds and most schemas of a daemon never see one.
  */
 export function checkerFor(
   schema: TSchema,
   patternWords: ReadonlyMap<string, string>,
 ): (value: unknown) => readonly Complaint[] {
-  const validator = Compile(schema)
+  let validator: ReturnType<typeof Compile<TSchema>> | undefined
   return (value) => {
+    validator ??= Compile(schema)
     if (validator.Check(value)) return []
     return validator.Errors(value).flatMap((failure) => complaintsOf(schema, patternWords, failure))
   }
