@@ -7,8 +7,8 @@ import { ErrnoError, errnoOf } from '../ffi/errno-error.ts'
 import { LOOP_INSTRUCTIONS, LoopMachine } from './loop-machine.ts'
 
 /**
- * Runs the loop, and takes the best of some tries, because the host may be busy. On arm64 the device is only opened: it
- * exists there only if the processor virtualises (Documentation/virt/kvm/arm/ of the kernel).
+ * Runs the loop, and again while it looks slow, because the host may be busy; the fastest of some tries counts. On arm64
+ * the device is only opened: it exists there only if the processor virtualises (Documentation/virt/kvm/arm/ of the kernel).
  */
 export async function tryKvm(
   device = '/dev/kvm',
@@ -37,9 +37,12 @@ async function measure(kvm: number): Promise<Measured | Failed> {
     const ms = await timeLoop(kvm)
     if (typeof ms !== 'number') return { runs: false, because: ms.because }
     bestMs = Math.min(bestMs, ms)
+    if (speedOf(bestMs) >= limits.kvmInstructionsPerSecondMin) break
   }
-  return { runs: true, instructionsPerSecond: Math.round((LOOP_INSTRUCTIONS / bestMs) * 1000) }
+  return { runs: true, instructionsPerSecond: speedOf(bestMs) }
 }
+
+const speedOf = (ms: number): number => Math.round((LOOP_INSTRUCTIONS / ms) * 1000)
 
 /** Returns the milliseconds of one loop, or why it did not end. */
 async function timeLoop(kvm: number): Promise<number | { readonly because: string }> {
