@@ -84,6 +84,18 @@ const leaveOutSshNatives: Plugin = {
   },
 }
 
+/** Fastify loads Node's HTTP/2 in any case, which takes milliseconds and memory; no listener of the daemon speaks it. */
+const leaveOutHttp2: Plugin = {
+  name: 'leave-out-http2',
+  setup(context) {
+    context.onResolve({ filter: /^node:http2$/ }, () => ({ path: 'node:http2', namespace: 'no-http2' }))
+    context.onLoad({ filter: /.*/, namespace: 'no-http2' }, () => ({
+      contents: 'module.exports = {}',
+      loader: 'js',
+    }))
+  },
+}
+
 /** Information about an executable that is built into it. */
 export interface BuildInfo {
   readonly version: string
@@ -114,7 +126,7 @@ export async function bundle(entry: string, target: string, info: BuildInfo): Pr
       // Only a run from source looks for files beside it; the executable has assets.
       'import.meta.url': '"file:///embedded"',
     },
-    plugins: [embedKoffi, leaveOutSshNatives],
+    plugins: [embedKoffi, leaveOutSshNatives, leaveOutHttp2],
     absWorkingDir: checkout,
     metafile: true,
     legalComments: 'none',
