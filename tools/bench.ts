@@ -9,6 +9,7 @@ import { buildDeb } from './deb.ts'
 import { checkout } from './paths.ts'
 import { runChecked } from './process.ts'
 import { step } from './step.ts'
+import { recordFigures } from './figures/record.ts'
 import type { StepLog } from './step.ts'
 import type { LabState } from '../lab/lab.ts'
 import type { Measurement } from '../bench/measurement.ts'
@@ -35,6 +36,7 @@ const NAMES = [
   'migrate',
   'shutdown',
   'density',
+  'load',
 ] as const
 type Name = (typeof NAMES)[number]
 
@@ -45,20 +47,28 @@ type Name = (typeof NAMES)[number]
 const PACKAGES: Partial<Record<Name, readonly string[]>> = {
   peers: ['libvirt-daemon-system'],
   migrate: ['libvirt-daemon-system', 'libvirt-clients'],
+  load: ['socat'],
 }
 
 /** Benchmarks that run on this machine, beside as many labs, and install the daemons by themselves. */
 const BESIDE: Partial<Record<Name, 1 | 2>> = { migrate: 2, shutdown: 1 }
 
-const HELP = `./dev bench [NAME…] [--json FILE]
+const HELP = `./dev bench [NAME…] [--json FILE] [--figures]
 
 Measures in a lab of its own: ${NAMES.join(', ')}; all of them without a name. Ours and the reference are measured in
 the same run, in turn. Figures are medians unless the metric says otherwise; this machine's noise is in both.
+
+  --json FILE   the same rows for programs
+  --figures     put the rows on record: docs/figures.json, and from it docs/figures.md and its chart
 `
 
 /** Returns the exit status. */
 export async function main(args: readonly string[]): Promise<number> {
-  const options = { json: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
+  const options = {
+    json: { type: 'string' },
+    figures: { type: 'boolean' },
+    help: { type: 'boolean', short: 'h' },
+  } as const
   const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
   const unknown = positionals.find((name) => !NAMES.some((known) => known === name))
   if (values.help === true || unknown !== undefined) {
@@ -81,6 +91,7 @@ export async function main(args: readonly string[]): Promise<number> {
   }
   console.log(renderTable(rows) + renderNotes(rows))
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, undefined, 2)}\n`)
+  if (values.figures === true) await recordFigures(rows)
   return 0
 }
 

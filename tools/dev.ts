@@ -43,7 +43,7 @@ const TOOLS: Record<string, Tool> = {
   },
   bench: {
     file: 'bench.ts',
-    usage: 'bench [NAME…] [--json FILE]',
+    usage: 'bench [NAME…] [--json FILE] [--figures]',
     help: 'the measured figures, each beside its reference',
     hasHelp: true,
   },

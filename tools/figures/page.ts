@@ -1,0 +1,66 @@
+/** docs/figures.md, from the figures on record. */
+import { aimOf, isRate, meetsAim } from './aims.ts'
+import type { Figure, FiguresRecord } from './figure.ts'
+
+/** Returns the page. */
+export function figuresPage({ machine, figures }: FiguresRecord): string {
+  const benches = [...new Set(figures.map(({ bench }) => bench))]
+  const { cores, memory_gib, processor } = machine
+  return [
+    '# Figures',
+    '',
+    `To measure all of this on your machine: \`./dev bench\`. To measure one part: \`./dev bench ${benches[0] ?? ''}\`.`,
+    'Each figure stands beside a reference that was measured in turn in the same run. The ratio is what counts: the',
+    'absolute figures are those of one slow, shared machine. A dash stands where no aim is set.',
+    '',
+    `The newest run was on ${cores} cores (${processor}) with ${memory_gib} GiB, where KVM emulates, so the guests are emulated too.`,
+    '`./dev bench NAME --figures` measures again, and writes this page, its chart and `figures.json`.',
+    '',
+    '![Each figure as a multiple of what its reference costs](figures.svg)',
+    ...benches.flatMap((bench) =>
+      section(
+        bench,
+        figures.filter((one) => one.bench === bench),
+      ),
+    ),
+    '',
+  ].join('\n')
+}
+
+function section(bench: string, figures: readonly Figure[]): string[] {
+  const [first] = figures
+  return [
+    '',
+    `## ${bench}`,
+    '',
+    `\`./dev bench ${bench}\`, measured on ${first?.measured_on} at \`${first?.commit}\`.`,
+    '',
+    '| metric | ours | reference | ratio | aim | runs | measured against |',
+    '|---|---|---|---|---|---|---|',
+    ...figures.map(row),
+    ...notesOf(figures),
+  ]
+}
+
+const row = (figure: Figure): string => {
+  const { metric, unit, ours, reference, ratio, runs, reference_name } = figure
+  const cells = [`\`${metric}\``, `${ours} ${unit}`, `${reference} ${unit}`, ratioWords(ratio), aimWords(figure)]
+  return `| ${[...cells, runs, reference_name.replaceAll('|', '\\|')].join(' | ')} |`
+}
+
+/** The ratio to nothing is not a number. JSON has no word for it, and records `null`. */
+const ratioWords = (ratio: number | null): string =>
+  ratio === null || !Number.isFinite(ratio) ? '-' : ratio.toFixed(2)
+
+function aimWords(figure: Figure): string {
+  const aim = aimOf(figure)
+  if (aim === undefined) return '-'
+  const than = isRate(figure) ? '≥' : '≤'
+  const bound = 'ratio' in aim ? `ratio ${than} ${aim.ratio}` : `${than} ${aim.ours} ${figure.unit}`
+  return `${bound}, ${meetsAim(figure) === true ? 'met' : '**not met**'}`
+}
+
+function notesOf(figures: readonly Figure[]): string[] {
+  const lines = figures.flatMap(({ metric, notes = [] }) => notes.map((note) => `- \`${metric}\`: ${note}`))
+  return lines.length === 0 ? [] : ['', ...new Set(lines)]
+}
