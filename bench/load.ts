@@ -1,6 +1,10 @@
-/** load: the daemon with 1,000 running VMs, whose monitors are stand-ins, beside the same daemon without VMs. */
+/**
+ * load: 20 real guests that boot at once, and the daemon with 1,000 running VMs, whose monitors are stand-ins, beside the
+ * same daemon without VMs.
+ */
 import { closeController, call } from '../lab/inside/controller.ts'
 import { mainPid } from '../lab/inside/shell.ts'
+import { bootStorm } from './boot-storm.ts'
 import { createRunning, killAndStart, prepareLoad, startByHand } from './load-stage.ts'
 import { removeAll } from './many-vms.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
@@ -17,6 +21,7 @@ const CPU_SECONDS = 60
 const SYNCS = 300
 
 const ids = Array.from({ length: VMS }, (_, index) => `bench-load-${index}`)
+const storm = await bootStorm()
 const monitors = await prepareLoad()
 const empty = await measureRest()
 progress('measured without VMs')
@@ -31,6 +36,7 @@ closeController()
 const common = { bench: 'load', reference_name: 'the same daemon without VMs' }
 const WITHOUT = 'without VMs; of new processes after a SIGKILL'
 const rows: Measurement[] = [
+  storm,
   measurement({
     ...common,
     metric: `create_${VMS}_s`,
