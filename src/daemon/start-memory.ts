@@ -1,14 +1,16 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { returnProgramPages } from '../host/ffi/program-pages.ts'
 import { trimMemory } from '../host/ffi/trim-memory.ts'
 
 /** V8's collector. Only the flavor `last-resort` also gives back pages that have become free (V8: gc-extension.h). */
 type Collect = (options: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void
 
 /**
- * Returns memory that only the start needed to the host, that of libraries too. V8 collects when a program allocates, which a daemon at rest does
- * not do for a long time. It takes some tens of milliseconds, once. Node gives out the collector only under a flag of V8,
- * which contexts see that are made while it is set.
+ * Returns memory that only the start needed to the host: garbage, what libraries have freed, and pages of the program's
+ * file. V8 collects when a program allocates, which a daemon at rest does not do for a long time. It takes some tens of
+ * milliseconds, once. Node gives out the collector only under a flag of V8, which contexts see that are made while it is
+ * set.
  */
 export function returnStartMemory(): void {
   setFlagsFromString('--expose-gc')
@@ -16,4 +18,5 @@ export function returnStartMemory(): void {
   setFlagsFromString('--no-expose-gc')
   collect({ type: 'major', flavor: 'last-resort' })
   trimMemory()
+  returnProgramPages()
 }
