@@ -111,10 +111,6 @@ export const limits = {
   savesMax: 4,
   /** Guests that are restored at the same time after a boot of the host. A packet for another one does not wait. */
   restoresMax: 4,
-  /** Bytes of a saved guest that are written to the disk at once; then another save may run, or this one ends. */
-  saveFlushBytes: 32 * 1024 * 1024,
-  /** Such writes running at once, over all saves. Each occupies one of Node's four threads for files. */
-  saveFlushesMax: 2,
   /** A saved state younger than this is trusted; an older one is verified before a wake. */
   savedUncheckedMs: 10 * 60_000,
   /** An interrupted checksum continues from where it stopped if it began less than this long ago. */

@@ -35,6 +35,13 @@ export const poolLimits = {
    * count.
    */
   imageResumesMax: 8,
+  /** Bytes of a saved guest that are written to the disk at once; then another save may run, or this one ends. */
+  saveFlushBytes: 32 * 1024 * 1024,
+  /** Between two flushes of what a monitor wrote, while it still saves. They end after one that takes longer than this. */
+  saveFlushPauseMs: 5,
+  saveFlushMsMax: 150,
+  /** Such writes and flushes running at once, over all saves. Each occupies one of Node's four threads for files. */
+  saveFlushesMax: 2,
   /** Time between two searches for unused images. */
   imageSweepMs: 600_000,
   imageIdleHoursMax: 24 * 365,

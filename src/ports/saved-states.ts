@@ -27,6 +27,12 @@ export interface SavedStates {
    * the file.
    */
   ensureMemoryFile(id: VmId, userId: UserId): Promise<void>
+  /**
+   * Runs `saving`, in which the monitor writes that file, and meanwhile flushes what has come, so that `publish` has
+   * little left to flush. Resolves to the result of `saving`, or rejects as it does, without waiting for the disk. The
+   * signal ends the wait for the last flush; `saving` must end by itself.
+   */
+  flushingWhile<T>(id: VmId, saving: () => Promise<T>, signal: AbortSignal): Promise<T>
   /** The paths to which the monitor writes memory, and from which it reads published memory. Absolute. */
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string }
   /**

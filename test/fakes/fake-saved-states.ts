@@ -97,6 +97,10 @@ export class FakeSavedStates implements SavedStates {
     return this.#faults.run('ensureDirectory', () => this.#sweep(id))
   }
 
+  flushingWhile<T>(_id: VmId, saving: () => Promise<T>, _signal: AbortSignal): Promise<T> {
+    return saving()
+  }
+
   /** Makes no file here: an empty file does not count as a save. */
   ensureMemoryFile(id: VmId, _userId: UserId): Promise<void> {
     return this.#faults.run('ensureMemoryFile', () => this.#sweep(id))

@@ -20,6 +20,7 @@ import { sync } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { DigestsOfVms } from '../rounds/kept-digests.ts'
 import { OpenIncoming } from '../rounds/open-incoming.ts'
+import { flushWhile, openToFlush } from './flush-while.ts'
 import { memoryFrames } from './memory-frames.ts'
 import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
 import { lstat, open, removeFile, rename, stat } from '../files/pool-files.ts'
@@ -123,6 +124,12 @@ export class PoolSavedStates implements SavedStates {
     return orStorageFault(`making the file for the memory of VM ${id}`, () =>
       makeMemoryFile(this.#paths, id, { userId, lengthBytes }),
     )
+  }
+
+  async flushingWhile<T>(id: VmId, saving: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const doing = `flushing the memory of VM ${id}`
+    const file = await orStorageFault(doing, () => openToFlush(this.paths(id).writing))
+    return flushWhile(file, saving, { doing, flushes: this.#flushes, signal })
   }
 
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string } {

@@ -1,5 +1,6 @@
 import { errorChain } from '../../log/error-chain.ts'
 import { subjectOf } from './executor.ts'
+import type { SavingMonitor } from '../../core/world/saved-state.ts'
 import type { TrafficSubject } from '../../core/world/network-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -65,7 +66,9 @@ async function save(context: StepContext, { isIdle, signal, publication }: Savin
   // The guest may have received a packet just before it was paused. Then it has something to do.
   if (!(await isIdle())) return false
   await host.savedStates.ensureMemoryFile(id, record.host.userId)
-  const monitor = await host.monitors[record.monitor].save(id, host.savedStates.paths(id).writing, signal)
+  const { writing } = host.savedStates.paths(id)
+  const saving = (): Promise<SavingMonitor> => host.monitors[record.monitor].save(id, writing, signal)
+  const monitor = await host.savedStates.flushingWhile(id, saving, signal)
   if (!(await isIdle())) return false
   signal.throwIfAborted()
   const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
