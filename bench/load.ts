@@ -48,7 +48,14 @@ const rows: Measurement[] = [
   }),
   starts(`adopt_${VMS}_ms`, ({ readyMs }) => readyMs),
   starts('listener_up_ms', ({ listenerMs }) => listenerMs),
-  measurement({ ...common, metric: `rss_${VMS}_mib`, unit: 'MiB', ours: full.rssMib, reference: empty.rssMib, runs: 1 }),
+  measurement({
+    ...common,
+    metric: `rss_${VMS}_mib`,
+    unit: 'MiB',
+    ours: full.rssMib,
+    reference: empty.rssMib,
+    runs: 1,
+  }),
   measurement({
     ...common,
     metric: 'idle_cpu_percent',

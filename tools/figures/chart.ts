@@ -27,7 +27,12 @@ export function chart(figures: readonly Measurement[]): string {
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="system-ui, sans-serif" font-size="11">`,
     '<title>Each figure as a multiple of what its reference costs</title>',
     `<rect width="${WIDTH}" height="${height}" fill="#ffffff"/>`,
-    text(10, 18, 'What ours costs, as a multiple of its reference: left of 1 is better', 'font-size="13" font-weight="bold"'),
+    text(
+      10,
+      18,
+      'What ours costs, as a multiple of its reference: left of 1 is better',
+      'font-size="13" font-weight="bold"',
+    ),
     ...legend(),
     ...TICKS.flatMap((tick) => [
       `<line x1="${x(tick)}" y1="${TOP - 8}" x2="${x(tick)}" y2="${bottom}" stroke="${tick === 1 ? '#212121' : '#e0e0e0'}"/>`,
@@ -48,7 +53,11 @@ function legend(): string[] {
     `<rect x="${10 + index * 110}" y="27" width="${BAR}" height="${BAR}" fill="${colour}"/>`,
     text(26 + index * 110, 37, words, 'fill="#616161"'),
   ])
-  return [...boxes, `<line x1="342" y1="26" x2="342" y2="39" stroke="#f9a825" stroke-width="3"/>`, text(350, 37, 'aim', 'fill="#616161"')]
+  return [
+    ...boxes,
+    `<line x1="342" y1="26" x2="342" y2="39" stroke="#f9a825" stroke-width="3"/>`,
+    text(350, 37, 'aim', 'fill="#616161"'),
+  ]
 }
 
 function bar(figure: Measurement, cost: number, top: number): string[] {
@@ -62,7 +71,9 @@ function bar(figure: Measurement, cost: number, top: number): string[] {
     `<rect x="${from}" y="${top + 2}" width="${Math.max(1, to - from)}" height="${BAR}" fill="${colour}"><title>${escaped(`${figure.ours} ${figure.unit} beside ${figure.reference} ${figure.unit}: ${figure.reference_name}`)}</title></rect>`,
     ...(aim === undefined
       ? []
-      : [`<line x1="${x(aim)}" y1="${top}" x2="${x(aim)}" y2="${top + BAR + 4}" stroke="#f9a825" stroke-width="3"/>`]),
+      : [
+          `<line x1="${x(aim)}" y1="${top}" x2="${x(aim)}" y2="${top + BAR + 4}" stroke="#f9a825" stroke-width="3"/>`,
+        ]),
     text(NAMES_WIDTH + SCALE_WIDTH + 8, middle, cost.toPrecision(3), 'fill="#212121"'),
   ]
 }

@@ -44,7 +44,13 @@ function section(bench: string, figures: readonly Figure[]): string[] {
 
 const row = (figure: Figure): string => {
   const { metric, unit, ours, reference, ratio, runs, reference_name } = figure
-  const cells = [`\`${metric}\``, `${ours} ${unit}`, `${reference} ${unit}`, ratioWords(ratio), aimWords(figure)]
+  const cells = [
+    `\`${metric}\``,
+    `${ours} ${unit}`,
+    `${reference} ${unit}`,
+    ratioWords(ratio),
+    aimWords(figure),
+  ]
   return `| ${[...cells, runs, reference_name.replaceAll('|', '\\|')].join(' | ')} |`
 }
 

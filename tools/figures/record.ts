@@ -15,8 +15,7 @@ export const FIGURES_CHART = path.join(checkout, 'docs/figures.svg')
 
 const EMPTY: Pick<FiguresRecord, 'figures'> = { figures: [] }
 
-export const recordedFigures = (): FiguresRecord =>
-  JSON.parse(readFileSync(RECORD, 'utf8')) as FiguresRecord
+export const recordedFigures = (): FiguresRecord => JSON.parse(readFileSync(RECORD, 'utf8')) as FiguresRecord
 
 /** Puts the rows of a run in the place of those of the same benchmarks, and writes the page and the chart. */
 export async function recordFigures(rows: readonly Measurement[]): Promise<void> {

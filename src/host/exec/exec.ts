@@ -45,10 +45,7 @@ export async function run(argv: readonly [string, ...string[]], options: RunOpti
 
 type Outcome = { ending: Ending | { readonly kind: 'aborted' }; stdout: string; stderr: string }
 
-async function execute(
-  argv: readonly [string, ...string[]],
-  options: RunOptions,
-): Promise<Outcome> {
+async function execute(argv: readonly [string, ...string[]], options: RunOptions): Promise<Outcome> {
   const { input, timeoutMs = limits.toolMs, signal, outputBytesMax = limits.toolOutputBytesMax } = options
   const program = started(argv, input !== undefined)
 

@@ -94,7 +94,9 @@ export function startProgram(argv: readonly [string, ...string[]], options: Star
 
 /** Returns the path of a program; its bare name if no directory has it. */
 const found = (name: string, path: readonly string[]): string =>
-  name.includes('/') ? name : (path.map((folder) => join(folder, name)).find((one) => existsSync(one)) ?? name)
+  name.includes('/')
+    ? name
+    : (path.map((folder) => join(folder, name)).find((one) => existsSync(one)) ?? name)
 
 /** @param childEnds standard input if it is a pipe, then standard output and standard error */
 function spawned(
