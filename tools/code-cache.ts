@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
+import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 
 /** The names under which the executable embeds its program and the code of it. */
@@ -38,6 +39,12 @@ type Start = { readonly program: string; readonly args: readonly string[]; reado
 export const programOf = (bundle: string): string =>
   `(function(require,module,exports,__filename){${bundle.replace(/^#!.*/, '')}\n})`
 
+/**
+ * What V8 does at moments that no seed decides, and notes in functions: it compiles often used ones further, and drops code
+ * that was not used for a while. A cache is refused under other flags, so they are as usual again when it is made.
+ */
+const BY_TIME = ['sparkplug', 'maglev', 'opt', 'flush-bytecode'] as const
+
 /** Starts a program in a process of its own, with these arguments, and writes the code that it ran to `target`. */
 export function makeCodeCache(start: Start, target: string): void {
   const argv = [FIXED_SEED, '--no-warnings', import.meta.filename, JSON.stringify(start), target]
@@ -45,6 +52,7 @@ export function makeCodeCache(start: Start, target: string): void {
 }
 
 if (import.meta.main) {
+  for (const flag of BY_TIME) setFlagsFromString(`--no-${flag}`)
   const [start = '', target = ''] = process.argv.slice(2)
   const { program, args, assets } = JSON.parse(start) as Start
   const script = new Script(readFileSync(program, 'latin1'), { filename: path.basename(program) })
@@ -53,7 +61,10 @@ if (import.meta.main) {
   const require = (name: string): unknown => (name === 'node:sea' ? embedded(assets) : outer(name))
   const run = script.runInThisContext() as (...given: unknown[]) => void
   run(require, {}, {}, path.resolve(program))
-  process.once('beforeExit', () => writeFileSync(target, script.createCachedData()))
+  process.once('beforeExit', () => {
+    for (const flag of BY_TIME) setFlagsFromString(`--${flag}`)
+    writeFileSync(target, script.createCachedData())
+  })
 }
 
 /** Returns what node:sea is inside the executable. */
