@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
 import { Script } from 'node:vm'
-import { makeCodeCache, programOf } from './code-cache.ts'
+import { LOADER, makeCodeCache, programOf } from './code-cache.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'code-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -31,6 +31,18 @@ test('the code that a start ran is in the cache, and V8 takes it', () => {
   assert.ok(ran.length > cacheOf('not run', ['other']).length)
   const script = new Script(PROGRAM, { filename: 'another.js', cachedData: ran })
   assert.equal(script.cachedDataRejected, false)
+})
+
+test('a program has the names of a CommonJS module, also in code that its start does not run', () => {
+  const names = ['exports', 'require', 'module', '__filename', '__dirname']
+  const types = `[${names.map((name) => `typeof ${name}`).join()}]`
+  const program = programOf(`module.exports = () => ${types}`)
+  const given = { exports: {}, module: { exports: () => [''] } }
+  const run = new Script(program).runInThisContext() as (...names: unknown[]) => void
+  run(given.exports, () => {}, given.module, '/a/b', '/a')
+  assert.deepEqual(given.module.exports(), ['object', 'function', 'object', 'string', 'string'])
+  const call = /runInThisContext\(\)\((.*)\)/.exec(LOADER)?.[1]
+  assert.equal(call, names.join(', '))
 })
 
 test('a cache that is made in another folder has the same bytes', () => {

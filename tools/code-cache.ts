@@ -26,7 +26,7 @@ const { Script } = require('node:vm')
 const asset = (name) => Buffer.from(getRawAsset(name))
 const script = new Script(asset('${PROGRAM_ASSET}').latin1Slice(), { filename: __filename, cachedData: asset('${CODE_ASSET}') })
 if (script.cachedDataRejected) process.emitWarning('V8 does not take the code cache of this executable')
-script.runInThisContext()(require, module, exports, __filename)
+script.runInThisContext()(exports, require, module, __filename, __dirname)
 `
 
 /** Embedded files by name. */
@@ -35,9 +35,12 @@ type Assets = Readonly<Record<string, string>>
 /** A program to start, which ends by itself, and what it is given. */
 type Start = { readonly program: string; readonly args: readonly string[]; readonly assets: Assets }
 
-/** Wraps a bundle in CommonJS, in ASCII, into an expression that {@link LOADER} calls. */
+/**
+ * Wraps a bundle in CommonJS, in ASCII, into an expression that {@link LOADER} calls. It has the five names that Node gives to
+ * each such module (node:module, "The module wrapper"); libraries use all of them.
+ */
 export const programOf = (bundle: string): string =>
-  `(function(require,module,exports,__filename){${bundle.replace(/^#!.*/, '')}\n})`
+  `(function(exports,require,module,__filename,__dirname){${bundle.replace(/^#!.*/, '')}\n})`
 
 /**
  * What V8 does at moments that no seed decides, and notes in functions: it compiles often used ones further, and drops code
@@ -60,7 +63,7 @@ if (import.meta.main) {
   const outer = createRequire(import.meta.url)
   const require = (name: string): unknown => (name === 'node:sea' ? embedded(assets) : outer(name))
   const run = script.runInThisContext() as (...given: unknown[]) => void
-  run(require, {}, {}, path.resolve(program))
+  run({}, require, {}, path.resolve(program), path.dirname(path.resolve(program)))
   process.once('beforeExit', () => {
     for (const flag of BY_TIME) setFlagsFromString(`--${flag}`)
     writeFileSync(target, script.createCachedData())
