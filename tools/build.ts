@@ -4,7 +4,6 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -18,7 +17,6 @@ import { BPF_OBJECT, ensureBpfObject } from './bpf-object.ts'
 import { bundle, KOFFI_ASSET, koffiBinary, packageVersion } from './bundle.ts'
 import { ensureClientTypes } from './client-types.ts'
 import type { BuildInfo } from './bundle.ts'
-import { CODE_ASSET, FIXED_SEED, LOADER, makeCodeCache, PROGRAM_ASSET, programOf } from './code-cache.ts'
 import { hashInputs } from './hash.ts'
 import { renderLicences } from './licences.ts'
 import { withLock } from './lock.ts'
@@ -39,6 +37,12 @@ const NEEDS = [
 /** Number of finished builds that the cache keeps, for switching between branches. */
 const KEPT_BUILDS = 4
 
+/**
+ * V8's code cache has hashes in it, whose seed comes from this number. With --hash-seed the cache would be equal too, but
+ * V8 uses a cache only under the flags that it was made with; this one does not count. A running daemon has its own seed.
+ */
+const FIXED_SEED = '--random-seed=1'
+
 const LICENCES = 'third-party-licences.txt'
 const SBOM = 'vmhostd.cdx.json'
 
@@ -48,8 +52,6 @@ interface Executable {
   /** Further names of the program. It decides by its name what it is, so that Node is on the host only once. */
   readonly aliases: readonly string[]
   readonly entry: string
-  /** Arguments with which it loads what its start needs, and ends. */
-  readonly loading: readonly string[]
   readonly assets: Readonly<Record<string, string>>
 }
 
@@ -58,7 +60,6 @@ export const EXECUTABLES: readonly Executable[] = [
     name: 'vmhostd',
     aliases: ['vmhostctl'],
     entry: 'src/main.ts',
-    loading: ['serve', '--help'],
     assets: {
       [KOFFI_ASSET]: koffiBinary(),
       'scalar.js': 'node_modules/@scalar/api-reference/dist/browser/standalone.js',
@@ -103,7 +104,6 @@ export async function buildExecutables(): Promise<Build> {
     'package-lock.json',
     'package.json',
     'tools/bundle.ts',
-    'tools/code-cache.ts',
     'tools/page-bundle.ts',
     'tools/thread-bundle.ts',
     'tools/build.ts',
@@ -158,20 +158,15 @@ async function buildOne(
   // Relative, because the executable has this path in it: equal sources must give an equal executable in any folder.
   const script = `${executable.name}.cjs`
   const output = executable.name
-  const at = (name: string): string => path.join(folder, name)
-  const inputs = await bundle(executable.entry, at(script), info)
-  const assets = Object.fromEntries(
-    Object.entries(executable.assets).map(([name, file]) => [name, path.resolve(checkout, file)]),
-  )
-  writeFileSync(at(PROGRAM_ASSET), programOf(readFileSync(at(script), 'latin1')), 'latin1')
-  writeFileSync(at(script), LOADER)
-  makeCodeCache({ program: at(PROGRAM_ASSET), args: executable.loading, assets }, at(CODE_ASSET))
+  const inputs = await bundle(executable.entry, path.join(folder, script), info)
+  const assets = Object.entries(executable.assets).map(([name, file]) => [name, path.resolve(checkout, file)])
   const config = {
     main: script,
     output,
     executable: await strippedNode(log),
-    assets: { ...assets, [PROGRAM_ASSET]: at(PROGRAM_ASSET), [CODE_ASSET]: at(CODE_ASSET) },
+    assets: Object.fromEntries(assets) as Record<string, string>,
     disableExperimentalSEAWarning: true,
+    useCodeCache: true,
     // Otherwise a user who sets NODE_OPTIONS could run code inside the daemon.
     execArgvExtension: 'none',
   }
