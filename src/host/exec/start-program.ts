@@ -4,7 +4,8 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { openPipe } from '../ffi/descriptor.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
-import { errno, library } from '../ffi/koffi.ts'
+import { library } from '../ffi/koffi.ts'
+import { openPidfd } from '../ffi/pidfd.ts'
 import { watchDescriptor } from '../ffi/watch-descriptor.ts'
 
 export type StartOptions = {
@@ -35,7 +36,6 @@ const ATTRIBUTES_BYTES = 512
 const ACTIONS_BYTES = 256
 const SIGNAL_SET_BYTES = 128
 
-const SYS_PIDFD_OPEN = 434
 const WNOHANG = 1
 
 const libc = library('libc.so.6')
@@ -55,7 +55,6 @@ const setFlags = libc.func('int posix_spawnattr_setflags(void *attributes, short
 const setSignalsToDefault = libc.func('int posix_spawnattr_setsigdefault(void *attributes, const void *set)')
 const setSignalMask = libc.func('int posix_spawnattr_setsigmask(void *attributes, const void *set)')
 const fillSignalSet = libc.func('int sigfillset(void *set)')
-const syscall = libc.func('long syscall(long number, int pid, unsigned int flags)')
 const waitpid = libc.func('int waitpid(int pid, _Out_ int *status, int options)')
 
 /**
@@ -142,12 +141,13 @@ function check(doing: string, code: number): void {
 /** Waits for a child without SIGCHLD: libuv's handler reaps only the children that libuv started. */
 function endOf(pid: number): Promise<ExitStatus> {
   const { promise, resolve } = Promise.withResolvers<ExitStatus>()
-  const handle = syscall(SYS_PIDFD_OPEN, pid, 0) as number
-  if (handle < 0) {
-    const code = errno()
+  let handle: number
+  try {
+    handle = openPidfd(pid)
+  } catch (error) {
     process.kill(-pid, 'SIGKILL')
     waitpid(pid, [0], 0)
-    throw new ErrnoError(`pidfd_open ${pid}`, code)
+    throw error
   }
   const stop = watchDescriptor(handle, () => {
     const status: [number] = [0]

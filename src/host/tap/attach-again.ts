@@ -3,11 +3,11 @@ import { readFile, readdir } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
+import { openPidfd } from '../ffi/pidfd.ts'
 import { attach, setHeaderSize, setNoOffload } from './tun-control.ts'
 import type { DeviceName, UserId } from '../../core/ids.ts'
 
 /** asm-generic/unistd.h; the same on x86-64 and arm64. */
-const SYS_PIDFD_OPEN = 434
 const SYS_PIDFD_GETFD = 438
 
 const syscall = library('libc.so.6').func('long syscall(long number, ...)')
@@ -31,7 +31,7 @@ const syscall = library('libc.so.6').func('long syscall(long number, ...)')
  * Throws ErrnoError; ENXIO if the process has lost none.
  */
 export async function attachAgain(device: DeviceName, pid: number, userId: UserId): Promise<void> {
-  const process = open('pidfd_open', syscall(SYS_PIDFD_OPEN, 'int', pid, 'unsigned int', 0))
+  const process = openPidfd(pid)
   try {
     if ((await userOf(pid)) !== userId) {
       throw new ErrnoError(`process ${pid} does not run as user ${userId}`, constants.errno.EPERM)
