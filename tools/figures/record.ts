@@ -1,5 +1,5 @@
 /** The figures on record, docs/figures.json: the newest run of each benchmark. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import path from 'node:path'
 import { checkout } from '../paths.ts'
@@ -13,13 +13,10 @@ const RECORD = path.join(checkout, 'docs/figures.json')
 export const FIGURES_PAGE = path.join(checkout, 'docs/figures.md')
 export const FIGURES_CHART = path.join(checkout, 'docs/figures.svg')
 
-const EMPTY: Pick<FiguresRecord, 'figures'> = { figures: [] }
-
 export const recordedFigures = (): FiguresRecord => JSON.parse(readFileSync(RECORD, 'utf8')) as FiguresRecord
 
 /** Puts the rows of a run in the place of those of the same benchmarks, and writes the page and the chart. */
 export async function recordFigures(rows: readonly Measurement[]): Promise<void> {
-  const earlier = existsSync(RECORD) ? recordedFigures() : EMPTY
   const run = {
     measured_on: new Date().toISOString().slice(0, 10),
     commit: (await runChecked(['git', 'rev-parse', '--short=8', 'HEAD'], { cwd: checkout })).trim(),
@@ -31,7 +28,7 @@ export async function recordFigures(rows: readonly Measurement[]): Promise<void>
       processor: cpus()[0]?.model.trim() ?? 'unknown',
     },
     figures: merged(
-      earlier.figures,
+      recordedFigures().figures,
       rows.map((row) => ({ ...row, ...run })),
     ),
   }
