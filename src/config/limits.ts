@@ -318,8 +318,8 @@ export const limits = {
   imageSizesEveryMs: 60_000,
   /** A mounted pool answers in microseconds, a busy disk within a second or two; a slower pool counts as silent. */
   hostLookMs: 3000,
-  /** Looks of VMs at their storage that run at once. */
-  poolLooksMax: 4,
+  /** Looks of VMs at their storage that run at once. Those that run together share the checks of the pool. */
+  poolLooksMax: 16,
   /** How long a measurement of the memory of running VMs is shown. */
   residentAgeMsMax: 5000,
   /** VMs whose memory is measured in one turn of the event loop; about a millisecond. */

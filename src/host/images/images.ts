@@ -14,7 +14,6 @@ import { chunksOf, closeChunks } from './image-body.ts'
 import { ImageRefusals } from './image-refusals.ts'
 import { chmod, open, readdir, removeFile, rename, stat } from '../files/pool-files.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
-import { verifyPool } from '../pool/pool-marker.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
 
@@ -214,12 +213,12 @@ export class Images {
  * Returns the published images of a pool, ordered by digest. A file whose name is not a digest is skipped, and so are
  * unfinished files. Throws HostFault `storage_inspection_failed`.
  */
-export function listImages({ paths, poolId, looks }: PoolAccess): Promise<readonly StoredImage[]> {
+export function listImages({ paths, looks, verify }: PoolAccess): Promise<readonly StoredImage[]> {
   return looks.take('listing the images of the storage pool', async () => {
     const digests = (await readdir(paths.images)).map(parseSha256).filter((name) => name !== undefined)
     const found = await Promise.all(digests.map((sha256) => ifThere(stat(paths.image(sha256)))))
     // This check comes after looking: if the pool is out of sight, no image is reported absent.
-    await verifyPool(paths, poolId)
+    await verify()
     return digests
       .flatMap((sha256, index) => {
         const stats = found[index]

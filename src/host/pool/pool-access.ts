@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
+import { SharedLook } from '../../lib/shared-look.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
 import { readdir, removeTree } from '../files/pool-files.ts'
 import { orStorageFault } from '../files/storage-fault.ts'
@@ -11,8 +12,11 @@ import type { PoolPaths } from './pool-paths.ts'
 /** The parts that all drivers of one pool share. */
 export type PoolAccess = {
   readonly paths: PoolPaths
-  /** The id that `markPool` returned at set-up. */
-  readonly poolId: string
+  /**
+   * Checks that this is the pool, whole and in sight. What was looked at before the call was then in the pool, because
+   * the check begins after the call. Calls at the same time share one. Throws HostFault `storage_inspection_failed`.
+   */
+  readonly verify: () => Promise<void>
   /** The pool's looks. All of them together hold only a limited number of threads. */
   readonly looks: BoundedLooks
   /**
@@ -22,19 +26,22 @@ export type PoolAccess = {
   readonly ready: () => Promise<void>
 }
 
+/** @param poolId the id that `markPool` returned at set-up */
 export function accessPool(directory: string, poolId: string): PoolAccess {
   const paths = poolPaths(directory)
   const looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
+  const checks = new SharedLook(() => verifyPool(paths, poolId))
+  const verify = (): Promise<void> => checks.take()
   let swept: Promise<void> | undefined
   const ready = async (): Promise<void> => {
-    await looks.take('looking for the storage pool', () => verifyPool(paths, poolId))
+    await looks.take('looking for the storage pool', verify)
     swept ??= sweep(paths).catch((error: unknown) => {
       swept = undefined
       throw error
     })
     await swept
   }
-  return { paths, poolId, looks, ready }
+  return { paths, looks, verify, ready }
 }
 
 const sweep = ({ tmp }: PoolPaths): Promise<void> =>

@@ -43,21 +43,14 @@ export function probePool(directory: string): Promise<MarkedPool> {
 }
 
 /** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
-export async function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
-  // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
-  await sightPool(paths, poolId)
-  await inSight(async () => {
+export function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
+  const look = async (): Promise<void> => {
+    // One call at a time: if the pool hangs, only one thread hangs with it.
+    await verifyMarker(paths.marker, poolId)
     for (const path of [paths.images, paths.disks, paths.tmp]) await stat(path)
-  })
+  }
+  return orStorageFault('looking for the storage pool', look, 'storage_inspection_failed')
 }
-
-/** Throws like `verifyPool`, but checks only the marker and not the pool's directories. */
-export async function sightPool(paths: PoolPaths, poolId: string): Promise<void> {
-  await inSight(() => verifyMarker(paths.marker, poolId))
-}
-
-const inSight = (look: () => Promise<void>): Promise<void> =>
-  orStorageFault('looking for the storage pool', look, 'storage_inspection_failed')
 
 /** Throws unless this is the marker of that pool. */
 async function verifyMarker(marker: string | GatedFile, poolId: string): Promise<void> {

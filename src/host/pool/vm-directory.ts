@@ -6,7 +6,6 @@ import { sync } from '../files/durable.ts'
 import { chmod, chown, mkdir, readdir, removeTree, rename, stat } from '../files/pool-files.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import type { PoolAccess } from './pool-access.ts'
-import { verifyPool } from './pool-marker.ts'
 import { PASSAGE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 
@@ -34,10 +33,10 @@ export function removeVmDirectory(paths: PoolPaths, id: VmId): Promise<void> {
 }
 
 /** Returns the VMs that have a directory. Throws HostFault `storage_inspection_failed`. */
-export function listVmDirectories({ paths, poolId, looks }: PoolAccess): Promise<readonly VmId[]> {
+export function listVmDirectories({ paths, looks, verify }: PoolAccess): Promise<readonly VmId[]> {
   return looks.take('listing the disks of the storage pool', async () => {
     const names = await readdir(paths.disks)
-    await verifyPool(paths, poolId)
+    await verify()
     return names.map(parseVmId).filter((id) => id !== undefined)
   })
 }

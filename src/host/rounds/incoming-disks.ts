@@ -12,7 +12,6 @@ import { sync } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { mkdir, open, readdir, removeFile, stat } from '../files/pool-files.ts'
 import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
-import { verifyPool } from '../pool/pool-marker.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import { checkArrival, isArrivalName, lostRound } from './lost-round.ts'
@@ -130,10 +129,10 @@ export class PoolIncomingDisks implements IncomingDisks {
   }
 
   list(): Promise<readonly ArrivalId[]> {
-    const { paths, poolId, looks } = this.#access
+    const { paths, looks, verify } = this.#access
     return looks.take('listing the incoming disks of the storage pool', async () => {
       const names = (await ifThere(readdir(paths.incoming))) ?? []
-      await verifyPool(paths, poolId)
+      await verify()
       return names
         .filter((name) => name.endsWith(SUFFIX))
         .map((name) => name.slice(0, -SUFFIX.length))

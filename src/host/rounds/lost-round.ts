@@ -4,7 +4,6 @@ import { assert } from '../../lib/assert.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { FileCutShort } from '../files/checksum.ts'
 import { storageFault } from '../files/storage-fault.ts'
-import { verifyPool } from '../pool/pool-marker.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 
 const ARRIVAL_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/
@@ -25,14 +24,14 @@ export const lostRound = (doing: string, because: string): HostFault =>
  * sight.
  */
 export async function roundFault(
-  { paths, poolId, looks }: PoolAccess,
+  { looks, verify }: PoolAccess,
   error: unknown,
   doing: string,
 ): Promise<unknown> {
   const isShort = error instanceof FileCutShort
   if (!isShort && !hasErrno(error, 'ENOENT')) return storageFault(error, doing)
   try {
-    await looks.take(doing, () => verifyPool(paths, poolId))
+    await looks.take(doing, verify)
   } catch (outOfSight) {
     return outOfSight
   }

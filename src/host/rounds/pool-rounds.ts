@@ -10,7 +10,6 @@ import { reflink } from '../files/clone-file.ts'
 import { publish, sync } from '../files/durable.ts'
 import { mkdir, open, readdir, removeFile, removeTree, rename, stat } from '../files/pool-files.ts'
 import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
-import { verifyPool } from '../pool/pool-marker.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import { listVmDirectories } from '../pool/vm-directory.ts'
@@ -142,12 +141,12 @@ export class PoolRounds implements DiskRounds {
   }
 
   async list(): Promise<readonly VmId[]> {
-    const { paths, poolId, looks } = this.#access
+    const { paths, looks, verify } = this.#access
     const all = await listVmDirectories(this.#access)
     return looks.take('listing the rounds of disks in the storage pool', async () => {
       const found: VmId[] = []
       for (const id of all) if ((await ifThere(stat(paths.rounds(id)))) !== undefined) found.push(id)
-      await verifyPool(paths, poolId)
+      await verify()
       return found
     })
   }

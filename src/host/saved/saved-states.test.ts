@@ -9,8 +9,8 @@ import { crc32 } from 'node:zlib'
 import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { VmId } from '../../core/ids.ts'
 import { silentLog } from '../../log/log.ts'
-import { BoundedLooks } from '../files/bounded-looks.ts'
 import { sync } from '../files/durable.ts'
+import { accessPool } from '../pool/pool-access.ts'
 import { markPool } from '../pool/pool-marker.ts'
 import { poolPaths, metadataPath } from '../pool/pool-paths.ts'
 import { PoolSavedStates } from './saved-states.ts'
@@ -27,10 +27,7 @@ async function stage(t: TestContext) {
   const paths = poolPaths(directory)
   const disk = { breaks: false }
   const states = new PoolSavedStates({
-    paths,
-    poolId,
-    looks: new BoundedLooks({ code: 'storage_inspection_failed', places: 1 }),
-    ready: async () => {},
+    ...accessPool(directory, poolId),
     log: silentLog,
     sync: async (path) => {
       if (disk.breaks) throw Object.assign(new Error('fsync'), { code: 'EIO', errno: -constants.errno.EIO })

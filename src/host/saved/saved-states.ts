@@ -24,7 +24,6 @@ import { flushWhile, openToFlush } from './flush-while.ts'
 import { memoryFrames } from './memory-frames.ts'
 import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
 import { lstat, open, removeFile, rename, stat } from '../files/pool-files.ts'
-import { sightPool } from '../pool/pool-marker.ts'
 import { MEMORY } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
@@ -42,8 +41,8 @@ export type PoolSavedStatesOptions = PoolAccess & {
 /** The saved guests in the storage pool, each beside its disk. */
 export class PoolSavedStates implements SavedStates {
   readonly #paths: PoolPaths
-  readonly #poolId: string
   readonly #looks: BoundedLooks
+  readonly #verifyPool: () => Promise<void>
   readonly #ready: () => Promise<void>
   readonly #log: Log
   readonly #sync: (path: string) => Promise<void>
@@ -60,10 +59,10 @@ export class PoolSavedStates implements SavedStates {
   /** The digests of the streams in which memories leave this host. */
   readonly #digests = new DigestsOfVms()
 
-  constructor({ paths, poolId, looks, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
+  constructor({ paths, looks, verify, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
     this.#paths = paths
-    this.#poolId = poolId
     this.#looks = looks
+    this.#verifyPool = verify
     this.#ready = ready
     this.#log = log
     this.#sync = syncPath
@@ -78,7 +77,7 @@ export class PoolSavedStates implements SavedStates {
 
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
     return this.#looks.take(`inspecting the saved state of VM ${id}`, async () => {
-      await sightPool(this.#paths, this.#poolId)
+      await this.#verifyPool()
       const found = await lookForSaved(this.#paths, id, monitor)
       if (found.kind === 'absent') await this.#makeAbsenceLast(id)
       return found
@@ -88,7 +87,7 @@ export class PoolSavedStates implements SavedStates {
   async #makeAbsenceLast(id: VmId): Promise<void> {
     if (!this.#lasting.has(id)) await this.#makeLast(id)
     // As in Pool: a state that went out of sight meanwhile is not reported as absent.
-    await sightPool(this.#paths, this.#poolId)
+    await this.#verifyPool()
   }
 
   async #makeLast(id: VmId): Promise<void> {
@@ -181,7 +180,7 @@ export class PoolSavedStates implements SavedStates {
     const doing = `checking the saved memory of VM ${id}`
     signal.throwIfAborted()
     try {
-      await this.#looks.take(doing, () => sightPool(this.#paths, this.#poolId))
+      await this.#looks.take(doing, this.#verifyPool)
       const metadata = await readSavedMetadata(this.#paths, id)
       if (!metadata.ok) throw corruptFault(doing, metadata.error.because)
       const { lengthBytes, crc32 } = metadata.value.memory
@@ -215,7 +214,7 @@ export class PoolSavedStates implements SavedStates {
       const published = await ifThere(stat(this.#paths.saved(id)))
       const metadata = published && (await readSavedMetadata(this.#paths, id))
       // As in `inspect`: a state that went out of sight is not reported as absent.
-      await sightPool(this.#paths, this.#poolId)
+      await this.#verifyPool()
       if (metadata === undefined) return undefined
       if (!metadata.ok) throw corruptFault(doing, metadata.error.because)
       const { savedAtMs, monitor, compute, memory } = metadata.value

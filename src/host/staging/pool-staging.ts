@@ -12,7 +12,6 @@ import type { BoundedLooks } from '../files/bounded-looks.ts'
 import { reflink } from '../files/clone-file.ts'
 import { sync } from '../files/durable.ts'
 import { mkdir, open, readdir, removeFile, removeTree, rename, stat } from '../files/pool-files.ts'
-import { verifyPool } from '../pool/pool-marker.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
@@ -47,7 +46,7 @@ const BLOCK_BYTES = 512
 /** Stages snapshots in the storage pool, which must be able to share blocks. */
 export class PoolStaging implements Staging {
   readonly #paths: PoolPaths
-  readonly #poolId: string
+  readonly #verifyPool: () => Promise<void>
   readonly #looks: BoundedLooks
   readonly #ready: () => Promise<void>
   readonly #terms: Required<PackTerms>
@@ -55,9 +54,9 @@ export class PoolStaging implements Staging {
   /** The clones under way, including those without a waiting caller. */
   readonly #cloning = new Map<StagingId, Promise<void>>()
 
-  constructor({ paths, poolId, looks, ready, terms }: PoolStagingOptions) {
+  constructor({ paths, looks, verify, ready, terms }: PoolStagingOptions) {
     this.#paths = paths
-    this.#poolId = poolId
+    this.#verifyPool = verify
     this.#looks = looks
     this.#ready = ready
     this.#terms = { level: 3, frameBytes: limits.frameBytes, threadSource: threadBesideThis, ...terms }
@@ -215,7 +214,7 @@ export class PoolStaging implements Staging {
           cloneBytes: await allocated(this.#paths.stagedClone(stagingId)),
         })
       }
-      await verifyPool(this.#paths, this.#poolId)
+      await this.#verifyPool()
       return staged
     })
   }
@@ -229,7 +228,7 @@ export class PoolStaging implements Staging {
     const short = error instanceof NotAsSaid || error instanceof StretchCutShort
     if (!missing && !short) return storageFault(error, doing)
     try {
-      await this.#looks.take(doing, () => verifyPool(this.#paths, this.#poolId))
+      await this.#looks.take(doing, this.#verifyPool)
     } catch (outOfSight) {
       return outOfSight
     }

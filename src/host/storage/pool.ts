@@ -15,7 +15,6 @@ import { ImageLooks } from '../images/image-looks.ts'
 import { Images, listImages } from '../images/images.ts'
 import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
 import { stat } from '../files/pool-files.ts'
-import { sightPool, verifyPool } from '../pool/pool-marker.ts'
 import { PoolIncomingDisks } from '../rounds/incoming-disks.ts'
 import { PoolRounds } from '../rounds/pool-rounds.ts'
 import { PoolSavedStates } from '../saved/saved-states.ts'
@@ -74,10 +73,9 @@ export class Pool implements Storage {
   }
 
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState> {
-    const { paths, poolId, looks } = this.#access
+    const { paths, looks, verify } = this.#access
     return looks.take(`inspecting the storage of VM ${id}`, async () => {
-      // The marker is read first and alone: if the pool hangs, only one thread hangs with it.
-      await sightPool(paths, poolId)
+      await verify()
       const [disk, seed, there] = await Promise.all([
         lookAtDisk(paths, id),
         lookAtSeed(paths, id),
@@ -86,7 +84,7 @@ export class Pool implements Storage {
       const missingImages = images.filter((_, index) => there[index] === undefined).map(({ role }) => role)
       const seen = await this.#imageLooks.inspect(images.filter((_, index) => there[index] !== undefined))
       // This check comes after looking: if the pool went out of sight before, it fails, and nothing is reported absent.
-      await verifyPool(paths, poolId)
+      await verify()
       return { disk, seed, missingImages, ...seen }
     })
   }
@@ -112,9 +110,9 @@ export class Pool implements Storage {
   }
 
   async *readImage(sha256: Sha256, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    const { paths, poolId, looks } = this.#access
+    const { looks, verify } = this.#access
     signal.throwIfAborted()
-    await looks.take(`reading image ${sha256}`, () => sightPool(paths, poolId))
+    await looks.take(`reading image ${sha256}`, verify)
     yield* this.#images.read(sha256, signal)
   }
 

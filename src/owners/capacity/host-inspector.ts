@@ -8,7 +8,7 @@ import {
 import { HostFault } from '../../core/errors.ts'
 import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { SharedLook } from './shared-look.ts'
+import { SharedLook } from '../../lib/shared-look.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import type { Probe } from '../../core/world/world.ts'
 import type { Sha256 } from '../../core/ids.ts'
