@@ -8,6 +8,7 @@
  */
 import * as dbus from '@jellybrick/dbus-next'
 import { limits } from '../../config/limits.ts'
+import type { Socket } from 'node:net'
 
 const SYSTEMD = 'org.freedesktop.systemd1'
 export const MANAGER_PATH = '/org/freedesktop/systemd1'
@@ -102,6 +103,7 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
     else {
       pending.add(reject)
       const { body = [], ...head } = request
+      joinWrites(connectionOf(bus))
       bus
         .call(new dbus.Message({ destination, ...head, body: [...body] }))
         .then((reply) => resolve(reply?.body ?? []))
@@ -156,7 +158,16 @@ const asBusError = (error: unknown): Error => {
  * Returns the library's connection. The library reports errors on the bus object, but an orderly end only on its
  * connection. Its types declare neither.
  */
-const connectionOf = (bus: object): object => Reflect.get(bus, '_connection') as object
+const connectionOf = (bus: object): Connection => Reflect.get(bus, '_connection') as Connection
+
+type Connection = { readonly stream?: Socket }
+
+/** Holds what is written from now on until the end of this turn, so that many calls become one write(2). */
+function joinWrites({ stream }: Connection): void {
+  if (stream === undefined || stream.writableCorked > 0) return
+  stream.cork()
+  process.nextTick(() => stream.uncork())
+}
 
 const onEvent = (emitter: object, event: 'error' | 'end', listener: (error: Error) => void): void => {
   ;(emitter as NodeJS.EventEmitter).on(event, listener)

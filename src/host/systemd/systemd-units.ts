@@ -230,13 +230,12 @@ export class SystemdUnits implements Units {
     })
     if (path === undefined) return (await this.#leftover(id)) ?? { kind: 'absent' }
     // All are sent at once. If the unit changes in between, its change arrives as a signal, and it is inspected again.
-    const [activeState, mainPid, startedAt, result, status, environment] = await Promise.all([
-      this.#get(String(path[0]), UNIT, 'ActiveState'),
-      this.#get(String(path[0]), SERVICE, 'MainPID'),
-      this.#get(String(path[0]), SERVICE, 'ExecMainStartTimestamp'),
-      this.#get(String(path[0]), SERVICE, 'Result'),
-      this.#get(String(path[0]), SERVICE, 'ExecMainStatus'),
-      this.#get(String(path[0]), SERVICE, 'Environment'),
+    const unit = String(path[0])
+    const [activeState, mainPid, startedAt, environment] = await Promise.all([
+      this.#get(unit, UNIT, 'ActiveState'),
+      this.#get(unit, SERVICE, 'MainPID'),
+      this.#get(unit, SERVICE, 'ExecMainStartTimestamp'),
+      this.#get(unit, SERVICE, 'Environment'),
     ])
     const running = {
       mainPid: Number(mainPid),
@@ -253,14 +252,20 @@ export class SystemdUnits implements Units {
       case 'deactivating':
         return { kind: 'deactivating' }
       case 'failed':
-        return (
-          (await this.#leftover(id)) ?? { kind: 'failed', result: String(result), status: Number(status) }
-        )
+        return (await this.#leftover(id)) ?? (await this.#failure(unit))
       case 'inactive':
         return (await this.#leftover(id)) ?? { kind: 'absent' }
       default:
         throw new Error(`ActiveState ${String(activeState)} is not one that systemd documents`)
     }
+  }
+
+  async #failure(unit: string): Promise<UnitState> {
+    const [result, status] = await Promise.all([
+      this.#get(unit, SERVICE, 'Result'),
+      this.#get(unit, SERVICE, 'ExecMainStatus'),
+    ])
+    return { kind: 'failed', result: String(result), status: Number(status) }
   }
 
   async #leftover(id: VmId): Promise<UnitState | undefined> {
