@@ -309,6 +309,8 @@ export const limits = {
   /** Extra time that a stop of the daemon may take beyond its bound, to close the store and the drivers. */
   shutdownMarginMs: 5_000,
 
+  /** Consoles that a start adopts in one turn of the event loop; some milliseconds. */
+  consolesATurn: 32,
   /** If systemd did not answer at a start, the adopted consoles are counted again this often. */
   adoptionRecheckMs: 5000,
 

@@ -142,7 +142,7 @@ export class Daemon {
 
   /** Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. */
   async #takeOver(): Promise<void> {
-    const adopted = this.#built.consoles.adopt()
+    const adopted = await this.#built.consoles.adopt()
     notifyReady()
     this.#watchdog = startWatchdog()
     // Before commands are accepted, because they rely on what the inspection finds.

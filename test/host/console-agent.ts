@@ -30,7 +30,7 @@ const [, , socketPath = '', fillers = '0', runDirectory = ''] = process.argv
 const store = new SystemdDescriptorStore({ bus: new SystemdBus({ log: silentLog }) })
 const consoles = new ConsoleMasters({ store, runDirectory, log: silentLog })
 const follower = new ConsoleFollower(consoles)
-const adopted = consoles.adopt()
+const adopted = await consoles.adopt()
 
 const methods = {
   inspect: (id: VmId) => consoles.inspect(id),

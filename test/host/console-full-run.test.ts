@@ -68,7 +68,7 @@ test('a running VM whose history finds no room is adopted nevertheless', { skip 
   atEnd(t, () => guest.close())
   closeSync(master)
   writeFileSync(`${folder}/filler`, Buffer.alloc(limits.consoleHistoryBytes))
-  assert.equal(consoles.adopt(), 1)
+  assert.equal(await consoles.adopt(), 1)
   await guest.say('hello')
   await until(
     () => consoles.session(web)?.output.end,

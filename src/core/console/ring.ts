@@ -54,7 +54,10 @@ export class Ring {
   /** Continues the output of a process that has ended at any point. */
   static resume(memory: RingMemory, guard: number): Ring {
     const ring = new Ring(memory, guard)
-    ring.commit(ring.free().findLastIndex((byte) => byte !== UNWRITTEN) + 1)
+    const free = ring.free()
+    let { length } = free
+    while (length > 0 && free[length - 1] === UNWRITTEN) length -= 1
+    ring.commit(length)
     return ring
   }
 

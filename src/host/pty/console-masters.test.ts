@@ -17,6 +17,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { until } from '../../../test/contract/until.ts'
 import { MemoryDescriptorStore } from '../../../test/fakes/memory-descriptor-store.ts'
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
 import { silentLog } from '../../log/log.ts'
@@ -86,7 +87,7 @@ for (const inUse of ['first', 'second'] as const) {
     )
 
     const consoles = newLife(t, store)
-    assert.equal(consoles.adopt(), 1)
+    assert.equal(await consoles.adopt(), 1)
     assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath: paths[inUse] })
     await consoles.remove(web)
     assert.deepEqual(await consoles.list(), [])
@@ -101,9 +102,50 @@ test('a stored descriptor that is broken or not a console does not keep the othe
   closeSync(file)
   const path = await storeMaster(store, 'console-web-1')
   const consoles = newLife(t, store)
-  assert.equal(consoles.adopt(), 1)
+  assert.equal(await consoles.adopt(), 1)
   assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath: path })
   assert.deepEqual(await consoles.inspect('broken' as VmId), { kind: 'unprotected' })
+})
+
+test('an adoption of many lets other work through, and a console that is asked for comes first', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  const first = newLife(t, store, { runDirectory })
+  const ids = Array.from({ length: limits.consolesATurn + 2 }, (_, index) => `web-${index + 1}` as VmId)
+  for (const id of ids) await first.ensureMaster(id)
+  const [asleep, last] = ids.slice(-2) as [VmId, VmId]
+  await first.removeMaster(asleep)
+  first.close()
+  const second = newLife(t, store, { runDirectory })
+  const begun: VmId[] = []
+  second.onSession((id) => begun.push(id))
+  const adopting = second.adopt()
+  assert.equal(begun.length, limits.consolesATurn)
+  assert.ok(!begun.includes(last) && !begun.includes(asleep))
+  assert.equal(second.session(last)?.isAttached, true)
+  assert.equal(second.session(asleep)?.isAttached, false)
+  assert.equal(await adopting, ids.length - 1)
+  assert.deepEqual(begun.toSorted(), ids.toSorted())
+})
+
+test('what was not adopted yet is closed with the rest, and the next daemon finds it', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  const first = newLife(t, store, { runDirectory })
+  const ids = Array.from({ length: limits.consolesATurn + 1 }, (_, index) => `web-${index + 1}` as VmId)
+  for (const id of ids) await first.ensureMaster(id)
+  first.close()
+  const before = readdirSync('/proc/self/fd').length
+  const second = newLife(t, store, { runDirectory })
+  const adopting = second.adopt()
+  second.close()
+  await adopting
+  await until(
+    () => readdirSync('/proc/self/fd').length,
+    (count) => count === before,
+    5000,
+  )
+  assert.equal(await newLife(t, store, { runDirectory }).adopt(), ids.length)
 })
 
 test('a stored console that could not be adopted is replaced by a new one', async (t) => {
@@ -127,7 +169,7 @@ test('a stored console that could not be adopted protects no VM, even if its his
   await store.store('console-web-1', file)
   closeSync(file)
   const second = newLife(t, store, { runDirectory })
-  assert.equal(second.adopt(), 0)
+  assert.equal(await second.adopt(), 0)
   assert.deepEqual(await second.inspect(web), { kind: 'unprotected' })
   assert.deepEqual(await second.stored(), [])
 })
@@ -137,7 +179,7 @@ test('a console of an earlier version, which had no history, gets a session', as
   await storeMaster(store, 'console-web-1')
   const { log, lines } = recordedLog()
   const consoles = newLife(t, store, { log })
-  assert.equal(consoles.adopt(), 1)
+  assert.equal(await consoles.adopt(), 1)
   assert.equal(consoles.session(web)?.output.end, 0)
   assert.deepEqual(lines, [])
 })
@@ -152,13 +194,13 @@ test('a history that cannot be used is reported, and replaced by a new session',
   writeFileSync(`${runDirectory}/console/web-1`, 'garbage')
   const { log, lines } = recordedLog()
   const second = newLife(t, store, { runDirectory, log })
-  assert.equal(second.adopt(), 1)
+  assert.equal(await second.adopt(), 1)
   assert.deepEqual(lines, ['console history not usable; new session started'])
   const session = second.session(web)?.id
   assert.notEqual(session, earlier)
   second.close()
   const third = newLife(t, store, { runDirectory })
-  third.adopt()
+  await third.adopt()
   assert.equal(third.session(web)?.id, session)
 })
 
@@ -169,7 +211,7 @@ test('if no history can be kept, a running VM still has its console', async (t) 
   writeFileSync(`${runDirectory}/console`, 'a file where the directory should be')
   const { log, lines } = recordedLog()
   const consoles = newLife(t, store, { runDirectory, log })
-  assert.equal(consoles.adopt(), 1)
+  assert.equal(await consoles.adopt(), 1)
   assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath })
   assert.ok(lines.includes('console history kept in memory only'))
   assert.equal(consoles.session(web)?.output.end, 0)
@@ -207,7 +249,7 @@ test('a history lives until its console is removed, and adoption removes other f
   writeFileSync(`${runDirectory}/console/gone-1`, '')
   writeFileSync(`${runDirectory}/console/web-9.new`, '')
   const second = newLife(t, store, { runDirectory })
-  assert.equal(second.adopt(), 1)
+  assert.equal(await second.adopt(), 1)
   assert.deepEqual(histories(), ['web-1', 'web-2', 'web-2.input', 'web-3'])
   assert.deepEqual(await second.inspect('web-2' as VmId), { kind: 'detached' })
   assert.deepEqual(await second.inspect('web-3' as VmId), { kind: 'ended' })
@@ -223,7 +265,7 @@ test('input that a daemon left at the end of a session goes to no later one', as
   // The daemon could have been killed before it removed the file.
   writeFileSync(`${runDirectory}/console/web-1.input`, 'for the guest that ended')
   const second = newLife(t, store, { runDirectory })
-  second.adopt()
+  await second.adopt()
   await second.ensureMaster(web)
   // Input that the terminal got, and that no program read, comes back from it.
   await second.removeMaster(web)
@@ -232,7 +274,7 @@ test('input that a daemon left at the end of a session goes to no later one', as
   second.close()
   writeFileSync(`${runDirectory}/console/web-1`, 'garbage')
   writeFileSync(`${runDirectory}/console/web-1.input`, 'typed')
-  newLife(t, store, { runDirectory }).adopt()
+  await newLife(t, store, { runDirectory }).adopt()
   assert.deepEqual(readdirSync(`${runDirectory}/console`), [])
 })
 

@@ -1,4 +1,6 @@
 import { closeSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { consoleName, parseConsoleName } from '../../core/unit/unit-spec.ts'
 import { Listeners } from '../../lib/listeners.ts'
@@ -33,6 +35,8 @@ export class ConsoleMasters implements Consoles {
   readonly #shared = sharedBudget()
   /** The newest session of each VM, over or not. */
   readonly #sessions = new Map<VmId, PtySession>()
+  /** What an earlier process left, until it is adopted: the masters of each VM, none if only its history is left. */
+  readonly #left = new Map<VmId, readonly number[]>()
   readonly #begins = new Listeners<[VmId, ConsoleSession]>()
   /** The VMs for which the store had no place, the longest waiting first. */
   readonly #refused = new Set<VmId>()
@@ -44,23 +48,30 @@ export class ConsoleMasters implements Consoles {
     this.#log = log
   }
 
-  /** Takes over what an earlier process left, and returns the number of masters. Must be called first, at start. */
-  adopt(): number {
-    const stored = new Map<VmId, number[]>()
+  /**
+   * Takes over what an earlier process left, and resolves with the number of VMs whose master it adopted. Must be called
+   * first, at start. A console that is asked for meanwhile is adopted at once.
+   */
+  async adopt(): Promise<number> {
     for (const { name, fd } of this.#store.takeInherited()) {
       const id = parseConsoleName(name)
       if (id === undefined) this.#log.warn({ descriptor: name }, 'a stored descriptor is not ours')
-      else stored.set(id, [...(stored.get(id) ?? []), fd])
+      else this.#left.set(id, [...(this.#left.get(id) ?? []), fd])
     }
-    for (const [id, fds] of stored) this.#adopt(id, fds)
-    const masters = this.#sessions.size
-    this.#adoptHistories()
-    return masters
+    const stored = [...this.#left.keys()]
+    for (const id of this.#histories()) if (!this.#left.has(id)) this.#left.set(id, [])
+    let taken = 0
+    for (const id of this.#left.keys()) {
+      this.#session(id)
+      taken += 1
+      if (taken % limits.consolesATurn === 0) await nextTurn()
+    }
+    return stored.filter((id) => this.#sessions.get(id)?.isAttached === true).length
   }
 
   async inspect(id: VmId): Promise<ConsoleState> {
     const isStored = (await this.#store.names()).has(consoleName(id))
-    const session = this.#sessions.get(id)
+    const session = this.#session(id)
     if (session?.master !== undefined)
       return isStored ? { kind: 'stored', ptsPath: session.master.path } : { kind: 'unstored' }
     if (isStored) return { kind: 'unprotected' }
@@ -69,7 +80,7 @@ export class ConsoleMasters implements Consoles {
   }
 
   async ensureMaster(id: VmId): Promise<string> {
-    const session = this.#sessions.get(id)
+    const session = this.#session(id)
     if (session?.master !== undefined) {
       // A running VM may be using this master: if storing fails, the console stays as it was.
       await this.#storeMaster(id, session.master)
@@ -83,13 +94,13 @@ export class ConsoleMasters implements Consoles {
 
   async removeMaster(id: VmId): Promise<void> {
     await this.#release(id)
-    await this.#sessions.get(id)?.detach()
+    await this.#session(id)?.detach()
     this.#offerPlace()
   }
 
   async endSession(id: VmId): Promise<void> {
     await this.#release(id)
-    await this.#sessions.get(id)?.end()
+    await this.#session(id)?.end()
     this.#offerPlace()
   }
 
@@ -101,11 +112,12 @@ export class ConsoleMasters implements Consoles {
 
   async list(): Promise<readonly VmId[]> {
     const stored = [...(await this.#store.names())].map(parseConsoleName).filter((id) => id !== undefined)
-    return [...new Set([...stored, ...this.#sessions.keys()])]
+    return [...new Set([...stored, ...this.#left.keys(), ...this.#sessions.keys()])]
   }
 
   async stored(): Promise<readonly VmId[]> {
     const names = await this.#store.names()
+    for (const id of this.#left.keys()) this.#adoptLeft(id)
     return [...this.#sessions].flatMap(([id, { isAttached }]) =>
       isAttached && names.has(consoleName(id)) ? [id] : [],
     )
@@ -116,23 +128,23 @@ export class ConsoleMasters implements Consoles {
   }
 
   session(id: VmId): ConsoleSession | undefined {
-    const session = this.#sessions.get(id)
+    const session = this.#session(id)
     return session?.isOver === true ? undefined : session
   }
 
   lastSession(id: VmId): SessionOutput | undefined {
-    return this.#sessions.get(id)
+    return this.#session(id)
   }
 
   history(id: VmId): MovedConsole | undefined {
-    const history = this.#sessions.get(id)?.history
+    const history = this.#session(id)?.history
     if (history === undefined) return undefined
     const { session, window, ring } = history
     return { session, end: ring.end, window, output: ring.since(0).bytes }
   }
 
   async adoptHistory(id: VmId, moved: MovedConsole): Promise<void> {
-    const present = this.#sessions.get(id)
+    const present = this.#session(id)
     if (present !== undefined && (!present.isOver || present.id === moved.session)) return
     const history = this.#create(id, moved)
     this.#files.keep(id)
@@ -152,6 +164,8 @@ export class ConsoleMasters implements Consoles {
   close(): void {
     for (const session of this.#sessions.values()) session.close()
     this.#sessions.clear()
+    for (const fd of [...this.#left.values()].flat()) closeSync(fd)
+    this.#left.clear()
   }
 
   /**
@@ -252,22 +266,33 @@ export class ConsoleMasters implements Consoles {
     if (!session.isOver) this.#begins.notify(id, session)
   }
 
+  /** Returns the newest session of a VM. */
+  #session(id: VmId): PtySession | undefined {
+    this.#adoptLeft(id)
+    return this.#sessions.get(id)
+  }
+
   /** Drops a session. Nothing may read into its history any longer. */
   #forget(id: VmId): void {
-    this.#sessions.get(id)?.history.release()
+    this.#session(id)?.history.release()
     this.#sessions.delete(id)
   }
 
   /**
-   * Adopts the masters of one name. After a crash there may be several: the one in use is the console, and the others
-   * are closed.
+   * Adopts what an earlier process left of a VM's console, once. After a crash there may be several masters: the one in
+   * use is the console, and the others are closed. Without a master it is the session of a VM that sleeps, or the last
+   * one of a stopped VM.
    */
-  #adopt(id: VmId, fds: readonly number[]): void {
+  #adoptLeft(id: VmId): void {
+    const fds = this.#left.get(id)
+    if (fds === undefined) return
+    this.#left.delete(id)
     const byUse = fds.toReversed().toSorted((a, b) => Number(hasSession(b)) - Number(hasSession(a)))
     for (const fd of byUse) {
       if (this.#sessions.has(id)) closeSync(fd)
       else this.#adoptMaster(id, fd)
     }
+    if (!this.#sessions.has(id)) this.#adoptAlone(id)
   }
 
   #adoptMaster(id: VmId, fd: number): void {
@@ -308,12 +333,12 @@ export class ConsoleMasters implements Consoles {
     }
   }
 
-  /** Adopts sessions without a terminal: of sleeping VMs, and the last ones of stopped VMs. */
-  #adoptHistories(): void {
+  #histories(): readonly VmId[] {
     try {
-      for (const id of this.#files.list()) if (!this.#sessions.has(id)) this.#adoptAlone(id)
+      return this.#files.list()
     } catch (error) {
       this.#log.warn({ reason: errorChain(error) }, 'console histories not listed')
+      return []
     }
   }
 
@@ -321,6 +346,7 @@ export class ConsoleMasters implements Consoles {
     try {
       this.#begin(id, this.#files.open(id))
     } catch (error) {
+      if (hasErrno(error, 'ENOENT')) return
       this.#log.warn({ vm_id: id, reason: errorChain(error) }, 'console history not usable')
       this.#files.remove(id)
     }

@@ -1,6 +1,5 @@
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { parseVmId } from '../../core/ids.ts'
-import { hasErrno } from '../ffi/errno-error.ts'
 import { ConsoleHistory } from './console-history.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
@@ -68,12 +67,9 @@ export class HistoryFiles {
   }
 
   input(id: VmId): Uint8Array {
-    try {
-      return readFileSync(this.#path(id, INPUT))
-    } catch (error) {
-      if (hasErrno(error, 'ENOENT')) return new Uint8Array(0)
-      throw error
-    }
+    const path = this.#path(id, INPUT)
+    const found = statSync(path, { throwIfNoEntry: false })
+    return found === undefined ? new Uint8Array(0) : readFileSync(path)
   }
 
   removeInput(id: VmId): void {
