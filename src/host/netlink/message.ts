@@ -26,6 +26,8 @@ export const NLM_F_ECHO = 0x008
 /** The dump was interrupted by a change, and may be inconsistent. */
 export const NLM_F_DUMP_INTR = 0x010
 export const NLM_F_DUMP = 0x300
+/** For requests that make an object: takes the place of one that exists. */
+export const NLM_F_REPLACE = 0x100
 /** For requests that make an object: it must not exist yet. */
 export const NLM_F_EXCL = 0x200
 export const NLM_F_CREATE = 0x400

@@ -31,27 +31,27 @@ const IFLA_TUN_OWNER = 1
 const IFLA_TUN_TYPE = 3
 const IFF_TAP = 2
 
-const IFA_ADDRESS = 1
-const IFA_LOCAL = 2
+export const IFA_ADDRESS = 1
+export const IFA_LOCAL = 2
 const IFA_BROADCAST = 4
 
-const RTA_DST = 1
-const RTA_OIF = 4
-const RTA_GATEWAY = 5
+export const RTA_DST = 1
+export const RTA_OIF = 4
+export const RTA_GATEWAY = 5
 const RTA_MULTIPATH = 9
-const RTA_VIA = 18
-const RTN_UNICAST = 1
-const RT_TABLE_MAIN = 254
+export const RTA_VIA = 18
+export const RTN_UNICAST = 1
+export const RT_TABLE_MAIN = 254
 
-const NDA_DST = 1
-const NDA_LLADDR = 2
+export const NDA_DST = 1
+export const NDA_LLADDR = 2
 const NDA_IFINDEX = 8
-const NUD_PERMANENT = 0x80
+export const NUD_PERMANENT = 0x80
 
 const LINK_HEADER_BYTES = 16
-const ADDRESS_HEADER_BYTES = 8
-const ROUTE_HEADER_BYTES = 12
-const NEIGHBOUR_HEADER_BYTES = 12
+export const ADDRESS_HEADER_BYTES = 8
+export const ROUTE_HEADER_BYTES = 12
+export const NEIGHBOUR_HEADER_BYTES = 12
 
 export type Link = {
   readonly index: number
@@ -123,11 +123,10 @@ export function setLinkUp(index: number): Request {
 export function setLinkAddress(index: number, macAddress: string): Request {
   const header = Buffer.alloc(LINK_HEADER_BYTES)
   header.writeInt32LE(index, 4)
-  const address = Buffer.from(macAddress.replaceAll(':', ''), 'hex')
   return {
     what: `set hardware address of link ${index}`,
     type: RTM_SETLINK,
-    body: Buffer.concat([header, encodeAttribute(IFLA_ADDRESS, address)]),
+    body: Buffer.concat([header, encodeAttribute(IFLA_ADDRESS, parseMac(macAddress))]),
   }
 }
 
@@ -294,6 +293,8 @@ export function decodePermanentNeighbour(body: Buffer): { address: string; macAd
   if (address === undefined || macAddress === undefined) return undefined
   return { address: formatAddress(address), macAddress: formatMac(macAddress) }
 }
+
+export const parseMac = (text: string): Buffer => Buffer.from(text.replaceAll(':', ''), 'hex')
 
 const formatMac = (bytes: Buffer): string =>
   Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':')

@@ -21,9 +21,10 @@ import {
   newLink,
   setLinkAddress,
   setLinkAlias,
-  setLinkUp,
 } from './route-codec.ts'
+import { encodeChange } from './link-change.ts'
 import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
+import type { LinkChange } from './link-change.ts'
 import type { Link, LinkStatistics } from './route-codec.ts'
 import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
@@ -149,8 +150,12 @@ export class Rtnetlink {
     this.#socket.change(newLink(name, kind))
   }
 
-  raise(index: number): void {
-    this.#socket.change(setLinkUp(index))
+  /**
+   * Makes one change. Fails with EEXIST if what it adds exists, with EADDRNOTAVAIL, ESRCH or ENOENT if what it removes
+   * does not (an address, route or neighbour), and with ENODEV if the link to add to is gone.
+   */
+  change(index: number, change: LinkChange): void {
+    this.#socket.change(encodeChange(index, change))
   }
 
   setAddress(index: number, macAddress: string): void {

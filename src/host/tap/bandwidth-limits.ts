@@ -104,7 +104,7 @@ export class BandwidthLimits {
     if (link.alias === undefined) this.#links.setAlias(link.index, mark)
     // Only the guest's packets may be sent on the device, so IPv6 is disabled.
     await applySettings([{ path: `ipv6/conf/${name}/disable_ipv6`, value: '1' }])
-    if (!link.up) this.#links.raise(link.index)
+    if (!link.up) this.#links.change(link.index, { kind: 'raise' })
   }
 }
 
