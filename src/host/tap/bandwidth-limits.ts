@@ -39,7 +39,7 @@ export class BandwidthLimits {
     limits: { wanted: Bandwidth; now: Bandwidth; mark: string },
   ): Promise<void> {
     const { wanted, now, mark } = limits
-    if (wanted.transmitMbitPerSecond !== undefined) await this.#ensureQueue(device, mark)
+    if (wanted.transmitMbitPerSecond !== undefined) this.#ensureQueue(device, mark)
     const commands = tcBatch(device, wanted, now)
     if (commands.length > 0) await run(['tc', '-batch', '-'], { input: `${commands.join('\n')}\n` })
     if (wanted.transmitMbitPerSecond === undefined) await this.removeQueue(device, mark)
@@ -91,7 +91,7 @@ export class BandwidthLimits {
     }
   }
 
-  async #ensureQueue(device: DeviceName, mark: string): Promise<void> {
+  #ensureQueue(device: DeviceName, mark: string): void {
     const name = queueDevice(device)
     if (this.#links.link(name) === undefined) this.#links.add(name, 'ifb')
     const link = this.#links.link(name)
@@ -103,7 +103,7 @@ export class BandwidthLimits {
     }
     if (link.alias === undefined) this.#links.setAlias(link.index, mark)
     // Only the guest's packets may be sent on the device, so IPv6 is disabled.
-    await applySettings([{ path: `ipv6/conf/${name}/disable_ipv6`, value: '1' }])
+    applySettings([{ path: `ipv6/conf/${name}/disable_ipv6`, value: '1' }])
     if (!link.up) this.#links.change(link.index, { kind: 'raise' })
   }
 }

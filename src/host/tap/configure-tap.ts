@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { hasNeighbour, staleNeighbours, staleRoutes, tapLayout } from '../../core/network/tap.ts'
 import type { TapSpec, TapLayout } from '../../core/network/tap.ts'
@@ -32,12 +32,15 @@ export function tapSettings({ device, ipv6Address }: TapSpec): readonly Setting[
   ]
 }
 
-/** Writes the settings that differ. A kernel without IPv6 has nothing to turn off. */
-export async function applySettings(settings: readonly Setting[]): Promise<void> {
+/**
+ * Writes the settings that differ. A kernel without IPv6 has nothing to turn off. The kernel answers in microseconds,
+ * so a thread would cost more than it saves.
+ */
+export function applySettings(settings: readonly Setting[]): void {
   for (const { path, value } of settings) {
     const file = `/proc/sys/net/${path}`
     try {
-      if ((await readFile(file, 'utf8')).trim() !== value) await writeFile(file, value)
+      if (readFileSync(file, 'utf8').trim() !== value) writeFileSync(file, value)
     } catch (error) {
       if (!(path.endsWith('/disable_ipv6') && value === '1' && hasErrno(error, 'ENOENT'))) throw error
     }

@@ -52,7 +52,7 @@ export class RoutedTaps implements Taps {
       if (this.#ours(spec).kind === 'absent') {
         createTap(this.#links, { device, userId, mark: this.#mark(vmId) })
       }
-      await applySettings(tapSettings(spec))
+      applySettings(tapSettings(spec))
       const { facts } = this.#present(spec)
       this.#refuseOtherRoute(spec, facts)
       await runIp(ipBatch(spec, facts))
