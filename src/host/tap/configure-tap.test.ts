@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { tapLayout } from '../../core/network/tap.ts'
-import { ipBatch } from './configure-tap.ts'
+import { tapChanges } from './configure-tap.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../../core/ids.ts'
 
@@ -15,47 +15,55 @@ const spec: TapSpec = {
 }
 const whole = { up: true, ...tapLayout(spec) }
 
+const set = (address: string) =>
+  ({ kind: 'set-neighbour', address, macAddress: '02:76:00:01:86:a1' }) as const
+
 test('a new tap gets its addresses, is raised, and then gets routes and neighbours', () => {
-  assert.deepEqual(ipBatch(spec, { up: false, addresses: [], routes: [], neighbours: [] }), [
-    'addr add 169.254.0.1/32 dev vmt100001 scope link',
-    'addr add fe80::1/64 dev vmt100001 scope link nodad',
-    'link set dev vmt100001 up',
-    'route add 192.0.2.10/32 dev vmt100001',
-    'route add 2001:db8::10/128 dev vmt100001',
-    'neigh replace 192.0.2.10 lladdr 02:76:00:01:86:a1 dev vmt100001 nud permanent',
-    'neigh replace 2001:db8::10 lladdr 02:76:00:01:86:a1 dev vmt100001 nud permanent',
+  assert.deepEqual(tapChanges(spec, { up: false, addresses: [], routes: [], neighbours: [] }), [
+    { kind: 'add-address', address: '169.254.0.1/32' },
+    { kind: 'add-address', address: 'fe80::1/64' },
+    { kind: 'raise' },
+    { kind: 'add-route', route: '192.0.2.10/32' },
+    { kind: 'add-route', route: '2001:db8::10/128' },
+    set('192.0.2.10'),
+    set('2001:db8::10'),
   ])
 })
 
-test('a tap that is as wanted needs no commands', () => {
-  assert.deepEqual(ipBatch(spec, whole), [])
-  assert.deepEqual(ipBatch(spec, { ...whole, routes: [...whole.routes, 'fe80::/64'] }), [])
+test('a tap that is as wanted needs no changes', () => {
+  assert.deepEqual(tapChanges(spec, whole), [])
+  assert.deepEqual(tapChanges(spec, { ...whole, routes: [...whole.routes, 'fe80::/64'] }), [])
 })
 
 test('remains of a former address go before the new address comes', () => {
-  assert.deepEqual(ipBatch({ ...spec, ipv4Address: '192.0.2.20' }, whole), [
-    'route del 192.0.2.10/32 dev vmt100001',
-    'neigh del 192.0.2.10 dev vmt100001',
-    'route add 192.0.2.20/32 dev vmt100001',
-    'neigh replace 192.0.2.20 lladdr 02:76:00:01:86:a1 dev vmt100001 nud permanent',
+  assert.deepEqual(tapChanges({ ...spec, ipv4Address: '192.0.2.20' }, whole), [
+    { kind: 'remove-route', route: '192.0.2.10/32' },
+    { kind: 'remove-neighbour', address: '192.0.2.10' },
+    { kind: 'add-route', route: '192.0.2.20/32' },
+    set('192.0.2.20'),
   ])
+})
+
+test('a new hardware address of the guest replaces the old one', () => {
+  const neighbours = whole.neighbours.map(({ address }) => ({ address, macAddress: '02:76:00:00:00:20' }))
+  assert.deepEqual(tapChanges(spec, { ...whole, neighbours }), [set('192.0.2.10'), set('2001:db8::10')])
 })
 
 test('removing an address family removes its gateway', () => {
   const { ipv6Address: _, ...ipv4Only } = spec
-  assert.deepEqual(ipBatch(ipv4Only, whole), [
-    'route del 2001:db8::10/128 dev vmt100001',
-    'neigh del 2001:db8::10 dev vmt100001',
-    'addr del fe80::1/64 dev vmt100001',
+  assert.deepEqual(tapChanges(ipv4Only, whole), [
+    { kind: 'remove-route', route: '2001:db8::10/128' },
+    { kind: 'remove-neighbour', address: '2001:db8::10' },
+    { kind: 'remove-address', address: 'fe80::1/64' },
   ])
 })
 
 test('a prefix is routed after the address by way of which it is reached', () => {
   const routed = { ...spec, ipv6Prefix: '2001:db8:1::/64' }
   const before = { ...whole, routes: ['192.0.2.10/32', '2001:db8:9::/64 via 2001:db8::10'] }
-  assert.deepEqual(ipBatch(routed, before), [
-    'route del 2001:db8:9::/64 via 2001:db8::10 dev vmt100001',
-    'route add 2001:db8::10/128 dev vmt100001',
-    'route add 2001:db8:1::/64 via 2001:db8::10 dev vmt100001',
+  assert.deepEqual(tapChanges(routed, before), [
+    { kind: 'remove-route', route: '2001:db8:9::/64 via 2001:db8::10' },
+    { kind: 'add-route', route: '2001:db8::10/128' },
+    { kind: 'add-route', route: '2001:db8:1::/64 via 2001:db8::10' },
   ])
 })

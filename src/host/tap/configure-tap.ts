@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { hasNeighbour, staleNeighbours, staleRoutes, tapLayout } from '../../core/network/tap.ts'
 import type { TapSpec, TapLayout } from '../../core/network/tap.ts'
+import type { LinkChange } from '../netlink/link-change.ts'
 
 /** A kernel setting of one device, with its path below /proc/sys/net (ip-sysctl in the kernel's documentation). */
 export type Setting = { readonly path: string; readonly value: string }
@@ -48,34 +49,29 @@ export function applySettings(settings: readonly Setting[]): void {
 }
 
 /**
- * Returns the commands of `ip -batch` (ip(8)) that change a tap from its present state to the wanted one, removals
- * first. A route is added, and never replaced: an address that is routed elsewhere belongs to another owner, and the
- * kernel then returns EEXIST.
+ * Returns the changes that bring a tap from its present state to the wanted one, removals first. A route is added, and
+ * never replaced: an address that is routed elsewhere belongs to another owner, and the kernel then returns EEXIST.
  */
-export function ipBatch(spec: TapSpec, facts: TapLayout & { readonly up: boolean }): readonly string[] {
-  const { device } = spec
+export function tapChanges(
+  spec: TapSpec,
+  facts: TapLayout & { readonly up: boolean },
+): readonly LinkChange[] {
   const layout = tapLayout(spec)
   return [
-    ...staleRoutes(layout, facts).map((route) => `route del ${route} dev ${device}`),
-    ...staleNeighbours(layout, facts).map(({ address }) => `neigh del ${address} dev ${device}`),
+    ...staleRoutes(layout, facts).map((route) => ({ kind: 'remove-route', route }) as const),
+    ...staleNeighbours(layout, facts).map(({ address }) => ({ kind: 'remove-neighbour', address }) as const),
     ...facts.addresses
       .filter((address) => !layout.addresses.includes(address))
-      .map((address) => `addr del ${address} dev ${device}`),
+      .map((address) => ({ kind: 'remove-address', address }) as const),
     ...layout.addresses
       .filter((address) => !facts.addresses.includes(address))
-      // IPv6 would delay an address until a guest is there to object to it (RFC 4862, 5.4).
-      .map(
-        (address) => `addr add ${address} dev ${device} scope link${address.includes(':') ? ' nodad' : ''}`,
-      ),
-    ...(facts.up ? [] : [`link set dev ${device} up`]),
+      .map((address) => ({ kind: 'add-address', address }) as const),
+    ...(facts.up ? [] : [{ kind: 'raise' } as const]),
     ...layout.routes
       .filter((route) => !facts.routes.includes(route))
-      .map((route) => `route add ${route} dev ${device}`),
+      .map((route) => ({ kind: 'add-route', route }) as const),
     ...layout.neighbours
       .filter((neighbour) => !hasNeighbour(facts, neighbour))
-      .map(
-        ({ address, macAddress }) =>
-          `neigh replace ${address} lladdr ${macAddress} dev ${device} nud permanent`,
-      ),
+      .map((neighbour) => ({ kind: 'set-neighbour', ...neighbour }) as const),
   ]
 }

@@ -7,7 +7,7 @@ import { Rtnetlink } from '../netlink/rtnetlink.ts'
 import { attachAgain } from './attach-again.ts'
 import { BandwidthLimits } from './bandwidth-limits.ts'
 import { createTap } from './tun-control.ts'
-import { ipBatch, applySettings, tapSettings } from './configure-tap.ts'
+import { applySettings, tapChanges, tapSettings } from './configure-tap.ts'
 import { formatTapMark, parseTapMark } from './tap-names.ts'
 import { tapOf, TapWatch } from './tap-watch.ts'
 import { DEVICE_PREFIX } from '../../core/network/tap.ts'
@@ -48,16 +48,17 @@ export class RoutedTaps implements Taps {
 
   async ensure(spec: TapSpec): Promise<void> {
     const { device, vmId, userId } = spec
+    const mark = this.#mark(vmId)
     try {
-      if (this.#ours(spec).kind === 'absent') {
-        createTap(this.#links, { device, userId, mark: this.#mark(vmId) })
-      }
+      if (this.#ours(spec) === undefined) createTap(this.#links, { device, userId, mark })
       applySettings(tapSettings(spec))
-      const { facts } = this.#present(spec)
+      const link = this.#present(spec)
+      const facts = this.#facts(link)
       this.#refuseOtherRoute(spec, facts)
-      await runIp(ipBatch(spec, facts))
-      const limits = { wanted: spec.bandwidth ?? {}, now: facts.bandwidth, mark: this.#mark(vmId) }
-      await this.#limits.ensure(device, limits)
+      // Each is a request of its own, and the first that fails ends it: in a datagram with several, the kernel would
+      // continue with those after the one that failed.
+      for (const change of tapChanges(spec, facts)) this.#links.change(link.index, change)
+      await this.#limits.ensure(device, { wanted: spec.bandwidth ?? {}, now: facts.bandwidth, mark })
     } catch (error) {
       throw failed(`setting up tap ${device} of VM ${vmId} for user ${userId}`, error)
     } finally {
@@ -93,7 +94,7 @@ export class RoutedTaps implements Taps {
       }
       if (mine()) {
         // A program does it, because the kernel waits for packets in flight, which takes tens of milliseconds.
-        await runIp([`link del dev ${device}`]).catch((error: unknown) => {
+        await run(['ip', 'link', 'del', 'dev', device]).catch((error: unknown) => {
           if (mine()) throw error
         })
       }
@@ -213,17 +214,19 @@ export class RoutedTaps implements Taps {
     )
   }
 
-  #present(spec: TapSpec): Extract<TapState, { kind: 'present' }> {
-    const state = this.#ours(spec)
-    if (state.kind === 'absent') throw new ErrnoError(`find tap ${spec.device}`, constants.errno.ENODEV)
-    return state
+  /** Returns the VM's device. Throws ENODEV if there is none, and `tap_name_taken` for a device that is not the VM's. */
+  #present(spec: TapSpec): Link {
+    const link = this.#ours(spec)
+    if (link === undefined) throw new ErrnoError(`find tap ${spec.device}`, constants.errno.ENODEV)
+    return link
   }
 
-  /** Throws `tap_name_taken` for a device that is not this VM's. */
-  #ours({ device, vmId, userId }: TapSpec): Exclude<TapState, { kind: 'foreign' }> {
-    const state = this.#read(device, vmId, userId)
-    if (state.kind !== 'foreign') return state
-    throw new HostFault('tap_name_taken', `setting up tap ${device} of VM ${vmId}: ${state.because}`)
+  /** Returns the VM's device, if there is one. Throws `tap_name_taken` for a device that is not the VM's. */
+  #ours({ device, vmId, userId }: TapSpec): Link | undefined {
+    const link = this.#links.link(device)
+    const because = link === undefined ? undefined : foreignness(link, this.#mark(vmId), userId)
+    if (because === undefined) return link
+    throw new HostFault('tap_name_taken', `setting up tap ${device} of VM ${vmId}: ${because}`)
   }
 }
 
@@ -235,10 +238,6 @@ function foreignness({ kind, tap, alias }: Link, mark: string, userId: UserId): 
   if (tap.owner !== userId)
     return `it belongs to ${tap.owner === undefined ? 'no user' : `user ${tap.owner}`}`
   return undefined
-}
-
-async function runIp(commands: readonly string[]): Promise<void> {
-  if (commands.length > 0) await run(['ip', '-batch', '-'], { input: `${commands.join('\n')}\n` })
 }
 
 function failed(doing: string, error: unknown): HostFault {
