@@ -150,7 +150,8 @@ function neighbourBody(index: number, change: NeighbourChange): Buffer {
 /** An address or a destination, with its prefix length. */
 type Network = { readonly family: number; readonly bytes: Uint8Array; readonly prefixLength: number }
 
-function parseNetwork(text: string): Network {
+/** Parses an address or destination with its prefix length. Throws RangeError on other text. */
+export function parseNetwork(text: string): Network {
   const [address = '', prefixLength] = text.split('/')
   if (prefixLength === undefined) throw new RangeError(`${JSON.stringify(text)} has no prefix length`)
   const bytes = parse(address)

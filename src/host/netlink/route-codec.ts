@@ -270,6 +270,18 @@ export function decodeRoute(body: Buffer): string {
   return `${formatAddress(destination)}/${body.readUInt8(1)}${vias.join('')}`
 }
 
+/**
+ * Whether a route leads to exactly this network. It costs less than {@link decodeRoute}, for a search in a long list.
+ */
+export function isRouteTo(
+  body: Buffer,
+  { bytes, prefixLength }: { readonly bytes: Uint8Array; readonly prefixLength: number },
+): boolean {
+  if (body.readUInt8(1) !== prefixLength) return false
+  const destination = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_DST)
+  return destination?.equals(bytes) ?? prefixLength === 0
+}
+
 /** Returns the number of the link that a route leaves by; undefined if it has several. */
 export const linkOfRoute = (body: Buffer): number | undefined =>
   decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_OIF)?.readUInt32LE(0)

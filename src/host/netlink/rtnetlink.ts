@@ -17,12 +17,13 @@ import {
   dumpUnicastRoutes,
   getLink,
   getLinkAt,
+  isRouteTo,
   linkOfRoute,
   newLink,
   setLinkAddress,
   setLinkAlias,
 } from './route-codec.ts'
-import { encodeChange } from './link-change.ts'
+import { encodeChange, parseNetwork } from './link-change.ts'
 import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
 import type { LinkChange } from './link-change.ts'
 import type { Link, LinkStatistics } from './route-codec.ts'
@@ -92,9 +93,10 @@ export class Rtnetlink {
    * at once has `undefined`.
    */
   linksTo(network: string): readonly (number | undefined)[] {
+    const wanted = parseNetwork(network)
     return this.#socket
       .dump(dumpRoutes(AF_INET6))
-      .filter(({ body }) => decodeRoute(body).split(' ')[0] === network)
+      .filter(({ body }) => isRouteTo(body, wanted))
       .map(({ body }) => linkOfRoute(body))
   }
 
