@@ -1,4 +1,5 @@
 /** Encodes changes of what is on a link, with the bytes that ip(8) sends for them. */
+import { unreachable } from '../../lib/assert.ts'
 import { parseAddress } from '../../core/network/address.ts'
 import { encodeAttribute, encodeUint32, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from './message.ts'
 import {
@@ -92,7 +93,7 @@ export function encodeChange(index: number, change: LinkChange): Request {
         body: neighbourBody(index, change),
       }
     default:
-      return change satisfies never
+      return unreachable(change)
   }
 }
 
