@@ -31,12 +31,10 @@ import type { Cause, Next, Pass, PassContext, WorkerContext } from './progress.t
 /** Inspects the host, plans, acts step by step, and records the result. Throws StateUnwritable, and bugs. */
 export async function runPass(
   context: WorkerContext,
-  id: VmId,
+  read: VmRecord,
   cause: Cause,
   signal: AbortSignal,
 ): Promise<Next> {
-  const read = context.store.vms.get(id)
-  if (read === undefined) return { kind: 'gone' }
   const follows = { operation_id: read.operationId, generation: read.generations.desired }
   return addToLogContext(follows, () => passOver(context, read, cause, signal))
 }

@@ -124,8 +124,10 @@ export class Worker {
     const { store, host, observer } = this.#context
     const beganMs = host.clock.monotonicMs()
     try {
-      running.record = store.vms.get(this.#id)
-      return await runPass(this.#context, this.#id, cause, running.abort.signal)
+      const record = store.vms.get(this.#id)
+      if (record === undefined) return { kind: 'gone' }
+      running.record = record
+      return await runPass(this.#context, record, cause, running.abort.signal)
     } catch (error) {
       return this.#endedPass(error)
     } finally {
@@ -170,8 +172,9 @@ export class Worker {
    */
   #isPreempted(): boolean {
     const started = this.#running?.record
+    if (started === undefined) return false
     const now = this.#context.store.vms.get(this.#id)
-    if (started === undefined || now === undefined) return false
+    if (now === undefined) return false
     if (this.#context.saves.has(this.#id) && this.#context.hostEnd.policy === undefined)
       return isWanted(started, now)
     return endsVm(started, now)
@@ -179,8 +182,9 @@ export class Worker {
 
   /** Returns whether the stored record now ends the VM, which it did not when the VM began to hold still. */
   #endsStill(): boolean {
+    if (this.#still === undefined) return false
     const now = this.#context.store.vms.get(this.#id)
-    return this.#still !== undefined && now !== undefined && endsVm(this.#still.record, now)
+    return now !== undefined && endsVm(this.#still.record, now)
   }
 }
 

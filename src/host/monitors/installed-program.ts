@@ -1,11 +1,13 @@
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
+import { SharedLook } from '../../lib/shared-look.ts'
 
 /** The installed program of a monitor. It is asked for its version again only when its file has changed. */
 export class InstalledProgram<Version> {
   readonly #program: string
   readonly #ask: (program: string) => Promise<Version>
+  readonly #files: SharedLook<string>
   #known: { readonly file: string; readonly version: Promise<Version> } | undefined
   /** The version that was last seen; undefined before the first. */
   lastVersion: Version | undefined
@@ -14,11 +16,12 @@ export class InstalledProgram<Version> {
   constructor(program: string, ask: (program: string) => Promise<Version>) {
     this.#program = program
     this.#ask = ask
+    this.#files = new SharedLook(() => identityOf(program))
   }
 
   /** Returns the version. Throws HostFault `monitor_missing`. */
   async version(): Promise<Version> {
-    const file = await this.#identity()
+    const file = await this.#files.take()
     if (this.#known?.file !== file) {
       const version = this.#ask(this.#program)
       const known = { file, version }
@@ -30,14 +33,14 @@ export class InstalledProgram<Version> {
     this.lastVersion = await this.#known.version
     return this.lastVersion
   }
+}
 
-  /** Identifies the file, because an upgrade replaces it. */
-  async #identity(): Promise<string> {
-    try {
-      const { dev, ino, mtimeNs, size } = await stat(this.#program, { bigint: true })
-      return [dev, ino, mtimeNs, size].join(' ')
-    } catch (error) {
-      throw new HostFault('monitor_missing', `looking for ${basename(this.#program)}`, { cause: error })
-    }
+/** Identifies the file of a program, because an upgrade replaces it. */
+async function identityOf(program: string): Promise<string> {
+  try {
+    const { dev, ino, mtimeNs, size } = await stat(program, { bigint: true })
+    return [dev, ino, mtimeNs, size].join(' ')
+  } catch (error) {
+    throw new HostFault('monitor_missing', `looking for ${basename(program)}`, { cause: error })
   }
 }

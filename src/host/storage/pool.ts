@@ -4,6 +4,7 @@ import type { ImageSource } from '../../core/outbound/image-source.ts'
 import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
 import { assert } from '../../lib/assert.ts'
+import { SharedLook } from '../../lib/shared-look.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec, ImageBound, ImageRef, Storage, StoredImage, VmFiles } from '../../ports/storage.ts'
 import { accessPool } from '../pool/pool-access.ts'
@@ -14,7 +15,7 @@ import { imageThreadBesideThis } from '../images/image-writer.ts'
 import { ImageLooks } from '../images/image-looks.ts'
 import { Images, listImages } from '../images/images.ts'
 import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
-import { stat } from '../files/pool-files.ts'
+import { readdir } from '../files/pool-files.ts'
 import { PoolIncomingDisks } from '../rounds/incoming-disks.ts'
 import { PoolRounds } from '../rounds/pool-rounds.ts'
 import { PoolSavedStates } from '../saved/saved-states.ts'
@@ -22,7 +23,6 @@ import { listVmDirectories, removeVmDirectory } from '../pool/vm-directory.ts'
 import type { ThreadSource } from '../threads/task-thread.ts'
 import { PoolStaging } from '../staging/pool-staging.ts'
 import type { PackTerms } from '../staging/pool-staging.ts'
-import { ifThere } from '../files/storage-fault.ts'
 import { VmDisks } from '../disks/vm-disks.ts'
 import { MIB } from '../../lib/byte-units.ts'
 
@@ -49,6 +49,8 @@ export class Pool implements Storage {
   readonly #access: PoolAccess
   readonly #images: Images
   readonly #imageLooks: ImageLooks
+  /** VMs that are inspected at the same time share a listing, because most VMs of a host have the same images. */
+  readonly #publishedImages: SharedLook<ReadonlySet<string>>
   readonly #disks: VmDisks
   /** The saved states of guests, beside their disks. */
   readonly savedStates: PoolSavedStates
@@ -65,6 +67,7 @@ export class Pool implements Storage {
     const { paths } = this.#access
     this.#images = new Images(paths, termsOf(options), limits.imageFetchesMax)
     this.#imageLooks = new ImageLooks(paths)
+    this.#publishedImages = new SharedLook(async () => new Set(await readdir(paths.images)))
     this.#disks = new VmDisks(paths, log)
     this.savedStates = new PoolSavedStates({ ...this.#access, log })
     this.staging = new PoolStaging({ ...this.#access, terms: packing })
@@ -76,13 +79,13 @@ export class Pool implements Storage {
     const { paths, looks, verify } = this.#access
     return looks.take(`inspecting the storage of VM ${id}`, async () => {
       await verify()
-      const [disk, seed, there] = await Promise.all([
+      const [disk, seed, published] = await Promise.all([
         lookAtDisk(paths, id),
         lookAtSeed(paths, id),
-        Promise.all(images.map(({ sha256 }) => ifThere(stat(paths.image(sha256))))),
+        this.#publishedImages.take(),
       ])
-      const missingImages = images.filter((_, index) => there[index] === undefined).map(({ role }) => role)
-      const seen = await this.#imageLooks.inspect(images.filter((_, index) => there[index] !== undefined))
+      const missingImages = images.filter(({ sha256 }) => !published.has(sha256)).map(({ role }) => role)
+      const seen = await this.#imageLooks.inspect(images.filter(({ sha256 }) => published.has(sha256)))
       // This check comes after looking: if the pool went out of sight before, it fails, and nothing is reported absent.
       await verify()
       return { disk, seed, missingImages, ...seen }

@@ -1,6 +1,7 @@
 import { fstatSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { Batch } from '../../lib/batch.ts'
+import { SharedLook } from '../../lib/shared-look.ts'
 import { HostFault } from '../../core/errors.ts'
 import { BusError } from './bus.ts'
 import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
@@ -38,6 +39,9 @@ export class SystemdDescriptorStore implements DescriptorStore {
    * The newest listing. It is valid while the number of entries is the same, because only this process changes them.
    */
   #entries: readonly Entry[] | undefined
+  #names: { readonly of: readonly Entry[]; readonly set: ReadonlySet<string> } | undefined
+  /** All VMs that are inspected at the same time ask for the names. */
+  readonly #looks = new SharedLook(() => this.#now())
 
   /** Batches, because systemd's answers that each needs have all stored descriptors. */
   readonly #stores = new Batch<Store>((stores) => this.#storeAll(stores))
@@ -113,7 +117,10 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   async names(): Promise<ReadonlySet<string>> {
     try {
-      return new Set((await this.#now()).map(({ name }) => name))
+      const entries = await this.#looks.take()
+      if (this.#names?.of !== entries)
+        this.#names = { of: entries, set: new Set(entries.map(({ name }) => name)) }
+      return this.#names.set
     } catch (error) {
       throw new HostFault('systemd_unavailable', 'reading what systemd has stored', { cause: error })
     }
