@@ -78,20 +78,25 @@ export class SystemdDescriptorStore implements DescriptorStore {
     const [check, entries, total] = await Promise.all([this.check(), this.#now(), this.#total()])
     if (!check.available) throw new Error(`${check.because}; to fix it: ${check.remedy}`)
     const failed = new Map<Store, Error>()
+    const known = new Set(entries.map(({ name }) => name))
     let free = total - entries.length
     for (const store of stores) {
       const { name, fd } = store
-      if (!entries.some((entry) => entry.name === name)) free -= 1
+      if (!known.has(name)) free -= 1
       if (free < 0) failed.set(store, noPlace(name, total))
       // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
       else notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
     }
     await notifyBarrier()
+    const sent = stores.filter((store) => !failed.has(store))
+    const expected = [...entries, ...sent.map(({ name, fd }) => ({ name, ...numbersOf(fd) }))]
+    const areNew = sent.every(({ name }) => !known.has(name))
+    if (areNew && (await this.#isNow(expected))) return failed
     const kept = await this.#read()
     const why = `systemd did not keep it beside ${kept.length} others: is FileDescriptorStoreMax= used up?`
-    for (const store of stores) {
-      const isKept = kept.some((entry) => entry.name === store.name && isSameFile(entry, store.fd))
-      if (!isKept && !failed.has(store)) failed.set(store, new Error(why))
+    for (const store of sent) {
+      const isKept = kept.some((entry) => entry.name === store.name && isSameFile(entry, numbersOf(store.fd)))
+      if (!isKept) failed.set(store, new Error(why))
     }
     return failed
   }
@@ -106,10 +111,14 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   async #removeAll(names: readonly string[]): Promise<ReadonlyMap<string, Error>> {
+    const entries = await this.#now().catch(() => undefined)
     // If systemd does not listen, nothing was ever stored.
     const heard = names.map((name) => notify(`FDSTOREREMOVE=1\nFDNAME=${name}`))
     if (!heard.includes(true)) return new Map()
     await notifyBarrier()
+    const removed = new Set(names)
+    const expected = entries?.filter(({ name }) => !removed.has(name))
+    if (expected !== undefined && (await this.#isNow(expected))) return new Map()
     const kept = new Set((await this.#read()).map(({ name }) => name))
     const failed = names.filter((name) => kept.has(name))
     return new Map(failed.map((name) => [name, new Error('systemd still keeps it')]))
@@ -142,10 +151,26 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   async #now(): Promise<readonly Entry[]> {
-    const unit = await this.#findUnit()
-    const [count] = unit === undefined ? [0] : await unit.properties('Service', 'NFileDescriptorStore')
+    const count = await this.#count()
     const known: readonly Entry[] | undefined = this.#entries
     return known !== undefined && known.length === count ? known : this.#read()
+  }
+
+  /**
+   * Whether the stored entries are these, and takes note of them. `expected` must be what systemd keeps if it did all
+   * that it was sent: it never keeps more after a store, or fewer after a removal, so the number tells. A listing would
+   * have all stored descriptors.
+   */
+  async #isNow(expected: readonly Entry[]): Promise<boolean> {
+    if ((await this.#count()) !== expected.length) return false
+    this.#entries = expected
+    return true
+  }
+
+  async #count(): Promise<number> {
+    const unit = await this.#findUnit()
+    const [count] = unit === undefined ? [0] : await unit.properties('Service', 'NFileDescriptorStore')
+    return Number(count)
   }
 
   async #read(): Promise<readonly Entry[]> {
@@ -194,17 +219,22 @@ type EntryLine = readonly [
 
 const entryOf = ([name, , , , inode, major, minor]: EntryLine): Entry => ({ name, inode, major, minor })
 
-/**
- * Compares a stored entry with a descriptor. All pty masters are openings of one device node, so this shows that an
- * entry is a master, but not which one.
- */
-function isSameFile(entry: Entry, fd: number): boolean {
+type FileNumbers = Omit<Entry, 'name'>
+
+function numbersOf(fd: number): FileNumbers {
   const { ino, rdev } = fstatSync(fd, { bigint: true })
   // glibc packs device numbers in this way (makedev(3)).
   const major = Number(((rdev >> 8n) & 0xfffn) | ((rdev >> 32n) & ~0xfffn))
   const minor = Number((rdev & 0xffn) | ((rdev >> 12n) & ~0xffn))
-  return entry.inode === ino && entry.major === major && entry.minor === minor
+  return { inode: ino, major, minor }
 }
+
+/**
+ * Compares a stored entry with an open file. All pty masters are openings of one device node, so this shows that an
+ * entry is a master, but not which one.
+ */
+const isSameFile = (entry: Entry, { inode, major, minor }: FileNumbers): boolean =>
+  entry.inode === inode && entry.major === major && entry.minor === minor
 
 export type InheritedDescriptor = { readonly name: string; readonly fd: number }
 
