@@ -2,7 +2,7 @@
  * A daemon that only has consoles, run by systemd as a service: `node console-agent.ts SOCKET FILLERS RUN_DIRECTORY`.
  * It takes one request per connection, a JSON line, and answers with another.
  */
-import { openSync, rmSync } from 'node:fs'
+import { closeSync, openSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { HostFault } from '../../src/core/errors.ts'
@@ -66,6 +66,16 @@ const methods = {
     return notifyBarrier()
   },
   empty: () => store.remove('filler'),
+  /** Stores one open file under two names. systemd keeps it under the first only. */
+  storeTwice: async () => {
+    const fd = openSync('/dev/null', 'r')
+    try {
+      await store.store('filler', fd)
+      await store.store('another', fd)
+    } finally {
+      closeSync(fd)
+    }
+  },
 }
 
 async function answer(line: string): Promise<AgentAnswer> {

@@ -111,6 +111,15 @@ for (const [end, happen] of Object.entries(ends)) {
   })
 }
 
+test('a descriptor that systemd did not keep is not taken for stored', { skip }, async (t) => {
+  const service = await serviceFor(t)
+  await assert.rejects(service.ask('storeTwice'), (error) => {
+    assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
+    return /did not keep it beside 1 others/.test(error.message)
+  })
+  assert.deepEqual(await service.ask('names'), ['filler'])
+})
+
 test('while the daemon is stopped the store stays', { skip }, async (t) => {
   await serviceFor(t)
   const vm = await vmOn(t)
