@@ -4,9 +4,6 @@ import { canonicalAddress } from '../../core/network/address.ts'
 import { DEVICE_PREFIX } from '../../core/network/tap.ts'
 import { Rtnetlink } from '../netlink/rtnetlink.ts'
 
-/** rtnetlink(7): a dump of addresses for link 0 covers all links. */
-const EVERY_LINK = 0
-
 /**
  * The files with resolvers. The second belongs to systemd-resolved, which names itself in the first
  * (systemd-resolved.service(8)).
@@ -30,9 +27,8 @@ export class HostAddresses {
   /** Returns the addresses in canonical form. Throws HostFault `network_failed`. */
   async read(): Promise<ReadonlySet<string>> {
     try {
-      const own = this.#links.addresses(EVERY_LINK).map((address) => address.replace(/\/.*$/, ''))
-      const others = [...this.#links.broadcasts(EVERY_LINK), ...this.#routers()]
-      return new Set([...own, ...others, ...this.#resolverFiles.flatMap(resolversIn)])
+      const resolvers = this.#resolverFiles.flatMap(resolversIn)
+      return new Set([...this.#links.allAddresses(), ...this.#routers(), ...resolvers])
     } catch (cause) {
       throw new HostFault('network_failed', "listing the host's addresses", { cause })
     }

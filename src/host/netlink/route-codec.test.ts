@@ -163,10 +163,11 @@ test('the routers of a route are read, whatever form it has', () => {
   assert.throws(() => nextHops('0c000900 40000000 07000000'), RangeError)
 })
 
-test('the broadcast address is decoded, if an address has one', () => {
+test('an address is decoded with the broadcast address of its network, if that has one', () => {
   const address = '02188000 07000000 08000100 cb007101 08000200 cb007101'
-  assert.equal(codec.decodeBroadcast(bytes(`${address} 08000400 cb0071ff`)), '203.0.113.255')
-  assert.equal(codec.decodeBroadcast(bytes(address)), undefined)
+  const both = codec.decodeWithBroadcast(bytes(`${address} 08000400 cb0071ff`))
+  assert.deepEqual(both, ['203.0.113.1', '203.0.113.255'])
+  assert.deepEqual(codec.decodeWithBroadcast(bytes(address)), ['203.0.113.1'])
 })
 
 test('only permanent neighbours count', () => {

@@ -197,16 +197,20 @@ export function dumpAddresses(index: number): Request {
 /** Decodes an address with its prefix length: `169.254.0.1/32`. */
 export function decodeAddress(body: Buffer): string {
   const attributes = decodeAttributes(body.subarray(ADDRESS_HEADER_BYTES))
-  // If there is a peer, IFA_ADDRESS is the peer's. IPv6 has IFA_LOCAL only then.
-  const bytes = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS) ?? Buffer.alloc(0)
-  return `${formatAddress(bytes)}/${body.readUInt8(1)}`
+  return `${formatAddress(localOf(attributes))}/${body.readUInt8(1)}`
 }
 
-/** Decodes the broadcast address of an address's network; undefined if it has none. */
-export function decodeBroadcast(body: Buffer): string | undefined {
-  const bytes = decodeAttributes(body.subarray(ADDRESS_HEADER_BYTES)).get(IFA_BROADCAST)
-  return bytes === undefined ? undefined : formatAddress(bytes)
+/** Decodes an address without its prefix length, and the broadcast address of its network if that has one. */
+export function decodeWithBroadcast(body: Buffer): readonly string[] {
+  const attributes = decodeAttributes(body.subarray(ADDRESS_HEADER_BYTES))
+  const broadcast = attributes.get(IFA_BROADCAST)
+  const local = formatAddress(localOf(attributes))
+  return broadcast === undefined ? [local] : [local, formatAddress(broadcast)]
 }
+
+/** If there is a peer, IFA_ADDRESS is the peer's. IPv6 has IFA_LOCAL only then. */
+const localOf = (attributes: ReadonlyMap<number, Buffer>): Buffer =>
+  attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS) ?? Buffer.alloc(0)
 
 /** Requests the routes of the main table; with the number of a link, only those that leave by it. */
 export function dumpRoutes(family: typeof AF_INET | typeof AF_INET6, index?: number): Request {

@@ -4,7 +4,7 @@ import {
   AF_INET,
   AF_INET6,
   decodeAddress,
-  decodeBroadcast,
+  decodeWithBroadcast,
   decodeLink,
   decodeNextHops,
   decodePermanentNeighbour,
@@ -31,6 +31,9 @@ import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
 /** A route to several links at once has no `link`. */
 export type RouteByRouters = { readonly link: number | undefined; readonly addresses: readonly string[] }
+
+/** A dump of addresses for link 0 covers all links (rtnetlink(7)). */
+const EVERY_LINK = 0
 
 /**
  * Reads and changes the kernel's links and what is on them, without running a program. Every method throws ErrnoError.
@@ -73,9 +76,9 @@ export class Rtnetlink {
     return this.#socket.dump(dumpAddresses(index)).map(({ body }) => decodeAddress(body))
   }
 
-  /** Returns the broadcast addresses of the networks of a link's addresses. Fails with ENODEV if the link is gone. */
-  broadcasts(index: number): readonly string[] {
-    return this.#socket.dump(dumpAddresses(index)).flatMap(({ body }) => decodeBroadcast(body) ?? [])
+  /** Returns the addresses of all links, and the broadcast addresses of their networks. */
+  allAddresses(): readonly string[] {
+    return this.#socket.dump(dumpAddresses(EVERY_LINK)).flatMap(({ body }) => decodeWithBroadcast(body))
   }
 
   /** Returns the routers of the routes in all tables that have any, with the link by which the route leaves. */
