@@ -322,8 +322,10 @@ export const limits = {
   hostLookMs: 3000,
   /** Looks of VMs at their storage that run at once. Those that run together share the checks of the pool. */
   poolLooksMax: 16,
-  /** How long a measurement of the memory of running VMs is shown. */
-  residentAgeMsMax: 5000,
+  /** A request renews a measurement of the memory of running VMs that is so old, and does not wait for it. */
+  residentRenewMs: 5000,
+  /** How long a measurement of the memory of running VMs is shown. Without one a request waits for the next. */
+  residentAgeMsMax: 10_000,
   /** VMs whose memory is measured in one turn of the event loop; about a millisecond. */
   residentLooksATurn: 32,
   /** Readers of metrics share an answer for so long: however many there are, they cost no more than one. */

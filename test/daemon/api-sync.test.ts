@@ -141,10 +141,12 @@ test('the memory of running VMs is measured, for a few seconds once, and absent 
   assert.deepEqual(await shown(), [200, 512 + 100 - 200, 200, undefined])
   const { measurements } = fakeUnits
   fakeUnits.memory.set('web-1' as VmId, { anonymousBytes: 50 * MIB, fileBytes: 20 * MIB })
-  host.clock.advance(limits.residentAgeMsMax - 1)
+  host.clock.advance(limits.residentRenewMs - 1)
   assert.deepEqual(await shown(), [200, 412, 200, undefined])
   assert.equal(fakeUnits.measurements, measurements)
   host.clock.advance(1)
+  assert.deepEqual(await shown(), [200, 412, 200, undefined], 'no report waits for the next measurement')
+  assert.equal(fakeUnits.measurements, measurements + 1)
   assert.deepEqual(await shown(), [50, 562, 50, undefined])
   host.clock.advance(limits.residentAgeMsMax)
   fakeUnits.failNext(

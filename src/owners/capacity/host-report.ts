@@ -2,13 +2,13 @@ import { limits } from '../../config/limits.ts'
 import { heldMemoryMib, heldPlacesMax, ledgerOf } from '../../core/capacity/ledger.ts'
 import { residentMemory } from '../../core/capacity/resident.ts'
 import { HostFault } from '../../core/errors.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
 import { given } from '../../lib/given.ts'
 import { SharedLook } from '../../lib/shared-look.ts'
 import type { Ledger, Allocatable } from '../../core/capacity/ledger.ts'
 import type { Resident, ResidentMemory } from '../../core/capacity/resident.ts'
 import type { VmId } from '../../core/ids.ts'
+import { warnOfFault } from '../../log/log.ts'
 import type { Log } from '../../log/log.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
@@ -90,6 +90,7 @@ export type HostReportOptions = {
 export class HostReport {
   readonly #options: HostReportOptions
   readonly #views = new SharedLook(() => this.#view())
+  #measuring: Promise<void> | undefined
   #measured: { readonly atMs: number; readonly memory: ReadonlyMap<VmId, Resident> } | undefined
 
   constructor(options: HostReportOptions) {
@@ -110,7 +111,7 @@ export class HostReport {
       imageSizes(storage),
       this.#staging(),
       this.#census(),
-      this.#measure(),
+      this.#resident(),
     ])
     // From here on, everything runs in one turn of the event loop, so that the figures of the store belong together.
     const uses = store.imageUses()
@@ -169,22 +170,34 @@ export class HostReport {
   }
 
   /**
-   * Measures the memory of the VMs that run, or returns the last measurement. Unlike the other figures it may be
-   * unknown, because nothing is promised on its strength.
+   * Returns the memory of the VMs that run. It takes two reads for each of them, so a report waits for it only if the
+   * last measurement is too old. Unlike the other figures it may be unknown, because nothing is promised on its strength.
    */
-  async #measure(): Promise<ReadonlyMap<VmId, Resident> | undefined> {
+  async #resident(): Promise<ReadonlyMap<VmId, Resident> | undefined> {
+    if (this.#measuredWithin(limits.residentRenewMs) === undefined)
+      this.#measuring ??= this.#measure().finally(() => {
+        this.#measuring = undefined
+      })
+    const known = this.#measuredWithin(limits.residentAgeMsMax)
+    if (known !== undefined) return known
+    await this.#measuring
+    return this.#measuredWithin(limits.residentAgeMsMax)
+  }
+
+  #measuredWithin(ageMs: number): ReadonlyMap<VmId, Resident> | undefined {
+    const nowMs = this.#options.clock.monotonicMs()
+    return this.#measured !== undefined && nowMs - this.#measured.atMs < ageMs
+      ? this.#measured.memory
+      : undefined
+  }
+
+  async #measure(): Promise<void> {
     const { units, clock, log } = this.#options
     const atMs = clock.monotonicMs()
-    if (this.#measured !== undefined && atMs - this.#measured.atMs < limits.residentAgeMsMax)
-      return this.#measured.memory
     try {
-      const memory = await units.resident(await units.active())
-      this.#measured = { atMs, memory }
-      return memory
+      this.#measured = { atMs, memory: await units.resident(await units.active()) }
     } catch (error) {
-      if (!(error instanceof HostFault)) throw error
-      log.warn({ error: errorChain(error) }, 'memory of running VMs unknown')
-      return undefined
+      warnOfFault(log, error, 'memory of running VMs unknown')
     }
   }
 
