@@ -12,8 +12,13 @@ export interface Units {
   expectStart(): void
   /** Kills the unit's processes and resolves when none is left; clears a failed unit. */
   ensureStopped(id: VmId, signal: AbortSignal): Promise<void>
-  /** Every loaded unit of our naming scheme, with its state and the store it belongs to. */
-  list(): Promise<
+  /**
+   * Every loaded unit of our naming scheme except these, with its state and the store it belongs to; some requests for
+   * each.
+   */
+  list(
+    except?: ReadonlySet<VmId>,
+  ): Promise<
     readonly { readonly id: VmId; readonly state: UnitState; readonly storeId: string | undefined }[]
   >
   /** Ids of the units of our naming scheme that are active; one request, however many there are. */

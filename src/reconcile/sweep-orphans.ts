@@ -13,7 +13,8 @@ import type { PassContext } from './progress.ts'
 export async function sweepOrphans({ store, host, log }: PassContext, signal: AbortSignal): Promise<void> {
   try {
     const [units, consoles, taps, disks] = await Promise.all([
-      host.units.list(),
+      // The units of VMs on record, which may be a thousand, are not looked at again.
+      host.units.list(new Set(store.vms.ids())),
       host.consoles.list(),
       host.taps.list(),
       host.storage.list(),

@@ -69,6 +69,7 @@ export function unitsContract(
     assert.equal(state.kind, 'active')
     assert.ok(state.mainPid > 0 && state.startedAtMs > Date.parse('2020-01-01T00:00:00Z'))
     assert.deepEqual(await stage.units.list(), [{ id: web, state, storeId: 'test-store' }])
+    assert.deepEqual(await stage.units.list(new Set([web])), [])
     assert.deepEqual(await stage.units.active(), [web])
   })
 
@@ -170,6 +171,7 @@ export function unitsContract(
     assert.deepEqual(await units.inspect(other), { kind: 'absent' })
     const listed = { id: web, state: { kind: 'leftover', pids: [pid] }, storeId: undefined }
     assert.deepEqual(await units.list(), [listed])
+    assert.deepEqual(await units.list(new Set([web])), [])
     await units.ensureStopped(web, never)
     assert.ok(!lives(pid))
     assert.deepEqual(await units.inspect(web), { kind: 'absent' })

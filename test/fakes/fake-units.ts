@@ -120,13 +120,17 @@ export class FakeUnits implements Units {
     })
   }
 
-  list(): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
+  list(
+    except: ReadonlySet<VmId> = new Set(),
+  ): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
     return this.#faults.run('list', () =>
-      [...new Set([...this.#units.keys(), ...this.#leftovers.keys()])].map((id) => ({
-        id,
-        state: this.stateOf(id),
-        storeId: this.#units.get(id)?.spec.mark.storeId,
-      })),
+      [...new Set([...this.#units.keys(), ...this.#leftovers.keys()])]
+        .filter((id) => !except.has(id))
+        .map((id) => ({
+          id,
+          state: this.stateOf(id),
+          storeId: this.#units.get(id)?.spec.mark.storeId,
+        })),
     )
   }
 

@@ -94,22 +94,28 @@ export class SystemdUnits implements Units {
     }
   }
 
-  async list(): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
+  async list(
+    except: ReadonlySet<VmId> = new Set(),
+  ): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
     try {
       const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [[], [UNIT_PATTERN]])
       const loaded = (units as readonly (readonly string[])[])
         .map(([name = '']) => parseUnitName(name))
         .filter((id) => id !== undefined)
-      const forgotten = (await this.#groups.ids()).filter((id) => !loaded.includes(id))
+      const isLoaded = new Set(loaded)
+      const forgotten = (await this.#groups.ids()).filter((id) => !isLoaded.has(id))
+      const isWanted = (id: VmId): boolean => !except.has(id)
       const listed = await Promise.all([
-        ...loaded.map(async (id) => {
+        ...loaded.filter(isWanted).map(async (id) => {
           const [state, environment] = await Promise.all([
             this.#inspect(id),
             this.#get(unitPath(unitName(id)), SERVICE, 'Environment'),
           ])
           return { id, state, storeId: markIn(environment as string[]).storeId }
         }),
-        ...forgotten.map(async (id) => ({ id, state: await this.#inspect(id), storeId: undefined })),
+        ...forgotten
+          .filter(isWanted)
+          .map(async (id) => ({ id, state: await this.#inspect(id), storeId: undefined })),
       ])
       return listed.filter(({ state }) => state.kind !== 'absent')
     } catch (error) {
