@@ -7,14 +7,13 @@ import { call, controllerIdentity, mutate } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
 import { mainPid, sh, unitProperty } from '../lab/inside/shell.ts'
 import { until } from '../lab/inside/until.ts'
+import { allVms, START_BOUND_MS } from './many-vms.ts'
 import { STAND_IN_PROGRAM, standInMonitors } from './stand-in-monitor.ts'
 
 const DISK_MIB = 64
 const MEMORY_KIB = 2 ** 30
 const MEMINFO = '/run/bench-meminfo'
 const CLIENTS = 8
-const SETTLE_BOUND_MS = 300_000
-const LOOK_EVERY_MS = 250
 const READY_EVERY_MS = 50
 
 /** Prepares the host, and answers for the monitors until `close`. */
@@ -39,7 +38,7 @@ export async function createRunning(ids: readonly string[]): Promise<number> {
     }
   }
   await Promise.all(Array.from({ length: CLIENTS }, createAll))
-  await allInState(ids.length, 'running')
+  await allVms('running', ids.length, ({ state }) => state === 'running')
   return performance.now() - startedAt
 }
 
@@ -48,18 +47,6 @@ const runningVm = (index: number): object => ({
   compute: { cpu_millicores: 100, memory_mib: 64, sleep_after_idle_seconds: 0 },
   disk: { size_mib: DISK_MIB },
 })
-
-type States = { readonly items: readonly { readonly state: string; readonly error?: string }[] }
-
-/** Waits until so many VMs are in a state. Asks for states alone, so that the wait takes little from the daemon. */
-export async function allInState(count: number, state: string): Promise<void> {
-  const look = async (): Promise<true | undefined> => {
-    await delay(LOOK_EVERY_MS)
-    const { items } = (await call('GET', '/v1/vm-states?limit=1000')).body as unknown as States
-    return items.filter((one) => one.state === state).length === count ? true : undefined
-  }
-  await until(`${count} VMs are ${state}`, look, SETTLE_BOUND_MS)
-}
 
 /** Milliseconds since the moment from which a start of the daemon counts. */
 export type Start = {
@@ -79,10 +66,11 @@ export async function killAndStart(): Promise<Start> {
   )
   const answeredUs = Number(process.hrtime.bigint() / 1000n)
   // Over one connection and not often, because a handshake takes time from the daemon that is measured.
-  await until('the daemon is ready', async () => {
+  const look = async (): Promise<true | undefined> => {
     await delay(READY_EVERY_MS)
     return (await call('GET', '/readyz')).status === 200 ? true : undefined
-  })
+  }
+  await until('the daemon is ready', look, START_BOUND_MS)
   const readyMs = performance.now() - killedAt
   const startedUs = Number(await unitProperty('vmhostd', 'ExecMainStartTimestampMonotonic'))
   await sh('systemctl', 'reset-failed', 'vmhostd')

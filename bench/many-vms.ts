@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { createFromWire } from '../src/api/wire/vm-from-wire.ts'
 import { createVm } from '../src/commands/vm/create-vm.ts'
 import { loadConfig } from '../src/config/config.ts'
@@ -14,17 +15,26 @@ import { FakeHost } from '../test/fakes/fake-host.ts'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { VmId } from '../src/core/ids.ts'
 import type { CreateVmWire } from '../src/api/wire/requests.ts'
-import type { Vm } from '../lab/inside/controller.ts'
 
 const STATE = '/var/lib/vmhostd'
 const USER_IDS = { first: 600_000, count: 50_000 }
+/** For a start whose first passes make disks or taps for 10,000 VMs. */
+export const START_BOUND_MS = 600_000
 const SETTLE_BOUND_MS = 180_000
+const LOOK_EVERY_MS = 250
 
 /** Returns ids in order, such as `bench-0007`. */
 const numbered = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
 
-type Page = { readonly items: readonly Vm[] }
+/** What `GET /v1/vm-states` says of a VM. */
+export type VmState = {
+  readonly id: string
+  readonly state: string
+  readonly generations: { readonly desired: number; readonly observed: number }
+}
+
+type Page = { readonly items: readonly VmState[]; readonly next_cursor?: string }
 
 /**
  * Writes this many stopped VMs into the daemon's store while it is down, and starts it again. They are more than this
@@ -36,7 +46,7 @@ export async function fillStore(
   requestOf: (index: number) => object = () => guestRequest({ power: 'stopped' }),
 ): Promise<string[]> {
   const ids = numbered(prefix, count)
-  const { length: others } = (await list()).items
+  const { length: others } = await vmStates()
   await inStore((context) => {
     for (const [index, id] of ids.entries()) {
       const request = createFromWire(requestOf(index) as CreateVmWire)
@@ -58,17 +68,24 @@ export async function inStore(work: (context: CommandContext) => void | Promise<
   await work(composed({ store, host, settings: loadConfig(), newOperationId, instead }).commands)
   store.close()
   await sh('systemctl', 'start', 'vmhostd')
-  await ready()
+  await ready(START_BOUND_MS)
 }
 
 /** Waits until the daemon has no work left for any of its `count` VMs. */
-export async function allSettled(count: number): Promise<void> {
-  const settled = async (): Promise<true | undefined> => {
-    const { items } = await list()
-    const done = items.filter(({ generations }) => generations.desired === generations.observed)
-    return done.length === count ? true : undefined
+export const allSettled = (count: number): Promise<void> =>
+  allVms('settled', count, ({ generations }) => generations.desired === generations.observed)
+
+/**
+ * Waits until so many VMs are as wanted. Asks for states alone, and not often, so that the wait takes little from the
+ * daemon.
+ */
+export async function allVms(what: string, count: number, isSo: (vm: VmState) => boolean): Promise<void> {
+  const look = async (): Promise<true | undefined> => {
+    if ((await vmStates()).filter(isSo).length === count) return true
+    await delay(LOOK_EVERY_MS)
+    return undefined
   }
-  await until(`${count} VMs settle`, settled, SETTLE_BOUND_MS)
+  await until(`${count} VMs are ${what}`, look, SETTLE_BOUND_MS)
 }
 
 /** Makes VMs whose guests never ran: each has a unit, a monitor and a console, and none uses the host's processors. */
@@ -84,8 +101,20 @@ export async function makePaused(prefix: string, count: number): Promise<string[
 
 export async function removeAll(ids: readonly string[]): Promise<void> {
   for (const id of ids) await mutate('DELETE', `/v1/vms/${id}`)
-  const gone = async (): Promise<true | undefined> => ((await list()).items.length === 0 ? true : undefined)
+  const gone = async (): Promise<true | undefined> => ((await vmStates()).length === 0 ? true : undefined)
   await until('the VMs are gone', gone, SETTLE_BOUND_MS)
 }
 
-const list = async (): Promise<Page> => (await call('GET', '/v1/vms?limit=1000')).body as unknown as Page
+/** Returns the state of every VM, from all pages. */
+async function vmStates(): Promise<VmState[]> {
+  const states: VmState[] = []
+  let next: string | undefined
+  do {
+    const cursor = next === undefined ? '' : `&cursor=${next}`
+    const { body } = await call('GET', `/v1/vm-states?limit=1000${cursor}`)
+    const page = body as unknown as Page
+    states.push(...page.items)
+    next = page.next_cursor
+  } while (next !== undefined)
+  return states
+}

@@ -5,7 +5,7 @@ import { closeController } from '../lab/inside/controller.ts'
 import { mainPid, sh } from '../lab/inside/shell.ts'
 import { library } from '../src/host/ffi/koffi.ts'
 import { TrafficProgram } from '../src/host/ebpf/traffic-program.ts'
-import { placeAsleep } from './asleep-many.ts'
+import { makeStopped, putToSleep } from './asleep-many.ts'
 import { removeAll } from './many-vms.ts'
 import { measurement, median, progress } from './measurement.ts'
 import { cpuPercent } from './process-cpu.ts'
@@ -102,7 +102,9 @@ async function costOf(round: () => number): Promise<number> {
 
 /** Measures the daemon's processor time while nothing happens, with so many VMs asleep, and with as many stopped. */
 async function asleepCpu(): Promise<Measurement> {
-  const { ids, stoppedPercent } = await placeAsleep('bench-asleep', ASLEEP, CPU_SECONDS)
+  const stopped = await makeStopped('bench-asleep', ASLEEP)
+  const stoppedPercent = await cpuPercent(await mainPid('vmhostd'), CPU_SECONDS)
+  const ids = await putToSleep(stopped)
   const ours = await cpuPercent(await mainPid('vmhostd'), CPU_SECONDS)
   await removeAll(ids)
   return {

@@ -147,9 +147,11 @@ export class ControllerClient {
   }
 
   /** Waits until the daemon has adopted and inspected everything on the host. */
-  ready(): Promise<true> {
-    return until('the daemon is ready', async () =>
-      (await this.call('GET', '/readyz')).status === 200 ? true : undefined,
+  ready(boundMs?: number): Promise<true> {
+    return until(
+      'the daemon is ready',
+      async () => ((await this.call('GET', '/readyz')).status === 200 ? true : undefined),
+      boundMs,
     )
   }
 

@@ -37,6 +37,7 @@ const NAMES = [
   'shutdown',
   'density',
   'load',
+  'sleepers',
 ] as const
 type Name = (typeof NAMES)[number]
 
@@ -48,6 +49,8 @@ const PACKAGES: Partial<Record<Name, readonly string[]>> = {
   peers: ['libvirt-daemon-system'],
   migrate: ['libvirt-daemon-system', 'libvirt-clients'],
   load: ['socat'],
+  // Its VMs are not removed one by one.
+  sleepers: [],
 }
 
 /** Benchmarks that run on this machine, beside as many labs, and install the daemons by themselves. */

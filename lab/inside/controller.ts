@@ -42,7 +42,7 @@ export const settled = (id: string, state: string, boundMs?: number): Promise<Vm
   here.settled(id, state, boundMs)
 
 /** Waits until the daemon has adopted and inspected everything on the host. */
-export const ready = (): Promise<true> => here.ready()
+export const ready = (boundMs?: number): Promise<true> => here.ready(boundMs)
 
 /** Deletes a VM and waits until it is gone. */
 export const remove = (id: string): Promise<void> => here.remove(id)

@@ -1,0 +1,58 @@
+/** What a daemon takes to start after a crash, and what it costs and answers while nothing happens. */
+import { Agent } from 'node:https'
+import { setTimeout as delay } from 'node:timers/promises'
+import { controllerIdentity } from '../lab/inside/controller.ts'
+import { mainPid } from '../lab/inside/shell.ts'
+import { killAndStart } from './load-stage.ts'
+import { cpuPercent } from './process-cpu.ts'
+import { fire } from './open-loop.ts'
+import { memoryMib } from './process-memory.ts'
+import type { Start } from './load-stage.ts'
+
+/** From a start until the daemon is at rest: first looks, and what it does once after them. */
+const REST_MS = 20_000
+const CPU_SECONDS = 60
+const PORT = 9000
+
+export type AtRest = {
+  readonly starts: readonly Start[]
+  readonly rssMib: number
+  readonly cpuPercent: number
+  /** From each request until its whole answer is read. */
+  readonly answersMs: readonly number[]
+}
+
+export type RestTerms = {
+  /** Crashes before the rest; a start follows each. */
+  readonly kills: number
+  /** The path that is read, one request after the other. */
+  readonly path: string
+  readonly reads: number
+}
+
+/** Kills the daemon a few times, and measures the last one at rest. */
+export async function measureAtRest({ kills, path, reads }: RestTerms): Promise<AtRest> {
+  const starts: Start[] = []
+  for (let kill = 0; kill < kills; kill += 1) starts.push(await killAndStart())
+  await delay(REST_MS)
+  const pid = await mainPid('vmhostd')
+  const cpu = await cpuPercent(pid, CPU_SECONDS)
+  const rssMib = memoryMib(pid)
+  const answersMs = await readAgain(path, reads)
+  return { starts, rssMib, cpuPercent: cpu, answersMs }
+}
+
+async function readAgain(path: string, reads: number): Promise<number[]> {
+  const agent = new Agent({ ...controllerIdentity(), keepAlive: true, maxSockets: 1 })
+  const shot = { port: PORT, method: 'GET', path, expect: 200 }
+  // The handshake is not part of an answer.
+  await fire(agent, shot)
+  const answersMs: number[] = []
+  for (let read = 0; read < reads; read += 1) {
+    const startedAt = performance.now()
+    await fire(agent, shot)
+    answersMs.push(performance.now() - startedAt)
+  }
+  agent.destroy()
+  return answersMs
+}
