@@ -1,3 +1,4 @@
+import { ownProcess } from '../host/figures/own-process.ts'
 import { Metrics } from '../owners/metrics/metrics.ts'
 import { readAsset } from './assets.ts'
 import type { CertificateEnds } from '../api/controller/certificate-ends.ts'
@@ -50,11 +51,7 @@ export function buildMetrics(
     certificates: () => certificates.list(),
     nextUpdates: () => certificates.nextUpdates(),
     isReady: () => readiness.waitingFor().length === 0,
-    ownProcess: {
-      startedAtMs: Date.now() - process.uptime() * 1000,
-      cpuMicroseconds: () => Object.values(process.cpuUsage()).reduce((sum, part) => sum + part, 0),
-      residentBytes: () => process.memoryUsage.rss(),
-    },
+    ownProcess,
     isDescriptorStoreAvailable,
     ...{ store, units, consoles, staging, taps, firewall, monitors },
     clock,

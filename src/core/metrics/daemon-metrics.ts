@@ -24,6 +24,12 @@ export const daemonMetrics = {
   processStart: gauge('process_start_time_seconds', 'When the daemon started.'),
   processCpu: counter('process_cpu_seconds_total', 'CPU time of the daemon.'),
   processMemory: gauge('process_resident_memory_bytes', 'Memory that the daemon has on the host.'),
+  processOpenFiles: gauge('process_open_fds', 'File descriptors that the daemon has open.'),
+  processOpenFilesMax: gauge('process_max_fds', 'The most file descriptors that the daemon may have open.'),
+  timers: gauge(
+    'vmhostd_timers',
+    'Timers of the daemon that are pending: the next look at each VM, waits, and deadlines of calls under way.',
+  ),
   loopDelay: histogram(
     'vmhostd_event_loop_delay_seconds',
     'How much later than it should a timer of the daemon fires.',

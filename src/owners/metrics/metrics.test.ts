@@ -49,6 +49,18 @@ test('a running VM has its figures, within the bound, and they go with its recor
   assert.ok(!after.includes(id))
 })
 
+test('the daemon shows its own descriptors and timers', async (t) => {
+  const stage = await reconcileStage(t)
+  const text = await scrape(stage)
+  const value = (name: string): number => valueIn(text, name) ?? assert.fail(`${name} is absent`)
+  assert.ok(value('process_open_fds') > 0)
+  assert.ok(value('process_open_fds') < value('process_max_fds'))
+  const deadline = setTimeout(() => {}, 60_000)
+  const later = await scrape(stage)
+  clearTimeout(deadline)
+  assert.equal(valueIn(later, 'vmhostd_timers'), value('vmhostd_timers') + 1)
+})
+
 test('every sample is of a metric of the catalogue, with its labels', async (t) => {
   const stage = await reconcileStage(t)
   stage.create()

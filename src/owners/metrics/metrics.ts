@@ -23,6 +23,9 @@ export type OwnProcess = {
   readonly startedAtMs: number
   readonly cpuMicroseconds: () => number
   readonly residentBytes: () => number
+  readonly openFiles: () => number
+  readonly openFilesMax: number | undefined
+  readonly pendingTimers: () => number
 }
 
 export type MetricsOptions = HostSources &
@@ -138,6 +141,9 @@ export class Metrics {
     samples.add(metrics.processStart, ownProcess.startedAtMs / 1000)
     samples.add(metrics.processCpu, ownProcess.cpuMicroseconds() / 1e6)
     samples.add(metrics.processMemory, ownProcess.residentBytes())
+    samples.add(metrics.processOpenFiles, ownProcess.openFiles())
+    samples.add(metrics.processOpenFilesMax, ownProcess.openFilesMax)
+    samples.add(metrics.timers, ownProcess.pendingTimers())
     for (const { name, notAfterMs } of certificates())
       samples.add(metrics.certificateEnd, notAfterMs / 1000, { certificate: name })
     for (const { listener, nextUpdateMs } of nextUpdates())
