@@ -26,7 +26,7 @@ export async function planFor(
   // Plans as if no other guest were being saved or restored.
   const drain = drainFact(store.maintenance.get(), graced)
   const own = { maySave: true, mayRestore: true, silentMs, ...given({ drain }) }
-  const shared = { memory: memory.standing(record), memoryIsShort: memory.isShort }
+  const shared = { memory: () => memory.standing(record), memoryIsShort: memory.isShort }
   return decide(host, graced, { world, intent, own: { ...own, ...shared } })
 }
 

@@ -59,6 +59,16 @@ test('a wake beyond the memory of the host waits in order, and says its place', 
   assert.equal(heldMib(), SLEEPER.memoryMib)
 })
 
+test('a look at a VM that sleeps on does not sum over all VMs, and a wake does', async (t) => {
+  const { store, receive, later, states } = await sharedHost(t, 1)
+  const sums = t.mock.method(store.vms, 'recorded')
+  await later(limits.resyncMs)
+  assert.equal(sums.mock.callCount(), 0)
+  await receive(2)
+  assert.equal(states(), 'sleeping running sleeping')
+  assert.ok(sums.mock.callCount() > 0)
+})
+
 test('an idle VM sleeps early to make room, and the queue goes on in order without a packet lost', async (t) => {
   const { receive, states, later, host, one, heldMib, passes } = await sharedHost(t, 1)
   await receive(2)

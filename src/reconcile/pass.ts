@@ -214,7 +214,7 @@ const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory, drai
   maySave: saves.mayBegin,
   mayRestore: restores.mayBegin,
   silentMs,
-  memory: memory.standing(record),
+  memory: () => memory.standing(record),
   memoryIsShort: memory.isShort,
   ...given({ hostEnds: hostEnd.fact(record.id), drain }),
 })

@@ -131,11 +131,11 @@ function memoryOf(words: Words): Pick<Facts, 'memory' | 'memoryIsShort'> {
   const memoryIsShort = words.has('others-wait')
   if (words.has('blocked')) {
     const because = { code: 'capacity_unknown', retry: 'backoff', message: 'nothing is known' } as const
-    return { memory: { kind: 'blocked', because }, memoryIsShort }
+    return { memory: () => ({ kind: 'blocked', because }), memoryIsShort }
   }
-  if (words.has('free')) return { memory: { kind: 'free' }, memoryIsShort }
-  if (!words.has('short')) return { memory: HELD, memoryIsShort }
-  return { memory: { kind: 'short', place: 2, missingMib: 128 }, memoryIsShort }
+  if (words.has('free')) return { memory: () => ({ kind: 'free' }), memoryIsShort }
+  if (!words.has('short')) return { memory: () => HELD, memoryIsShort }
+  return { memory: () => ({ kind: 'short', place: 2, missingMib: 128 }), memoryIsShort }
 }
 
 /** A tap without limits has no such member, as a request without limits makes it. */

@@ -68,8 +68,8 @@ export type Facts = {
    * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: besides, the guest is saved.
    */
   readonly drain?: 'hold' | 'save'
-  /** Whether the VM has its memory, or can have it back. */
-  readonly memory: MemoryStanding
+  /** Returns whether the VM has its memory, or can have it back. It sums over all VMs, so only a start asks. */
+  readonly memory: () => MemoryStanding
   /** Whether a VM waits for memory, so that idle VMs sleep early. */
   readonly memoryIsShort: boolean
   /** How long the monitor of the active unit has not answered, in milliseconds; 0 if it answers. */

@@ -3,7 +3,8 @@ import { unreachable } from '../../lib/assert.ts'
 import type { Facet, Facts } from './facet.ts'
 
 /** Gives a VM its memory back before its unit starts, or waits in the queue for it. */
-export function ensureMemory({ memory }: Facts): Facet {
+export function ensureMemory(facts: Facts): Facet {
+  const memory = facts.memory()
   switch (memory.kind) {
     case 'held':
       return []
