@@ -1,11 +1,12 @@
 /**
  * A stand-in for QEMU that is small enough for a thousand VMs on one host. In each unit runs a socat, as the VM's user,
  * that listens on the control socket. It hands each connection to this process, which speaks as much of QMP as the daemon
- * asks for. This process also holds the taps: the sandbox of a unit lets socat not name one.
+ * asks for (stand-in-guest.ts). This process also holds the taps: the sandbox of a unit lets socat not name one.
  */
 import { chmodSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
+import { StandInGuest, VERSION } from './stand-in-guest.ts'
 import { attach } from '../src/host/tap/tun-control.ts'
 import type { Server, Socket } from 'node:net'
 import type { DeviceName } from '../src/core/ids.ts'
@@ -13,55 +14,68 @@ import type { DeviceName } from '../src/core/ids.ts'
 /** Below /usr, which is the only part of the host that the root of a unit has. */
 const FOLDER = '/usr/lib/vmhostd-stand-in'
 export const STAND_IN_PROGRAM = `${FOLDER}/qemu`
-const CONTROL = `${FOLDER}/qmp.sock`
 const TAPS = `${FOLDER}/taps.sock`
-const VERSION = { major: 10, minor: 0, micro: 2 }
 
 /**
- * Answers `--version`. Otherwise it asks for its tap to be held, which ends with an end of input, and listens where `-qmp
- * unix:PATH,…` says until it is killed.
+ * Answers `--version`. Otherwise it reports its tap, and whether its guest begins paused. The report ends with an end of
+ * input when the tap is held and the guest is there. Then it listens where `-qmp unix:PATH,…` says until it is killed.
  */
 const PROGRAM = `#!/usr/bin/sh
 if [ "$1" = --version ]; then
   echo "QEMU emulator version ${Object.values(VERSION).join('.')}"
   exit
 fi
+begins=running
 for argument; do
   case "$argument" in
     tap,*) tap=\${argument#*,ifname=} ;;
     unix:*/qmp.sock,*) path=\${argument#unix:} ;;
+    -S) begins=paused ;;
   esac
 done
-if [ "\${tap+is set}" ]; then
-  echo "\${tap%%,*}" | /usr/bin/socat -t 10 - UNIX-CONNECT:${TAPS}
+tap=\${tap%%,*}
+if [ "$tap" ]; then
+  echo "$tap $begins" | /usr/bin/socat -t 10 - UNIX-CONNECT:${TAPS}
 fi
-exec /usr/bin/socat "UNIX-LISTEN:\${path%%,*},fork" UNIX-CONNECT:${CONTROL}
+exec /usr/bin/socat "UNIX-LISTEN:\${path%%,*},fork" "UNIX-CONNECT:${FOLDER}/$tap.sock"
 `
+
+/** A guest that has begun, with what this process has of it. */
+type Held = { readonly tapFd: number; readonly control: Server }
 
 /** Installs the program, and answers for all its processes until `close`. Each disk has `diskMib`. */
 export async function standInMonitors(diskMib: number): Promise<{ close(): void }> {
   mkdirSync(FOLDER, { recursive: true })
   writeFileSync(STAND_IN_PROGRAM, PROGRAM)
   chmodSync(STAND_IN_PROGRAM, 0o755)
-  const held = new Map<string, number>()
-  const servers = [
-    await listen(CONTROL, (socket) => serve(socket, diskMib)),
-    await listen(TAPS, (socket) => {
-      lines(socket, (device) => {
-        const earlier = held.get(device)
-        // The daemon has made another tap of the same name since.
-        if (earlier !== undefined) closeSync(earlier)
-        const fd = openSync('/dev/net/tun', 'r+')
-        attach(fd, device as DeviceName, { exclusive: false })
-        held.set(device, fd)
-        socket.end()
-      })
-    }),
-  ]
+  const held = new Map<string, Held>()
+  const release = ({ tapFd, control }: Held): void => {
+    closeSync(tapFd)
+    control.close()
+  }
+  const begin = async (device: string, begins: string): Promise<void> => {
+    const earlier = held.get(device)
+    // The daemon may have made another tap of the same name since.
+    if (earlier !== undefined) release(earlier)
+    const tapFd = openSync('/dev/net/tun', 'r+')
+    attach(tapFd, device as DeviceName, { exclusive: false })
+    const guest = new StandInGuest(diskMib, begins === 'paused' ? 'paused' : 'running')
+    const control = await listen(`${FOLDER}/${device}.sock`, (socket) => {
+      lines(socket, (line) => socket.write(guest.answer(line)))
+      socket.write(guest.greeting())
+    })
+    held.set(device, { tapFd, control })
+  }
+  const taps = await listen(TAPS, (socket) => {
+    lines(socket, (line) => {
+      const [device = '', begins = ''] = line.split(' ')
+      void begin(device, begins).then(() => socket.end())
+    })
+  })
   return {
     close() {
-      for (const server of servers) server.close()
-      for (const fd of held.values()) closeSync(fd)
+      taps.close()
+      for (const one of held.values()) release(one)
     },
   }
 }
@@ -79,45 +93,8 @@ async function listen(path: string, onSocket: (socket: Socket) => void): Promise
 }
 
 function lines(socket: Socket, onLine: (line: string) => void): void {
-  // The daemon ends its connections without notice when it is killed.
-  socket.on('error', () => socket.destroy())
-  createInterface({ input: socket }).on('line', onLine)
+  // The daemon ends its connections without notice: when it is killed, and when it ends a monitor.
+  const onError = (): void => void socket.destroy()
+  socket.on('error', onError)
+  createInterface({ input: socket }).on('line', onLine).on('error', onError)
 }
-
-type Command = { readonly execute: string; readonly id: number }
-
-/** Serves one connection (QEMU, docs/interop/qmp-spec). Its guest runs when it begins. */
-function serve(socket: Socket, diskMib: number): void {
-  let status = 'running'
-  const say = (message: object): void => void socket.write(`${JSON.stringify(message)}\n`)
-  const answer = (command: string): object => {
-    switch (command) {
-      case 'query-status':
-        return { status, running: status === 'running' }
-      case 'query-block':
-        return [blockInfo(diskMib)]
-      case 'query-blockstats':
-        return [{ 'node-name': 'disk', stats: NO_TRAFFIC }]
-      case 'query-chardev':
-        return [{ label: 'agent', 'frontend-open': false }]
-      case 'stop':
-      case 'cont':
-        status = command === 'stop' ? 'paused' : 'running'
-        return {}
-      default:
-        return {}
-    }
-  }
-  lines(socket, (line) => {
-    const { execute, id } = JSON.parse(line) as Command
-    say({ return: answer(execute), id })
-  })
-  say({ QMP: { version: { qemu: VERSION, package: '' }, capabilities: [] } })
-}
-
-const NO_TRAFFIC = { rd_bytes: 0, rd_operations: 0, wr_bytes: 0, wr_operations: 0 }
-
-const blockInfo = (diskMib: number): object => ({
-  qdev: '/machine/peripheral/disk/virtio-backend',
-  inserted: { 'node-name': 'disk', image: { 'virtual-size': diskMib * 1024 * 1024 }, iops: 0, bps: 0 },
-})

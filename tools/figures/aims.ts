@@ -25,6 +25,12 @@ const AIMS: Readonly<Record<string, Aim>> = {
   'sleepers/idle_cpu_percent': { ours: 1 },
   'sleepers/list_1000_p99_ms': { ours: 50 },
   'sleepers/start_ms': { ours: 5000 },
+  // Growth of an hour. A leak of one in a thousand acts of soak would be some twenty.
+  'soak/descriptors_slope': { ours: 1 },
+  'soak/timers_slope': { ours: 1 },
+  // Of the level: the heap rises and falls by as much between two collections, and pages of the database are used again.
+  'soak/memory_slope': { ratio: 0.05 },
+  'soak/database_slope': { ratio: 0.05 },
   'snapshot/mibps': { ratio: 0.95 },
   'wake/first_byte_p50_ms': { ratio: 1.1 },
   'watch/cpu_500_asleep_percent': { ratio: 1.1 },

@@ -1,0 +1,69 @@
+/** soak: an hour of random work over the API with stand-in monitors, and how what the daemon holds grows meanwhile. */
+import { bareRequest } from '../lab/inside/bare.ts'
+import { closeController } from '../lab/inside/controller.ts'
+import { sleeper } from '../lab/inside/sleepers.ts'
+import { prepareLoad } from './load-stage.ts'
+import { removeAll } from './many-vms.ts'
+import { measurement, progress } from './measurement.ts'
+import { slopeOf } from './slope.ts'
+import { SoakPlayer } from './soak-player.ts'
+import { sampleAtRest } from './soak-sample.ts'
+import type { Measurement } from './measurement.ts'
+import type { SoakSample } from './soak-sample.ts'
+
+const [minutes = '60'] = process.argv.slice(2)
+const MINUTES = Number(minutes)
+const VMS = 8
+const SEED = 1
+const HOUR_MS = 3_600_000
+
+const monitors = await prepareLoad()
+const vms = Array.from({ length: VMS }, (_, index) => sleeper('bench-soak', index + 1))
+const players = vms.map((vm, index) => {
+  const request = bareRequest(vm, { monitor: 'qemu' })
+  return new SoakPlayer({ ...vm, request, seed: SEED + index })
+})
+await Promise.all(players.map((player) => player.begin()))
+const startedAt = performance.now()
+const samples: (SoakSample & { readonly atMs: number })[] = []
+while (performance.now() - startedAt < MINUTES * 60_000) {
+  await Promise.all(players.map((player) => player.playRound()))
+  const sample = { ...(await sampleAtRest()), atMs: performance.now() - startedAt }
+  samples.push(sample)
+  progress(`round ${samples.length} at ${(sample.atMs / 60_000).toFixed(1)} min: ${words(sample)}`)
+  if (sample.pid !== samples[0]?.pid) throw new Error('the daemon was started again')
+}
+await removeAll(vms.map(({ id }) => id))
+monitors.close()
+closeController()
+
+const acts = players.flatMap(({ acted }) => [...acted.values()]).reduce((sum, one) => sum + one, 0)
+// The first half is the warm-up: code is compiled, caches and the table of events fill.
+const counted = samples.slice(Math.floor(samples.length / 2))
+const row = (metric: string, unit: string, of: (sample: SoakSample) => number): Measurement =>
+  measurement({
+    bench: 'soak',
+    metric,
+    unit: `${unit}/h`,
+    ours: slopeOf(counted.map((sample) => ({ at: sample.atMs / HOUR_MS, value: of(sample) }))),
+    reference: counted.reduce((sum, sample) => sum + of(sample), 0) / counted.length,
+    reference_name: `the mean level, in ${unit}`,
+    runs: counted.length,
+  })
+const rows: Measurement[] = [
+  {
+    ...row('memory_slope', 'MiB', ({ memoryMib }) => memoryMib),
+    notes: [
+      `slopes by least squares over the second half of ${MINUTES} minutes: ${samples.length} rounds, ${acts} acts on ${VMS} VMs`,
+      'each sample is taken at rest after a round, which ends with the same VMs in the same state',
+    ],
+  },
+  row('descriptors_slope', 'descriptors', ({ descriptors }) => descriptors),
+  row('timers_slope', 'timers', ({ timers }) => timers),
+  row('database_slope', 'MiB', ({ databaseMib }) => databaseMib),
+]
+console.log(JSON.stringify(rows))
+
+function words({ memoryMib, descriptors, timers, databaseMib }: SoakSample): string {
+  return `${memoryMib.toFixed(1)} MiB, ${descriptors} descriptors, ${timers} timers, database ${databaseMib.toFixed(2)} MiB`
+}
