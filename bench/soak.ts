@@ -9,6 +9,7 @@ import { slopeOf } from './slope.ts'
 import { SoakPlayer } from './soak-player.ts'
 import { sampleAtRest } from './soak-sample.ts'
 import type { Measurement } from './measurement.ts'
+import type { Point } from './slope.ts'
 import type { SoakSample } from './soak-sample.ts'
 
 const [minutes = '60'] = process.argv.slice(2)
@@ -16,6 +17,8 @@ const MINUTES = Number(minutes)
 const VMS = 8
 const SEED = 1
 const HOUR_MS = 3_600_000
+/** Parts of the run, of which the first is left out. Ten minutes of an hour have at least one collection of all garbage. */
+const PARTS = 6
 
 const monitors = await prepareLoad()
 const vms = Array.from({ length: VMS }, (_, index) => sleeper('bench-soak', index + 1))
@@ -40,29 +43,58 @@ closeController()
 const acts = players.flatMap(({ acted }) => [...acted.values()]).reduce((sum, one) => sum + one, 0)
 // The first half is the warm-up: code is compiled, caches and the table of events fill.
 const counted = samples.slice(Math.floor(samples.length / 2))
-const row = (metric: string, unit: string, of: (sample: SoakSample) => number): Measurement =>
+const row = (metric: string, unit: string, points: readonly Point[]): Measurement =>
   measurement({
     bench: 'soak',
     metric,
     unit: `${unit}/h`,
-    ours: slopeOf(counted.map((sample) => ({ at: sample.atMs / HOUR_MS, value: of(sample) }))),
-    reference: counted.reduce((sum, sample) => sum + of(sample), 0) / counted.length,
+    ours: slopeOf(points),
+    reference: points.reduce((sum, { value }) => sum + value, 0) / points.length,
     reference_name: `the mean level, in ${unit}`,
-    runs: counted.length,
+    runs: points.length,
   })
+const pointsOf = (of: (sample: SoakSample) => number): readonly Point[] =>
+  counted.map((sample) => ({ at: sample.atMs / HOUR_MS, value: of(sample) }))
 const rows: Measurement[] = [
   {
-    ...row('memory_slope', 'MiB', ({ memoryMib }) => memoryMib),
+    ...row('memory_slope', 'MiB', leastMemory()),
+    notes: [
+      `the least memory in each of ${PARTS - 1} parts of the run after the first: between them garbage comes and goes`,
+    ],
+  },
+  {
+    ...row(
+      'descriptors_slope',
+      'descriptors',
+      pointsOf(({ descriptors }) => descriptors),
+    ),
     notes: [
       `slopes by least squares over the second half of ${MINUTES} minutes: ${samples.length} rounds, ${acts} acts on ${VMS} VMs`,
       'each sample is taken at rest after a round, which ends with the same VMs in the same state',
     ],
   },
-  row('descriptors_slope', 'descriptors', ({ descriptors }) => descriptors),
-  row('timers_slope', 'timers', ({ timers }) => timers),
-  row('database_slope', 'MiB', ({ databaseMib }) => databaseMib),
+  row(
+    'timers_slope',
+    'timers',
+    pointsOf(({ timers }) => timers),
+  ),
+  row(
+    'database_slope',
+    'MiB',
+    pointsOf(({ databaseMib }) => databaseMib),
+  ),
 ]
 console.log(JSON.stringify(rows))
+
+/** Returns the point of least memory in each part of the run. */
+function leastMemory(): readonly Point[] {
+  const partMs = (MINUTES * 60_000) / PARTS
+  return Array.from({ length: PARTS - 1 }, (_, index) => (index + 1) * partMs).flatMap((fromMs) => {
+    const part = samples.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + partMs)
+    const [least] = part.toSorted((a, b) => a.memoryMib - b.memoryMib)
+    return least === undefined ? [] : [{ at: least.atMs / HOUR_MS, value: least.memoryMib }]
+  })
+}
 
 function words({ memoryMib, descriptors, timers, databaseMib }: SoakSample): string {
   return `${memoryMib.toFixed(1)} MiB, ${descriptors} descriptors, ${timers} timers, database ${databaseMib.toFixed(2)} MiB`

@@ -28,7 +28,7 @@ const AIMS: Readonly<Record<string, Aim>> = {
   // Growth of an hour. A leak of one in a thousand acts of soak would be some twenty.
   'soak/descriptors_slope': { ours: 1 },
   'soak/timers_slope': { ours: 1 },
-  // Of the level: the heap rises and falls by as much between two collections, and pages of the database are used again.
+  // Of the level: no two collections leave the same, and pages of the database are used again.
   'soak/memory_slope': { ratio: 0.05 },
   'soak/database_slope': { ratio: 0.05 },
   'snapshot/mibps': { ratio: 0.95 },
