@@ -112,7 +112,7 @@ for (const [end, happen] of Object.entries(ends)) {
 }
 
 test('a descriptor that systemd did not keep is not taken for stored', { skip }, async (t) => {
-  const service = await serviceFor(t)
+  await serviceFor(t)
   await assert.rejects(service.ask('storeTwice'), (error) => {
     assert.ok(error instanceof HostFault && error.code === 'console_unprotected')
     return /did not keep it beside 1 others/.test(error.message)

@@ -35,7 +35,7 @@ export class ConsoleMasters implements Consoles {
   readonly #shared = sharedBudget()
   /** The newest session of each VM, over or not. */
   readonly #sessions = new Map<VmId, PtySession>()
-  /** What an earlier process left, until it is adopted: the masters of each VM, none if only its history is left. */
+  /** Masters that an earlier process left of each VM, until they are adopted; none if only its history is left. */
   readonly #left = new Map<VmId, readonly number[]>()
   readonly #begins = new Listeners<[VmId, ConsoleSession]>()
   /** The VMs for which the store had no place, the longest waiting first. */
