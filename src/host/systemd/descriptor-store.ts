@@ -160,8 +160,8 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   /**
    * Whether the stored entries are these, and takes note of them. `expected` must be what systemd keeps if it did all
-   * that it was sent: it never keeps more after a store, or fewer after a removal, so the number tells. A listing would
-   * have all stored descriptors.
+   * that it was sent. It never keeps more after a store, or fewer after a removal, so their number is proof, and no
+   * listing of all stored descriptors is needed.
    */
   async #isNow(expected: readonly Entry[]): Promise<boolean> {
     if ((await this.#count()) !== expected.length) return false
