@@ -27,7 +27,7 @@ const LOOK_EVERY_MS = 250
 const numbered = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(4, '0')}`)
 
-/** What `GET /v1/vm-states` says of a VM. */
+/** A line of `GET /v1/vm-states`. */
 export type VmState = {
   readonly id: string
   readonly state: string

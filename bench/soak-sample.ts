@@ -1,4 +1,4 @@
-/** What the daemon holds at a moment. */
+/** Things that the daemon holds at a moment. */
 import { readdirSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CURL_TLS } from '../lab/inside/controller.ts'
