@@ -277,6 +277,11 @@ export const limits = {
   netlinkAnswerMs: 100,
   /** A dump is repeated when a change came during it; this many in a row mean a host in turmoil. */
   netlinkDumpAttempts: 8,
+  /**
+   * Questions about links without a change in between, after which the routes and neighbours of all links are read at
+   * once. That takes about as long as so many questions, whatever their number.
+   */
+  linkLooksUnchanged: 16,
   /** Device changes that the kernel buffers for us: some thousand. If it overflows, the daemon looks at everything. */
   netlinkEventsBytes: 4 * 1024 * 1024,
   /** Events read in one turn of the event loop; the rest waits for the next. */

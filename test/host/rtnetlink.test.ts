@@ -113,6 +113,19 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
     assert.equal(shown.length, 2)
   })
 
+  test('the routes and neighbours of all links at once are those of each', async () => {
+    await ipBatch([
+      'route add 203.0.113.0/24 nexthop dev tap7 nexthop dev pair0',
+      'route add blackhole 203.0.114.0/24',
+    ])
+    const [routes, neighbours] = [links.routesByLink(), links.permanentNeighboursByLink()]
+    for (const index of ['tap7', 'tun8', 'pair0', 'lo'].map(indexOf)) {
+      assert.deepEqual(routes.get(index) ?? [], links.routes(index))
+      assert.deepEqual(neighbours.get(index) ?? [], links.permanentNeighbours(index))
+    }
+    for (const name of ['tap7', 'pair0']) assert.ok(routes.get(indexOf(name))?.includes('203.0.113.0/24'))
+  })
+
   test('a link that went meanwhile is ENODEV', () => {
     assert.throws(() => links.addresses(99_999), { code: 'ENODEV' })
     assert.throws(() => links.routes(99_999), { code: 'ENODEV' })

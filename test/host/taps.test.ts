@@ -1,6 +1,7 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { atEnd } from '../contract/at-end.ts'
@@ -8,54 +9,73 @@ import { tapSpec, tapsContract } from '../contract/taps.contract.ts'
 import { holdTap, isSettled } from './hold-tap.ts'
 import type { Holder } from './hold-tap.ts'
 import type { DeviceName, VmId } from '../../src/core/ids.ts'
+import type { TapState } from '../../src/core/world/network-state.ts'
+import type { TapsStage } from '../contract/taps.contract.ts'
+import type { TestContext } from 'node:test'
 
 const ip = async (...args: string[]): Promise<string> => (await run(['ip', ...args])).stdout
 
-tapsContract(
-  'routed taps',
-  (t) => {
-    const taps = new RoutedTaps({ storeId: 'store-1' })
-    const others = new RoutedTaps({ storeId: 'store-2' })
-    const holders = new Map<VmId, Holder>()
-    for (const device of ['vmt100001', 'vmt100002', 'vmq100001'])
-      atEnd(t, () => run(['ip', 'link', 'del', device], { okCodes: [0, 1] }))
-    atEnd(t, () => others.close())
-    atEnd(t, () => taps.close())
-    return {
-      taps,
-      storeId: 'store-1',
-      others,
-      occupy: async (device: DeviceName) => {
-        await ip('link', 'add', device, 'type', 'veth', 'peer', 'name', 'peer0')
-      },
-      exists: async (device: DeviceName) => (await ip('-br', 'link')).includes(device),
-      delete: async (device: DeviceName) => {
-        await ip('link', 'del', device)
-      },
-      takeDown: async (device: DeviceName) => {
-        await ip('link', 'set', device, 'down')
-      },
-      flushNeighbours: async (device: DeviceName) => {
-        await ip('-4', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')
-        await ip('-6', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')
-      },
-      removeLimits: async (device, part) => {
-        if (part === undefined) {
-          await run(['tc', 'qdisc', 'del', 'dev', device, 'root'])
-          await run(['tc', 'filter', 'del', 'dev', device, 'ingress'])
-        } else await ip('link', 'del', device.replace('vmt', 'vmq'))
-      },
-      startMonitor: async (spec) => {
-        const holder = await holdTap(t, spec)
-        holders.set(spec.vmId, holder)
-        return holder.pid
-      },
-      settled: isSettled,
-      endMonitor: async ({ vmId }) => holders.get(vmId)?.end(),
-    }
-  },
-  { skip },
-)
+/** Taps whose every look comes after so many others that all routes and neighbours are read at once. */
+class LookedAtOften extends RoutedTaps {
+  override async inspect(...args: Parameters<RoutedTaps['inspect']>): Promise<TapState> {
+    for (let look = 0; look < limits.linkLooksUnchanged; look += 1) await super.inspect(...args)
+    return super.inspect(...args)
+  }
+}
+
+for (const [name, make] of [
+  ['routed taps', () => new RoutedTaps({ storeId: 'store-1' })],
+  [
+    'routed taps that are looked at often',
+    () => {
+      const taps = new LookedAtOften({ storeId: 'store-1' })
+      taps.watch(() => {})
+      return taps
+    },
+  ],
+] as const)
+  tapsContract(name, (t) => stageOf(t, make()), { skip })
+
+function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
+  const others = new RoutedTaps({ storeId: 'store-2' })
+  const holders = new Map<VmId, Holder>()
+  for (const device of ['vmt100001', 'vmt100002', 'vmq100001'])
+    atEnd(t, () => run(['ip', 'link', 'del', device], { okCodes: [0, 1] }))
+  atEnd(t, () => others.close())
+  atEnd(t, () => taps.close())
+  return {
+    taps,
+    storeId: 'store-1',
+    others,
+    occupy: async (device: DeviceName) => {
+      await ip('link', 'add', device, 'type', 'veth', 'peer', 'name', 'peer0')
+    },
+    exists: async (device: DeviceName) => (await ip('-br', 'link')).includes(device),
+    delete: async (device: DeviceName) => {
+      await ip('link', 'del', device)
+    },
+    takeDown: async (device: DeviceName) => {
+      await ip('link', 'set', device, 'down')
+    },
+    flushNeighbours: async (device: DeviceName) => {
+      await ip('-4', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')
+      await ip('-6', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')
+    },
+    removeLimits: async (device, part) => {
+      if (part === undefined) {
+        await run(['tc', 'qdisc', 'del', 'dev', device, 'root'])
+        await run(['tc', 'filter', 'del', 'dev', device, 'ingress'])
+      } else await ip('link', 'del', device.replace('vmt', 'vmq'))
+    },
+    startMonitor: async (spec) => {
+      const holder = await holdTap(t, spec)
+      holders.set(spec.vmId, holder)
+      return holder.pid
+    },
+    settled: isSettled,
+    endMonitor: async ({ vmId }) => holders.get(vmId)?.end(),
+  }
+}
 
 for (const [what, metric] of [
   ['with the same metric', '1024'],

@@ -239,7 +239,8 @@ export function dumpUnicastRoutes(family: typeof AF_INET | typeof AF_INET6): Req
  */
 export function decodeNextHops(body: Buffer): readonly string[] {
   const attributes = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES))
-  return [...nextHopOf(attributes), ...splitNextHops(attributes.get(RTA_MULTIPATH)).flatMap(nextHopOf)]
+  const hops = splitNextHops(attributes.get(RTA_MULTIPATH))
+  return [...nextHopOf(attributes), ...hops.flatMap((hop) => nextHopOf(hop.attributes))]
 }
 
 const NEXT_HOP_HEADER_BYTES = 8
@@ -251,15 +252,18 @@ function nextHopOf(attributes: ReadonlyMap<number, Buffer>): readonly string[] {
   return router === undefined ? [] : [formatAddress(router)]
 }
 
-/** Returns the attributes of each next hop. Throws RangeError on a length that does not fit. */
-function splitNextHops(ways: Buffer = Buffer.alloc(0)): readonly ReadonlyMap<number, Buffer>[] {
-  const found: ReadonlyMap<number, Buffer>[] = []
+type NextHop = { readonly link: number; readonly attributes: ReadonlyMap<number, Buffer> }
+
+/** Returns the next hops (struct rtnexthop). Throws RangeError on a length that does not fit. */
+function splitNextHops(ways: Buffer = Buffer.alloc(0)): readonly NextHop[] {
+  const found: NextHop[] = []
   for (let at = 0; at < ways.length;) {
     const length = at + NEXT_HOP_HEADER_BYTES <= ways.length ? ways.readUInt16LE(at) : 0
     if (length < NEXT_HOP_HEADER_BYTES || at + length > ways.length) {
       throw new RangeError(`next hop of ${length} bytes at ${at} of ${ways.length}`)
     }
-    found.push(decodeAttributes(ways.subarray(at + NEXT_HOP_HEADER_BYTES, at + length)))
+    const attributes = decodeAttributes(ways.subarray(at + NEXT_HOP_HEADER_BYTES, at + length))
+    found.push({ link: ways.readUInt32LE(at + 4), attributes })
     at += (length + 3) & ~3
   }
   return found
@@ -290,13 +294,22 @@ export function isRouteTo(
 export const linkOfRoute = (body: Buffer): number | undefined =>
   decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_OIF)?.readUInt32LE(0)
 
+/** Returns the numbers of all links that a route leaves by; none if it refuses packets. */
+export function linksOfRoute(body: Buffer): ReadonlySet<number> {
+  const attributes = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES))
+  const link = attributes.get(RTA_OIF)?.readUInt32LE(0)
+  return new Set(
+    link === undefined ? splitNextHops(attributes.get(RTA_MULTIPATH)).map((hop) => hop.link) : [link],
+  )
+}
+
 /** Requests the neighbours of both families. */
-export const dumpNeighbours = (index: number): Request => ({
-  what: `list neighbours of link ${index}`,
+export const dumpNeighbours = (index?: number): Request => ({
+  what: `list neighbours${index === undefined ? '' : ` of link ${index}`}`,
   type: RTM_GETNEIGH,
   body: Buffer.concat([
     Buffer.alloc(NEIGHBOUR_HEADER_BYTES),
-    encodeAttribute(NDA_IFINDEX, encodeUint32(index)),
+    ...(index === undefined ? [] : [encodeAttribute(NDA_IFINDEX, encodeUint32(index))]),
   ]),
 })
 
@@ -309,6 +322,9 @@ export function decodePermanentNeighbour(body: Buffer): { address: string; macAd
   if (address === undefined || macAddress === undefined) return undefined
   return { address: formatAddress(address), macAddress: formatMac(macAddress) }
 }
+
+/** Returns the number of a neighbour's link. */
+export const linkOfNeighbour = (body: Buffer): number => body.readInt32LE(4)
 
 export const parseMac = (text: string): Buffer => Buffer.from(text.replaceAll(':', ''), 'hex')
 

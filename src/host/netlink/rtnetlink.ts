@@ -18,7 +18,9 @@ import {
   getLink,
   getLinkAt,
   isRouteTo,
+  linkOfNeighbour,
   linkOfRoute,
+  linksOfRoute,
   newLink,
   setLinkAddress,
   setLinkAlias,
@@ -108,9 +110,22 @@ export class Rtnetlink {
    * if the link is gone.
    */
   routes(index: number): readonly string[] {
+    return this.#routes(index).map(decodeRoute)
+  }
+
+  /** Returns the same of all links, by their numbers. */
+  routesByLink(): ReadonlyMap<number, readonly string[]> {
+    const found = new Map<number, string[]>()
+    for (const body of this.#routes()) {
+      for (const link of linksOfRoute(body)) addTo(found, link, decodeRoute(body))
+    }
+    return found
+  }
+
+  #routes(index?: number): readonly Buffer[] {
     return ([AF_INET, AF_INET6] as const).flatMap((family) => {
       try {
-        return this.#socket.dump(dumpRoutes(family, index)).map(({ body }) => decodeRoute(body))
+        return this.#socket.dump(dumpRoutes(family, index)).map(({ body }) => body)
       } catch (error) {
         // The main table of a family is made with its first route.
         if (hasErrno(error, 'ENOENT')) return []
@@ -123,6 +138,19 @@ export class Rtnetlink {
     return this.#socket
       .dump(dumpNeighbours(index))
       .flatMap(({ body }) => decodePermanentNeighbour(body) ?? [])
+  }
+
+  /** Returns the same of all links, by their numbers. */
+  permanentNeighboursByLink(): ReadonlyMap<
+    number,
+    readonly { readonly address: string; readonly macAddress: string }[]
+  > {
+    const found = new Map<number, { readonly address: string; readonly macAddress: string }[]>()
+    for (const { body } of this.#socket.dump(dumpNeighbours())) {
+      const neighbour = decodePermanentNeighbour(body)
+      if (neighbour !== undefined) addTo(found, linkOfNeighbour(body), neighbour)
+    }
+    return found
   }
 
   /** Returns a link's counters. Fails with ENODEV if the link is gone. */
@@ -174,4 +202,10 @@ export class Rtnetlink {
   close(): void {
     this.#socket.close()
   }
+}
+
+function addTo<T>(lists: Map<number, T[]>, key: number, item: T): void {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [item])
+  else list.push(item)
 }

@@ -8,6 +8,7 @@ import { attachAgain } from './attach-again.ts'
 import { BandwidthLimits } from './bandwidth-limits.ts'
 import { createTap } from './tun-control.ts'
 import { applySettings, tapChanges, tapSettings } from './configure-tap.ts'
+import { LinkTables } from './link-tables.ts'
 import { formatTapMark, parseTapMark } from './tap-names.ts'
 import { tapOf, TapWatch } from './tap-watch.ts'
 import { DEVICE_PREFIX } from '../../core/network/tap.ts'
@@ -30,6 +31,7 @@ export class RoutedTaps implements Taps {
   readonly #links = new Rtnetlink()
   readonly #limits = new BandwidthLimits(this.#links)
   readonly #watchers: ((device: DeviceName | undefined) => void)[] = []
+  readonly #tables = new LinkTables(this.#links)
   #watch: TapWatch | undefined
 
   /** @param storeId distinguishes our taps from those of another daemon; without colons and blanks */
@@ -149,9 +151,13 @@ export class RoutedTaps implements Taps {
   watch(onChange: (device: DeviceName | undefined) => void): void {
     try {
       this.#watchers.push(onChange)
-      this.#watch ??= new TapWatch(this.#links, (device) => {
-        for (const watcher of this.#watchers) watcher(device)
-      })
+      this.#watch ??= new TapWatch(
+        this.#links,
+        (device) => {
+          for (const watcher of this.#watchers) watcher(device)
+        },
+        () => this.#tables.forget(),
+      )
     } catch (error) {
       throw failed('watching taps', error)
     }
@@ -182,13 +188,15 @@ export class RoutedTaps implements Taps {
 
   #facts(link: Link): TapFacts {
     const { index, up, carrier } = link
+    // What changed until now must not be taken from what was kept before. Without a watch nothing is kept.
+    if (this.#watch === undefined) this.#tables.forget()
+    else this.#watch.catchUp()
     return {
       up,
       attached: carrier,
       bandwidth: this.#limits.read(link),
       addresses: this.#links.addresses(index),
-      routes: this.#links.routes(index),
-      neighbours: this.#links.permanentNeighbours(index),
+      ...this.#tables.of(index),
     }
   }
 

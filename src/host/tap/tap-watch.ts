@@ -5,6 +5,7 @@ import { decodeLinkEvent, LINK_GROUPS } from '../netlink/route-events.ts'
 import { tapOfQueue } from './tap-names.ts'
 import type { DeviceName } from '../../core/ids.ts'
 import type { Message } from '../netlink/message.ts'
+import type { LinkEvent } from '../netlink/route-events.ts'
 import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
 /** Returns the tap that a device is, or whose queue it is; undefined for any other device. */
@@ -18,18 +19,26 @@ export const tapOf = (name: string): DeviceName | undefined =>
 export class TapWatch {
   readonly #links: Rtnetlink
   readonly #onChange: (device: DeviceName | undefined) => void
+  readonly #onAnyChange: () => void
   /** The taps by index. Messages about a device contain only its index, except for its own coming and going. */
   readonly #taps = new Map<number, DeviceName>()
   readonly #events: NetlinkEvents
 
-  constructor(links: Rtnetlink, onChange: (device: DeviceName | undefined) => void) {
+  /** @param onAnyChange is called after each change of links, addresses, routes and neighbours, also of other devices */
+  constructor(
+    links: Rtnetlink,
+    onChange: (device: DeviceName | undefined) => void,
+    onAnyChange: () => void = () => {},
+  ) {
     this.#links = links
     this.#onChange = onChange
+    this.#onAnyChange = onAnyChange
     this.#events = new NetlinkEvents({
       protocol: NETLINK_ROUTE,
       groups: LINK_GROUPS,
       onEvents: (messages) => this.#notify(messages),
       onLost: () => {
+        onAnyChange()
         try {
           this.#learn()
         } catch {
@@ -62,18 +71,19 @@ export class TapWatch {
 
   #notify(messages: readonly Message[]): void {
     const changed = new Set<DeviceName>()
-    for (const message of messages) {
-      for (const device of this.#devicesOf(message)) changed.add(device)
+    const events = messages.map((message) => ({ message, event: decodeLinkEvent(message) }))
+    if (events.some(({ event }) => event?.kind !== 'traffic-control')) this.#onAnyChange()
+    for (const { message, event } of events) {
+      if (event === undefined) continue
+      for (const device of this.#devicesOf(event, message)) changed.add(device)
     }
     for (const device of changed) this.#onChange(device)
   }
 
   /** Returns the taps that a message is about: two if a device got or lost a name of ours. */
-  #devicesOf(message: Message): readonly DeviceName[] {
-    const event = decodeLinkEvent(message)
-    if (event === undefined) return []
+  #devicesOf(event: LinkEvent, { port }: Message): readonly DeviceName[] {
     // The kernel multicasts our own questions too (getRootQdisc). Inspecting because of them would never end.
-    if (event.kind === 'traffic-control' && message.port === this.#links.port) return []
+    if (event.kind === 'traffic-control' && port === this.#links.port) return []
     const known = this.#taps.get(event.index)
     if (event.kind !== 'link' && event.kind !== 'link-gone') return known === undefined ? [] : [known]
     const named = tapOf(event.name)
