@@ -2,6 +2,7 @@ import { clientLimits } from './client-limits.ts'
 import { consoleLimits } from './console-limits.ts'
 import { eventLimits } from './event-limits.ts'
 import { maintenanceLimits } from './maintenance-limits.ts'
+import { networkLimits } from './network-limits.ts'
 import { poolLimits } from './pool-limits.ts'
 import { migrationLimits } from './migration-limits.ts'
 import { snapshotLimits } from './snapshot-limits.ts'
@@ -273,31 +274,6 @@ export const limits = {
   toolMs: 10_000,
   /** Bytes of standard output and of standard error each; far more than any program we run writes. */
   toolOutputBytesMax: 64 * 1024 * 1024,
-  /** The kernel answers within send(2); this only bounds the wait for a lost answer. */
-  netlinkAnswerMs: 100,
-  /** A dump is repeated when a change came during it; this many in a row mean a host in turmoil. */
-  netlinkDumpAttempts: 8,
-  /**
-   * Questions about links without a change in between, after which the routes and neighbours of all links are read at
-   * once. That takes about as long as so many questions, whatever their number.
-   */
-  linkLooksUnchanged: 16,
-  /** Device changes that the kernel buffers for us: some thousand. If it overflows, the daemon looks at everything. */
-  netlinkEventsBytes: 4 * 1024 * 1024,
-  /** Events read in one turn of the event loop; the rest waits for the next. */
-  netlinkEventsPerTurn: 256,
-  /** Connections removed before other work may run; some microseconds each. */
-  connectionsPerTurn: 256,
-  /** Chains of the firewall table read before other work may run; some ten microseconds each. */
-  nftChainsPerTurn: 64,
-
-  /** Bandwidth limits: what may pass at once at full speed. So a tick of the slowest timer (100 Hz) costs no rate. */
-  bandwidthBurstMs: 10,
-  /** Some twenty full frames: a short answer need not wait, whatever the rate. */
-  bandwidthBurstBytesMin: 32 * 1024,
-  /** Frames above the rate wait this long at most, then are dropped: TCP slows down before its packets get old. */
-  bandwidthQueueMs: 50,
-  bandwidthQueueBytesMax: 4 * 1024 * 1024,
 
   /** Notifications within the time after which systemd's watchdog ends the daemon (WatchdogSec= of vmhostd.service). */
   watchdogShare: 3,
@@ -398,6 +374,7 @@ export const limits = {
   ...eventLimits,
   ...maintenanceLimits,
   ...migrationLimits,
+  ...networkLimits,
   ...poolLimits,
   ...snapshotLimits,
 } as const
