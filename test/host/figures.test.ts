@@ -107,6 +107,17 @@ test(
     for (const address of ['203.0.113.70', '203.0.113.5', '198.51.100.1', '0.0.0.0', '2001:db8:77::10']) {
       assert.ok(!read.has(address), address)
     }
+    // Each change counts at once, in whatever way the kernel reports it.
+    const has = async (address: string): Promise<boolean> => (await addresses.read()).has(address)
+    await ip('nexthop', 'add', 'id', '7', 'via', '203.0.113.6', 'dev', 'up0')
+    await ip('route', 'add', '198.51.101.0/24', 'nhid', '7')
+    assert.ok(await has('203.0.113.6'))
+    await ip('nexthop', 'replace', 'id', '7', 'via', '203.0.113.8', 'dev', 'up0')
+    assert.deepEqual([await has('203.0.113.6'), await has('203.0.113.8')], [false, true])
+    writeFileSync(file, 'nameserver 203.0.113.72')
+    assert.deepEqual([await has('203.0.113.71'), await has('203.0.113.72')], [false, true])
+    await ip('link', 'set', 'up0', 'down')
+    assert.deepEqual([await has('203.0.113.1'), await has('203.0.113.9')], [false, true])
   },
 )
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { HostFault } from '../../core/errors.ts'
 import { canonicalAddress } from '../../core/network/address.ts'
 import { DEVICE_PREFIX } from '../../core/network/tap.ts'
+import { AddressChanges } from '../netlink/address-changes.ts'
 import { Rtnetlink } from '../netlink/rtnetlink.ts'
 
 /**
@@ -17,6 +18,9 @@ const RESOLVER_FILES = ['/etc/resolv.conf', '/run/systemd/resolve/resolv.conf'] 
  */
 export class HostAddresses {
   readonly #links = new Rtnetlink()
+  readonly #changes = new AddressChanges()
+  /** The addresses on links and in routes. They are kept until they change, because each tap has some. */
+  #onLinks: ReadonlySet<string> | undefined
   readonly #resolverFiles: readonly string[]
 
   /** @param resolverFiles for tests */
@@ -27,8 +31,9 @@ export class HostAddresses {
   /** Returns the addresses in canonical form. Throws HostFault `network_failed`. */
   async read(): Promise<ReadonlySet<string>> {
     try {
-      const resolvers = this.#resolverFiles.flatMap(resolversIn)
-      return new Set([...this.#links.allAddresses(), ...this.#routers(), ...resolvers])
+      if (this.#changes.take()) this.#onLinks = undefined
+      this.#onLinks ??= new Set([...this.#links.allAddresses(), ...this.#routers()])
+      return new Set([...this.#onLinks, ...this.#resolverFiles.flatMap(resolversIn)])
     } catch (cause) {
       throw new HostFault('network_failed', "listing the host's addresses", { cause })
     }
@@ -48,6 +53,7 @@ export class HostAddresses {
   }
 
   close(): void {
+    this.#changes.close()
     this.#links.close()
   }
 }

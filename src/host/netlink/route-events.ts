@@ -8,6 +8,9 @@ import type { Message } from './message.ts'
 /** RTNLGRP_LINK, _NEIGH, _TC, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE of linux/rtnetlink.h. */
 export const LINK_GROUPS: readonly number[] = [1, 3, 4, 5, 7, 9, 11]
 
+/** RTNLGRP_LINK, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE, _NEXTHOP of linux/rtnetlink.h. */
+export const ADDRESS_GROUPS: readonly number[] = [1, 5, 7, 9, 11, 32]
+
 const RTM_NEWLINK = 16
 const RTM_DELLINK = 17
 const RTM_NEWADDR = 20
