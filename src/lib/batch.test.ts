@@ -5,7 +5,7 @@ import { Batch } from './batch.ts'
 test('what comes while a batch is under way is done together', async () => {
   const batches: string[][] = []
   const first = Promise.withResolvers<void>()
-  const batch = new Batch<string, number>(async (items) => {
+  const batch = new Batch<string>(async (items) => {
     batches.push([...items])
     if (batches.length === 1) await first.promise
     return new Map()
@@ -17,19 +17,17 @@ test('what comes while a batch is under way is done together', async () => {
   assert.deepEqual(batches, [['a'], ['b', 'c'], ['d']])
 })
 
-test('each item gets its own answer, or all of a batch fail, and the next batch works', async () => {
-  const batch = new Batch<string, number>(async (items) => {
-    if (items.includes('throws')) throw new Error('all')
-    return new Map(items.filter((item) => item !== 'unknown').map((item) => [item, item.length]))
+test('an item fails alone, or all of its batch fail, and the next batch works', async () => {
+  const broken = new Error('all')
+  const batch = new Batch<string>(async (items) => {
+    if (items.includes('throws')) throw broken
+    return new Map(items.filter((item) => item === 'bad').map((item) => [item, new Error('alone')]))
   })
-  const outcomes = await Promise.allSettled(['one', 'two', 'other', 'throws'].map((item) => batch.add(item)))
+  const outcomes = await Promise.allSettled(['good', 'bad', 'other', 'throws'].map((item) => batch.add(item)))
   assert.deepEqual(
-    outcomes.map((one) => (one.status === 'rejected' ? (one.reason as Error).message : one.value)),
-    [3, 'all', 'all', 'all'],
+    outcomes.map((one) => (one.status === 'rejected' ? (one.reason as Error).message : 'done')),
+    ['done', 'all', 'all', 'all'],
   )
-  assert.deepEqual(await Promise.all(['one', 'unknown', 'three'].map((item) => batch.add(item))), [
-    3,
-    undefined,
-    5,
-  ])
+  await assert.rejects(batch.add('bad'), /alone/)
+  await batch.add('good')
 })

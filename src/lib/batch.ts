@@ -1,6 +1,6 @@
-type Waiting<Item, Answer> = {
+type Waiting<Item> = {
   readonly item: Item
-  readonly resolve: (answer: Answer | undefined) => void
+  readonly resolve: () => void
   readonly reject: (reason: unknown) => void
 }
 
@@ -8,19 +8,19 @@ type Waiting<Item, Answer> = {
  * Does work for many items at once whose cost hardly depends on how many they are. Items that come while one batch is
  * under way make up the next one.
  */
-export class Batch<Item, Answer> {
-  readonly #work: (items: readonly Item[]) => Promise<ReadonlyMap<Item, Answer>>
-  #waiting: Waiting<Item, Answer>[] = []
+export class Batch<Item> {
+  readonly #work: (items: readonly Item[]) => Promise<ReadonlyMap<Item, Error>>
+  #waiting: Waiting<Item>[] = []
   #working = false
 
-  /** @param work returns an answer for some of the items. If it throws, all items fail with what it throws. */
-  constructor(work: (items: readonly Item[]) => Promise<ReadonlyMap<Item, Answer>>) {
+  /** @param work returns the items that failed, with the reasons. If it throws, all items fail with what it throws. */
+  constructor(work: (items: readonly Item[]) => Promise<ReadonlyMap<Item, Error>>) {
     this.#work = work
   }
 
-  /** Resolves when the work for this item is done, with the answer; undefined if there is none for the item. */
-  add(item: Item): Promise<Answer | undefined> {
-    const { promise, resolve, reject } = Promise.withResolvers<Answer | undefined>()
+  /** Resolves when the work for this item is done. */
+  add(item: Item): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#waiting.push({ item, resolve, reject })
     if (!this.#working) void this.#workOff()
     return promise
@@ -32,8 +32,12 @@ export class Batch<Item, Answer> {
       const batch = this.#waiting
       this.#waiting = []
       try {
-        const answers = await this.#work(batch.map(({ item }) => item))
-        for (const { item, resolve } of batch) resolve(answers.get(item))
+        const failed = await this.#work(batch.map(({ item }) => item))
+        for (const { item, resolve, reject } of batch) {
+          const error = failed.get(item)
+          if (error === undefined) resolve()
+          else reject(error)
+        }
       } catch (error) {
         for (const { reject } of batch) reject(error)
       }

@@ -44,8 +44,8 @@ export class SystemdDescriptorStore implements DescriptorStore {
   readonly #looks = new SharedLook(() => this.#now())
 
   /** Batches, because systemd's answers that each needs have all stored descriptors. */
-  readonly #stores = new Batch<Store, Error>((stores) => this.#storeAll(stores))
-  readonly #removals = new Batch<string, Error>((names) => this.#removeAll(names))
+  readonly #stores = new Batch<Store>((stores) => this.#storeAll(stores))
+  readonly #removals = new Batch<string>((names) => this.#removeAll(names))
 
   /** Taken at once, so that programs that run later do not inherit them. */
   #inherited = takeInheritedDescriptors()
@@ -67,8 +67,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   async store(name: string, fd: number): Promise<void> {
     try {
-      const failure = await this.#stores.add({ name, fd })
-      if (failure !== undefined) throw failure
+      await this.#stores.add({ name, fd })
     } catch (error) {
       if (error instanceof HostFault && error.code === 'no_console_place') throw error
       throw new HostFault('console_unprotected', `storing ${name} with systemd`, { cause: error })
@@ -104,8 +103,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   async remove(name: string): Promise<void> {
     try {
-      const failure = await this.#removals.add(name)
-      if (failure !== undefined) throw failure
+      await this.#removals.add(name)
     } catch (error) {
       const code = error instanceof HostFault ? error.code : 'console_unprotected'
       throw new HostFault(code, `removing ${name} from systemd`, { cause: error })

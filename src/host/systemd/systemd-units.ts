@@ -7,7 +7,6 @@ import { parseUnitName, UNIT_PATTERN, unitName } from '../../core/unit/unit-spec
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { Resident } from '../../core/capacity/resident.ts'
 import type { VmId } from '../../core/ids.ts'
-import { Batch } from '../../lib/batch.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
 import type { Units } from '../../ports/units.ts'
@@ -46,7 +45,6 @@ export class SystemdUnits implements Units {
   readonly #rootDirectory: string
   readonly #groups: UnitGroups
   readonly #earlyMove = new EarlyMove()
-  readonly #loaded = new Batch<string, LoadedUnit>((names) => this.#look(names))
 
   constructor({ bus, log, runDirectory }: SystemdUnitsOptions) {
     this.#bus = bus
@@ -100,8 +98,10 @@ export class SystemdUnits implements Units {
     except: ReadonlySet<VmId> = new Set(),
   ): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
     try {
-      const units = await this.#listUnits([], [UNIT_PATTERN])
-      const loaded = units.map(({ name }) => parseUnitName(name)).filter((id) => id !== undefined)
+      const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [[], [UNIT_PATTERN]])
+      const loaded = (units as readonly (readonly string[])[])
+        .map(([name = '']) => parseUnitName(name))
+        .filter((id) => id !== undefined)
       const isLoaded = new Set(loaded)
       const forgotten = (await this.#groups.ids()).filter((id) => !isLoaded.has(id))
       const isWanted = (id: VmId): boolean => !except.has(id)
@@ -125,8 +125,13 @@ export class SystemdUnits implements Units {
 
   async active(): Promise<readonly VmId[]> {
     try {
-      const units = await this.#listUnits(ACTIVE_STATES, [UNIT_PATTERN])
-      return units.map(({ name }) => parseUnitName(name)).filter((id) => id !== undefined)
+      const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [
+        ACTIVE_STATES,
+        [UNIT_PATTERN],
+      ])
+      return (units as readonly (readonly string[])[])
+        .map(([name = '']) => parseUnitName(name))
+        .filter((id) => id !== undefined)
     } catch (error) {
       throw fault('systemd_unavailable', 'listing the active units of VMs', error)
     }
@@ -223,72 +228,48 @@ export class SystemdUnits implements Units {
     }
   }
 
-  /**
-   * Inspects a unit. It is listed first, because reading a property of a unit that is not loaded would load it. If it
-   * changes afterwards, its change arrives as a signal, and it is inspected again.
-   */
+  /** Inspects a unit. GetUnit comes first, because reading a property of a unit that is not loaded would load it. */
   async #inspect(id: VmId): Promise<UnitState> {
-    const unit = await this.#loaded.add(unitName(id))
-    if (unit === undefined) return (await this.#leftover(id)) ?? { kind: 'absent' }
-    const { activeState, path } = unit
-    switch (activeState) {
-      case 'active':
-      case 'reloading':
-      case 'refreshing':
-        return this.#running(id, 'active', unit)
-      case 'activating':
-        return this.#running(id, 'activating', unit)
-      case 'deactivating':
-        return { kind: 'deactivating' }
-      case 'failed':
-        return (await this.#leftover(id)) ?? (await this.#failure(path))
-      case 'inactive':
-        return (await this.#leftover(id)) ?? { kind: 'absent' }
-      default:
-        throw new Error(`ActiveState ${activeState} is not one that systemd documents`)
-    }
-  }
-
-  /** Looks at units of these names. Those that are not loaded have no entry, and stay so. */
-  async #look(names: readonly string[]): Promise<ReadonlyMap<string, LoadedUnit>> {
-    return new Map((await this.#listUnits([], names)).map((unit) => [unit.name, unit]))
-  }
-
-  /** Lists loaded units, with one request. @param patterns fnmatch(3); a VM's unit name has nothing special for it */
-  async #listUnits(states: readonly string[], patterns: readonly string[]): Promise<readonly LoadedUnit[]> {
-    const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [states, patterns])
-    return (units as readonly UnitLine[]).map(([name, , , activeState, , , path]) => ({
-      name,
-      activeState,
-      path,
-    }))
-  }
-
-  async #running(
-    id: VmId,
-    kind: 'active' | 'activating',
-    { activeState, path }: LoadedUnit,
-  ): Promise<UnitState> {
-    const [mainPid, startedAt, environment] = await Promise.all([
-      this.#get(path, SERVICE, 'MainPID'),
-      this.#get(path, SERVICE, 'ExecMainStartTimestamp'),
-      this.#get(path, SERVICE, 'Environment'),
+    const path = await this.#bus.callManager('GetUnit', 's', [unitName(id)]).catch((error: unknown) => {
+      if (isBusError(error, NO_SUCH_UNIT)) return undefined
+      throw error
+    })
+    if (path === undefined) return (await this.#leftover(id)) ?? { kind: 'absent' }
+    // All are sent at once. If the unit changes in between, its change arrives as a signal, and it is inspected again.
+    const unit = String(path[0])
+    const [activeState, mainPid, startedAt, environment] = await Promise.all([
+      this.#get(unit, UNIT, 'ActiveState'),
+      this.#get(unit, SERVICE, 'MainPID'),
+      this.#get(unit, SERVICE, 'ExecMainStartTimestamp'),
+      this.#get(unit, SERVICE, 'Environment'),
     ])
-    // Without a process it may have been unloaded since, and then it had no environment either.
-    if (mainPid === 0 && (await this.#get(path, UNIT, 'ActiveState')) !== activeState)
-      return this.#inspect(id)
-    return {
-      kind,
+    const running = {
       mainPid: Number(mainPid),
       startedAtMs: Math.floor(Number(startedAt) / 1000),
       mark: markIn(environment as string[]),
     }
+    switch (activeState) {
+      case 'active':
+      case 'reloading':
+      case 'refreshing':
+        return { kind: 'active', ...running }
+      case 'activating':
+        return { kind: 'activating', ...running }
+      case 'deactivating':
+        return { kind: 'deactivating' }
+      case 'failed':
+        return (await this.#leftover(id)) ?? (await this.#failure(unit))
+      case 'inactive':
+        return (await this.#leftover(id)) ?? { kind: 'absent' }
+      default:
+        throw new Error(`ActiveState ${String(activeState)} is not one that systemd documents`)
+    }
   }
 
-  async #failure(path: string): Promise<UnitState> {
+  async #failure(unit: string): Promise<UnitState> {
     const [result, status] = await Promise.all([
-      this.#get(path, SERVICE, 'Result'),
-      this.#get(path, SERVICE, 'ExecMainStatus'),
+      this.#get(unit, SERVICE, 'Result'),
+      this.#get(unit, SERVICE, 'ExecMainStatus'),
     ])
     return { kind: 'failed', result: String(result), status: Number(status) }
   }
@@ -309,22 +290,6 @@ export class SystemdUnits implements Units {
     return valueOf(value)
   }
 }
-
-type LoadedUnit = { readonly name: string; readonly activeState: string; readonly path: string }
-
-/** A line of ListUnitsByPatterns (org.freedesktop.systemd1(5)). */
-type UnitLine = readonly [
-  name: string,
-  description: string,
-  loadState: string,
-  activeState: string,
-  subState: string,
-  following: string,
-  path: string,
-  jobId: number,
-  jobType: string,
-  jobPath: string,
-]
 
 /** Returns the unit that a signal is about, if the signal reports a state change or the end of a job. */
 function changedUnit({ path, interface: from, member, body }: BusSignal): string | undefined {
