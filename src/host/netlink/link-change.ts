@@ -21,6 +21,14 @@ import {
   parseMac,
   setLinkUp,
 } from './route-codec.ts'
+import {
+  RTM_DELADDR,
+  RTM_DELNEIGH,
+  RTM_DELROUTE,
+  RTM_NEWADDR,
+  RTM_NEWNEIGH,
+  RTM_NEWROUTE,
+} from './route-events.ts'
 import type { Request } from './netlink-socket.ts'
 
 /** Addresses and routes are in the form that `decodeAddress` and `decodeRoute` write. Routes are of the main table. */
@@ -33,13 +41,6 @@ type RouteChange = { readonly kind: 'add-route' | 'remove-route'; readonly route
 type NeighbourChange =
   | { readonly kind: 'set-neighbour'; readonly address: string; readonly macAddress: string }
   | { readonly kind: 'remove-neighbour'; readonly address: string }
-
-const RTM_NEWADDR = 20
-const RTM_DELADDR = 21
-const RTM_NEWROUTE = 24
-const RTM_DELROUTE = 25
-const RTM_NEWNEIGH = 28
-const RTM_DELNEIGH = 29
 
 const IFA_F_NODAD = 0x02
 const RTPROT_BOOT = 3

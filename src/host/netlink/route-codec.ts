@@ -2,6 +2,7 @@
 import { formatAddress } from '../../core/network/address.ts'
 import { decodeAttributes, decodeString, encodeAttribute, encodeString, encodeUint32 } from './message.ts'
 import { NLM_F_CREATE, NLM_F_EXCL } from './message.ts'
+import type { Neighbour } from '../../core/world/network-state.ts'
 import type { Request } from './netlink-socket.ts'
 
 const RTM_NEWLINK = 16
@@ -39,7 +40,7 @@ export const RTA_DST = 1
 export const RTA_OIF = 4
 export const RTA_GATEWAY = 5
 const RTA_MULTIPATH = 9
-export const RTA_VIA = 18
+const RTA_VIA = 18
 export const RTN_UNICAST = 1
 export const RT_TABLE_MAIN = 254
 
@@ -314,7 +315,7 @@ export const dumpNeighbours = (index?: number): Request => ({
 })
 
 /** Decodes a neighbour; undefined for an entry that the kernel learned or is about to forget. */
-export function decodePermanentNeighbour(body: Buffer): { address: string; macAddress: string } | undefined {
+export function decodePermanentNeighbour(body: Buffer): Neighbour | undefined {
   if ((body.readUInt16LE(8) & NUD_PERMANENT) === 0) return undefined
   const attributes = decodeAttributes(body.subarray(NEIGHBOUR_HEADER_BYTES))
   const address = attributes.get(NDA_DST)

@@ -3,6 +3,7 @@
  * them.
  */
 import { decodeAttributes, decodeString } from './message.ts'
+import { linkOfNeighbour, linkOfRoute, NUD_PERMANENT } from './route-codec.ts'
 import type { Message } from './message.ts'
 
 /** RTNLGRP_LINK, _NEIGH, _TC, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE of linux/rtnetlink.h. */
@@ -13,12 +14,12 @@ export const ADDRESS_GROUPS: readonly number[] = [1, 5, 7, 9, 11, 32]
 
 const RTM_NEWLINK = 16
 const RTM_DELLINK = 17
-const RTM_NEWADDR = 20
-const RTM_DELADDR = 21
-const RTM_NEWROUTE = 24
-const RTM_DELROUTE = 25
-const RTM_NEWNEIGH = 28
-const RTM_DELNEIGH = 29
+export const RTM_NEWADDR = 20
+export const RTM_DELADDR = 21
+export const RTM_NEWROUTE = 24
+export const RTM_DELROUTE = 25
+export const RTM_NEWNEIGH = 28
+export const RTM_DELNEIGH = 29
 const RTM_NEWQDISC = 36
 const RTM_DELQDISC = 37
 const RTM_NEWTFILTER = 44
@@ -27,10 +28,7 @@ const RTM_DELTFILTER = 45
 const AF_UNSPEC = 0
 const IFLA_IFNAME = 3
 const LINK_HEADER_BYTES = 16
-const RTA_OIF = 4
-const ROUTE_HEADER_BYTES = 12
 const NUD_FAILED = 0x20
-const NUD_PERMANENT = 0x80
 
 /** The subject of a message: a link itself, with its current name, or something on a link. */
 export type LinkEvent =
@@ -53,8 +51,8 @@ export function decodeLinkEvent({ type, body }: Message): LinkEvent | undefined 
       return { kind: 'addresses', index: body.readInt32LE(4) }
     case RTM_NEWROUTE:
     case RTM_DELROUTE: {
-      const link = decodeAttributes(body.subarray(ROUTE_HEADER_BYTES)).get(RTA_OIF)
-      return link === undefined ? undefined : { kind: 'routes', index: link.readUInt32LE(0) }
+      const index = linkOfRoute(body)
+      return index === undefined ? undefined : { kind: 'routes', index }
     }
     case RTM_NEWNEIGH:
     case RTM_DELNEIGH:
@@ -62,7 +60,7 @@ export function decodeLinkEvent({ type, body }: Message): LinkEvent | undefined 
       // are not relevant.
       return (body.readUInt16LE(8) & (NUD_PERMANENT | NUD_FAILED)) === 0
         ? undefined
-        : { kind: 'neighbours', index: body.readInt32LE(4) }
+        : { kind: 'neighbours', index: linkOfNeighbour(body) }
     case RTM_NEWQDISC:
     case RTM_DELQDISC:
     case RTM_NEWTFILTER:

@@ -27,6 +27,7 @@ import {
 } from './route-codec.ts'
 import { encodeChange, parseNetwork } from './link-change.ts'
 import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
+import type { Neighbour } from '../../core/world/network-state.ts'
 import type { LinkChange } from './link-change.ts'
 import type { Link, LinkStatistics } from './route-codec.ts'
 import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
@@ -134,18 +135,15 @@ export class Rtnetlink {
     })
   }
 
-  permanentNeighbours(index: number): readonly { readonly address: string; readonly macAddress: string }[] {
+  permanentNeighbours(index: number): readonly Neighbour[] {
     return this.#socket
       .dump(dumpNeighbours(index))
       .flatMap(({ body }) => decodePermanentNeighbour(body) ?? [])
   }
 
   /** Returns the same of all links, by their numbers. */
-  permanentNeighboursByLink(): ReadonlyMap<
-    number,
-    readonly { readonly address: string; readonly macAddress: string }[]
-  > {
-    const found = new Map<number, { readonly address: string; readonly macAddress: string }[]>()
+  permanentNeighboursByLink(): ReadonlyMap<number, readonly Neighbour[]> {
+    const found = new Map<number, Neighbour[]>()
     for (const { body } of this.#socket.dump(dumpNeighbours())) {
       const neighbour = decodePermanentNeighbour(body)
       if (neighbour !== undefined) addTo(found, linkOfNeighbour(body), neighbour)

@@ -1,10 +1,9 @@
 import { limits } from '../../config/limits.ts'
+import type { Neighbour, TapFacts } from '../../core/world/network-state.ts'
 import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
-type Neighbour = { readonly address: string; readonly macAddress: string }
-
 /** The routes of the main table that leave by a link, and its permanent neighbours. */
-export type OnLink = { readonly routes: readonly string[]; readonly neighbours: readonly Neighbour[] }
+type OnLink = Pick<TapFacts, 'routes' | 'neighbours'>
 
 type OnAllLinks = {
   readonly routes: ReadonlyMap<number, readonly string[]>
