@@ -1,3 +1,4 @@
+import { assert } from '../../lib/assert.ts'
 import { guestChains, sameGuestRule } from '../../core/network/guest-rule.ts'
 import { DROP_SETS } from '../../core/network/ruleset.ts'
 import {
@@ -84,6 +85,8 @@ export class WrittenTable {
     const generation = this.#netlink.generation()
     const identity = await readIdentity(this.#netlink)
     if (identity === undefined) return 'absent'
+    // There is nothing to compare the elements with, and thousands of them take long to read.
+    if (this.#identity === undefined && this.#left === undefined) return 'unverified'
     const elements = new Set(
       ELEMENT_SETS.flatMap((set) => this.#netlink.elements(set).map((element) => elementText(set, element))),
     )
@@ -101,7 +104,7 @@ export class WrittenTable {
 
   /** Judges a table that this daemon has not written. */
   #judgeFirst(found: FoundTable): FirewallState['kind'] {
-    if (this.#left === undefined) return 'unverified'
+    assert(this.#left !== undefined, 'elements are read only to be compared')
     const judged = judgeTable(this.#left, this.#policy, found)
     if (judged !== 'same') return judged === 'altered' ? 'altered' : 'unverified'
     this.#guests = new Map(this.#left.guests.map((rule) => [rule.device, rule]))
