@@ -33,7 +33,7 @@ import type { Composition } from './compose.ts'
 
 /** The task that readiness waits for, as the operator sees it. */
 const CONSOLES = 'console adoption'
-const FIRST_LOOK = 'a first look at every VM'
+const FIRST_LOOK = 'first looks at VMs'
 
 /** The running daemon: starts and stops its parts in the right order. */
 export class Daemon {

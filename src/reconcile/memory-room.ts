@@ -54,9 +54,18 @@ export class MemoryRoom {
 
   /** Lends the memory of a VM that sleeps, or that is stopped. */
   lend(record: VmRecord): void {
-    if (record.memoryLent === true || !this.#lends || !mayLend(record.desired)) return
+    if (!this.#hasToLend(record)) return
     this.#store.memoryLoans.lend(record.id)
     this.callNext()
+  }
+
+  /** Returns whether a VM without a guest has still to lend its memory. */
+  isToLend(record: VmRecord): boolean {
+    return (record.observed.state === 'sleeping' || this.isShort) && this.#hasToLend(record)
+  }
+
+  #hasToLend({ memoryLent, desired }: VmRecord): boolean {
+    return memoryLent !== true && this.#lends && mayLend(desired)
   }
 
   /** Gives a VM its memory back; returns whether it has it now. */

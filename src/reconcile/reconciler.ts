@@ -1,9 +1,11 @@
 import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { Semaphore } from '../lib/semaphore.ts'
+import { firstLooks } from './first-looks.ts'
 import { HostEnd, Places, Silences } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { Worker } from './worker.ts'
+import { firstLookDelayMs } from '../core/retry/retry.ts'
 import { mustEnd } from '../core/vm/record.ts'
 import type { StopKind } from '../core/vm/record.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
@@ -28,6 +30,7 @@ export class Reconciler {
   readonly #workers = new Map<VmId, Worker>()
   readonly #places = new Semaphore(limits.passesMax)
   #stopTraffic = (): void => {}
+  #firstLooks: Promise<void> = Promise.resolve()
   #stopping = false
 
   /** @param capacity returns the figures of the host, which exist only after the reconciler */
@@ -55,7 +58,10 @@ export class Reconciler {
     }
   }
 
-  /** Starts a worker for every VM; resolves when each has looked at its host objects once. */
+  /**
+   * Starts a worker for every VM. Resolves when each has looked at its host objects once. VMs that rest are looked at
+   * later, spread over the interval of a settled VM, unless something asks for it before.
+   */
   async start(): Promise<void> {
     const { store, host } = this.#context
     host.units.watch((id) => this.#notice(id, 'unit changed'))
@@ -72,6 +78,16 @@ export class Reconciler {
     host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', true))
     host.firewall.watch(() => this.#notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()
+    // Before the first wait: what is noticed meanwhile finds its worker.
+    for (const id of ids) this.#worker(id)
+    this.#firstLooks = firstLooks(this.#context, {
+      now: (some) => this.#look(some),
+      later: (id) => this.#workers.get(id)?.firstPassAfter(firstLookDelayMs(ids.length, host.clock.random())),
+    })
+    await this.#firstLooks
+  }
+
+  async #look(ids: readonly VmId[]): Promise<void> {
     const workers = ids.map((id) => this.#worker(id))
     for (const worker of workers) worker.poke('daemon started', true)
     await Promise.all(workers.map((worker) => worker.firstPass()))
@@ -164,6 +180,7 @@ export class Reconciler {
 
   /** Resolves when no worker has anything to do before a timer or a poke. */
   async idle(): Promise<void> {
+    await this.#firstLooks
     await Promise.all([...this.#workers.values()].map((worker) => worker.idle()))
   }
 

@@ -35,6 +35,7 @@ export class Worker {
   #still: { readonly record: VmRecord; readonly abort: AbortController } | undefined
   #cancelTimer = (): void => {}
   #stopping = false
+  #hasBegun = false
   #actingPasses = 0
   #idle: Promise<void> = Promise.resolve()
   readonly #first = Promise.withResolvers<void>()
@@ -53,6 +54,16 @@ export class Worker {
     if (change && this.#isPreempted()) this.#running?.abort.abort()
     if (change && this.#endsStill()) this.#still?.abort.abort()
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
+  }
+
+  /** Asks for the first pass after this time. A pass that something else asked for says itself when the next one is due. */
+  firstPassAfter(ms: number): void {
+    if (!this.#hasBegun && !this.#stopping) this.#pokeAfter(ms)
+  }
+
+  #pokeAfter(ms: number): void {
+    this.#cancelTimer()
+    this.#cancelTimer = this.#context.host.clock.after(ms, () => this.poke('timer', false))
   }
 
   /** Does what {@link Reconciler.betweenPasses} describes. */
@@ -92,6 +103,7 @@ export class Worker {
   }
 
   async #run(): Promise<void> {
+    this.#hasBegun = true
     while (this.#reasons.size > 0 && !this.#stopping) {
       this.#cancelTimer()
       const running: Running = { record: undefined, abort: new AbortController() }
@@ -155,7 +167,7 @@ export class Worker {
         this.#changedAtMs ??= cause.changedAtMs
         return
       case 'after':
-        this.#cancelTimer = this.#context.host.clock.after(next.ms, () => this.poke('timer', false))
+        this.#pokeAfter(next.ms)
         return
       case 'gone':
         this.#stopping = true

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { recordOf } from '../../../test/record.ts'
-import { nextFault, resyncDelayMs, retryDelayMs } from './retry.ts'
+import { firstLookDelayMs, nextFault, resyncDelayMs, retryDelayMs } from './retry.ts'
 import type { Failure } from './retry.ts'
 
 const failure: Failure = {
@@ -33,6 +33,11 @@ test('settled VMs are looked at once a minute, and once a second for all of them
   assert.equal(resyncDelayMs(60, 0), 60_000)
   assert.equal(resyncDelayMs(1000, 0), 1_000_000)
   assert.equal(resyncDelayMs(1000, 1), 1_000_000 * (1 - limits.retryJitter))
+})
+
+test('first looks at VMs that rest are spread over the whole interval', () => {
+  assert.equal(firstLookDelayMs(1000, 0), 1_000_000)
+  assert.equal(firstLookDelayMs(1000, 0.5), 500_000)
 })
 
 test('the same failure again raises the count and keeps its first time', () => {

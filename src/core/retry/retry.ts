@@ -44,7 +44,16 @@ export function retryDelayMs(retry: RetryClass, attempt: number, random: number)
  * VMs. A longer delay with many VMs bounds what all of them cost while nothing happens.
  */
 export const resyncDelayMs = (vms: number, random: number): number =>
-  Math.max(limits.resyncMs, (vms * 1000) / limits.resyncsPerSecondMax) * (1 - limits.retryJitter * random)
+  resyncIntervalMs(vms) * (1 - limits.retryJitter * random)
+
+/**
+ * Returns the milliseconds after a start until a VM that rests is first looked at. The looks at all VMs are spread over
+ * the interval at which each is looked at.
+ */
+export const firstLookDelayMs = (vms: number, random: number): number => resyncIntervalMs(vms) * (1 - random)
+
+const resyncIntervalMs = (vms: number): number =>
+  Math.max(limits.resyncMs, (vms * 1000) / limits.resyncsPerSecondMax)
 
 function plainDelayMs(retry: RetryClass, attempt: number): number {
   switch (retry) {

@@ -1,7 +1,11 @@
 import { unreachable } from '../../lib/assert.ts'
+import { deletionDueMs } from './exit-policy.ts'
+import { isHeldBack, isLeaving } from './leaving.ts'
+import { owesStop } from './record.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { UnitState } from '../world/world.ts'
 import type { Departure } from '../migration/departure.ts'
+import type { VmRecord } from './record.ts'
 
 /**
  * Returns whether a guest that is handed over has come to rest: no process can write to its disk, and its memory is saved if it
@@ -25,4 +29,21 @@ export function restOf(
     default:
       return unreachable(saved)
   }
+}
+
+/**
+ * Returns whether a VM is settled without a guest and, by its record, nothing is left to do for it, now or at a known
+ * time.
+ */
+export function isAtRest(record: VmRecord): boolean {
+  const { generations, observed, deleting, wake, memoryWantedAtMs, stops } = record
+  const hasNoGuest = observed.state === 'sleeping' || observed.state === 'stopped'
+  const isWell =
+    observed.fault === undefined && observed.partialFaults === undefined && observed.waitingFor === undefined
+  const isAskedFor = deleting || wake !== undefined || memoryWantedAtMs !== undefined
+  const ends = owesStop(record) || stops.grace !== undefined || deletionDueMs(record) !== undefined
+  const moves = isLeaving(record) || isHeldBack(record)
+  return (
+    hasNoGuest && generations.observed === generations.desired && isWell && !isAskedFor && !ends && !moves
+  )
 }

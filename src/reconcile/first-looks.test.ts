@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { mock, test } from 'node:test'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
+import { limits } from '../config/limits.ts'
+import { setPower } from '../commands/vm/set-power.ts'
+import { HostFault } from '../core/errors.ts'
+import type { VmId } from '../core/ids.ts'
+
+/** Returns how many times the pool was asked about a VM during what it does. */
+async function looksDuring(
+  host: { readonly storage: { inspect(...args: never[]): unknown } },
+  act: () => Promise<void>,
+) {
+  const looks = mock.method(host.storage, 'inspect').mock
+  await act()
+  const count = looks.callCount()
+  looks.restore()
+  return count
+}
+
+test('a start looks at a sleeping VM later, and its guest wakes from the first packet on', async (t) => {
+  const { host, stop, start, later, idle, receive, given, shown, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  await stop()
+  assert.equal(await looksDuring(host, start), 0)
+  assert.equal(await looksDuring(host, () => later(limits.resyncMs)), 1)
+  assert.equal(shown(), 'sleeping')
+  await stop()
+  await start()
+  receive('wakes it')
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.deepEqual(given(), ['wakes it'])
+})
+
+test('a guest that is started while the daemon starts sleeps when it is idle', async (t) => {
+  // So many that the first looks at them take longer than the guest may be idle.
+  const vmsMax = 4 * limits.resyncsPerSecondMax * SLEEPER.sleepAfterIdleSeconds
+  const stage = await sleepStage(t, { vmsMax })
+  const { host, id, context, create, stop, start, idle, turns, later, shown } = stage
+  for (let number = 2; number <= vmsMax; number += 1)
+    create(
+      { power: 'stopped', network: { ipv6Address: `2001:db8::${number.toString(16)}` } },
+      `web-${number}` as VmId,
+    )
+  setPower(context, id, 'stopped')
+  await idle()
+  await stop()
+  const listing = host.storage.holdNext('list')
+  const started = start()
+  await turns()
+  setPower(context, id, 'running')
+  await turns()
+  assert.equal(shown(), 'running')
+  listing()
+  await started
+  await later(IDLE_MS)
+  assert.equal(shown(), 'sleeping')
+})
+
+test('a packet that came while no daemon ran wakes its guest', async (t) => {
+  const { stop, start, idle, receive, given, shown, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  await stop()
+  receive('came without a daemon')
+  await start()
+  await idle()
+  assert.equal(shown(), 'running')
+  assert.deepEqual(given(), ['came without a daemon'])
+})
+
+const differences: Record<string, (stage: Awaited<ReturnType<typeof sleepStage>>) => unknown> = {
+  'has no tap, as after a boot': ({ host, vm }) => host.taps.devices.delete(vm().host.device),
+  'has no files in the pool': ({ host, id }) =>
+    host.storage.disks.delete(id) && host.storage.seeds.delete(id),
+  'has frames that are not held': ({ host, vm }) => host.traffic.ensureFlowing(vm().host, { deliver: false }),
+  'cannot be listed': ({ host }) => host.taps.failNext('list', new HostFault('network_failed', 'on purpose')),
+}
+
+for (const [name, makeDifferent] of Object.entries(differences)) {
+  test(`a start looks at once at a sleeping VM that ${name}`, async (t) => {
+    const stage = await sleepStage(t)
+    const { host, stop, start, fallAsleep } = stage
+    await fallAsleep()
+    await stop()
+    await makeDifferent(stage)
+    assert.ok((await looksDuring(host, start)) > 0)
+  })
+}
+
+test('a start looks at once at a VM that runs, or has work to do', async (t) => {
+  const { host, id, context, create, idle, stop, start, vm } = await reconcileStage(t)
+  create()
+  await idle()
+  await stop()
+  assert.ok((await looksDuring(host, start)) > 0)
+  await stop()
+  setPower(context, id, 'stopped')
+  assert.ok((await looksDuring(host, start)) > 0)
+  assert.equal(vm().observed.state, 'stopped')
+  await stop()
+  assert.equal(await looksDuring(host, start), 0)
+})

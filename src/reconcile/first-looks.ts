@@ -1,0 +1,134 @@
+/** Looks of a start: first at VMs with a guest or with work to do, later at VMs that rest. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
+import { isAtRest } from '../core/vm/at-rest.ts'
+import { areHeld } from '../core/world/network-state.ts'
+import { warnOfFault } from '../log/log.ts'
+import type { VmId } from '../core/ids.ts'
+import type { TrafficSubject } from '../core/world/network-state.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { Host } from '../ports/host.ts'
+import type { PassContext, WorkerContext } from './progress.ts'
+
+export type Looks = {
+  /** Resolves when each of these VMs has been looked at. */
+  readonly now: (ids: readonly VmId[]) => Promise<void>
+  readonly later: (id: VmId) => void
+}
+
+/**
+ * Looks at VMs at a start. A VM rests, and is looked at later, if all of this is true:
+ *
+ * - Its record says that it is settled without a guest.
+ * - Listings of the host show no unit for it, but its disk and, if it sleeps, its tap.
+ * - If it sleeps, its frames are held, may pass the firewall, and none has come.
+ * - If it is stopped, no frames are held. Otherwise its guest sleeps, and its record is older than that.
+ *
+ * If a listing fails, each VM is looked at now.
+ */
+export async function firstLooks(context: WorkerContext, looks: Looks): Promise<void> {
+  const resting: Resting[] = []
+  const due: Promise<void>[] = []
+  for (const ids of inTurns(context.store.vms.ids())) {
+    const restsOf = ids.map((id) => ({ id, rest: restOnRecord(context, id) }))
+    resting.push(...restsOf.flatMap(({ rest }) => rest ?? []))
+    due.push(looks.now(restsOf.filter(({ rest }) => rest === undefined).map(({ id }) => id)))
+    await nextTurn()
+  }
+  if (resting.length > 0) await lookAtResting(context, resting, looks)
+  await Promise.all(due)
+}
+
+/** A VM that rests by its record, and what must be seen of it on the host. */
+type Resting = {
+  readonly id: VmId
+  readonly isAsleep: boolean
+  /** Absent if the VM has no network. */
+  readonly subject?: TrafficSubject
+}
+
+function restOnRecord({ store, memory }: WorkerContext, id: VmId): Resting | undefined {
+  const record = readable(store, id)
+  if (record === undefined || !isAtRest(record) || memory.isToLend(record)) return undefined
+  const { observed, desired, host } = record
+  return {
+    id,
+    isAsleep: observed.state === 'sleeping',
+    ...(desired.network === undefined ? {} : { subject: host }),
+  }
+}
+
+/** Returns a record; undefined if it cannot be read, which the look at the VM reports. */
+function readable(store: PassContext['store'], id: VmId): VmRecord | undefined {
+  try {
+    return store.vms.get(id)
+  } catch {
+    return undefined
+  }
+}
+
+async function lookAtResting(context: PassContext, resting: readonly Resting[], looks: Looks): Promise<void> {
+  const listed = await listHost(context)
+  // In turns: the look at one VM puts a firewall in force that the last daemon left unverified.
+  for (const some of inTurns(resting)) {
+    const due: VmId[] = []
+    for (const one of some) {
+      if (listed !== undefined && (await restsOnHost(context.host, one, listed))) looks.later(one.id)
+      else due.push(one.id)
+    }
+    await looks.now(due)
+    await nextTurn()
+  }
+}
+
+type Listed = {
+  readonly active: ReadonlySet<VmId>
+  readonly withTap: ReadonlySet<VmId>
+  readonly withDisk: ReadonlySet<VmId>
+}
+
+async function listHost({ host: { units, taps, storage }, log }: PassContext): Promise<Listed | undefined> {
+  try {
+    const [active, devices, disks] = await Promise.all([units.active(), taps.list(), storage.list()])
+    return {
+      active: new Set(active),
+      withTap: new Set(devices.map(({ id }) => id)),
+      withDisk: new Set(disks),
+    }
+  } catch (error) {
+    warnOfFault(log, error, 'each VM is looked at, because the host could not be listed')
+    return undefined
+  }
+}
+
+async function restsOnHost(
+  host: Host,
+  { id, isAsleep, subject }: Resting,
+  { active, withDisk, withTap }: Listed,
+): Promise<boolean> {
+  if (active.has(id) || !withDisk.has(id)) return false
+  if (subject === undefined) return true
+  try {
+    return isAsleep
+      ? withTap.has(id) && (await isGuarded(host, subject))
+      : !areHeld(await host.traffic.inspect(subject))
+  } catch (error) {
+    if (error instanceof HostFault) return false
+    throw error
+  }
+}
+
+/** Returns whether traffic for a sleeping guest may reach it, is held, and has not come yet. */
+async function isGuarded({ firewall, traffic }: Host, subject: TrafficSubject): Promise<boolean> {
+  const passage = await firewall.inspect(subject.device)
+  if (passage.kind !== 'intact' || passage.rule === undefined) return false
+  const seen = await traffic.inspect(subject)
+  return seen.kind === 'watched' && seen.frames === 'held' && seen.wantedSinceMs === undefined
+}
+
+/** Cuts a list into parts, each of which takes one turn of the event loop. */
+function* inTurns<T>(all: readonly T[]): Generator<readonly T[]> {
+  for (let start = 0; start < all.length; start += limits.recordsPerTurn)
+    yield all.slice(start, start + limits.recordsPerTurn)
+}
