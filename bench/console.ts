@@ -9,6 +9,7 @@ import { bareEcho, consoleEcho } from './console-keys.ts'
 import { guestFlow } from './console-flow.ts'
 import { makePaused, removeAll } from './many-vms.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
+import { memoryOnPaper } from './paper-memory.ts'
 import { memoryMib } from './process-memory.ts'
 import { cpuPercent } from './process-cpu.ts'
 import type { ChildProcess } from 'node:child_process'
@@ -25,6 +26,7 @@ const NOISE_SECONDS = 5
 const RETRY_MS = 20
 const HISTORY_BYTES = 256 * 1024
 
+const endPaper = await memoryOnPaper()
 const emptyMib = await restedMib()
 const rows: Measurement[] = await guestFlow()
 const ids = await makePaused('bench-console', CONSOLES)
@@ -34,6 +36,7 @@ await keys(first)
 await noise(first, second)
 await many()
 await removeAll(ids)
+await endPaper()
 closeController()
 console.log(JSON.stringify(rows))
 

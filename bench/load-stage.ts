@@ -1,5 +1,4 @@
 /** A lab host for a thousand VMs: stand-in monitors, and memory on paper. */
-import { writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
 import { configure } from '../lab/inside/configure.ts'
@@ -7,21 +6,18 @@ import { call, controllerIdentity, mutate } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
 import { mainPid, sh, unitProperty } from '../lab/inside/shell.ts'
 import { until } from '../lab/inside/until.ts'
+import { memoryOnPaper } from './paper-memory.ts'
 import { allVms, START_BOUND_MS } from './many-vms.ts'
 import { STAND_IN_PROGRAM, standInMonitors } from './stand-in-monitor.ts'
 
 const DISK_MIB = 64
-const MEMORY_KIB = 2 ** 30
-const MEMINFO = '/run/bench-meminfo'
 const CLIENTS = 8
 const READY_EVERY_MS = 50
 
 /** Prepares the host, and answers for the monitors until `close`. */
 export async function prepareLoad(): Promise<{ close(): void }> {
   const monitors = await standInMonitors(DISK_MIB)
-  // Each stand-in takes 2 MiB, but counts with the memory of a guest.
-  writeFileSync(MEMINFO, `MemTotal: ${MEMORY_KIB} kB\nMemAvailable: ${MEMORY_KIB} kB\n`)
-  await sh('mount', '--bind', MEMINFO, '/proc/meminfo')
+  await memoryOnPaper()
   await configure('capacity', { disk_overcommit: 20 })
   await configure('monitor', { kind: 'qemu', accelerator: 'tcg', program: STAND_IN_PROGRAM })
   return monitors

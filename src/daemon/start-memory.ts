@@ -9,8 +9,8 @@ type Collect = (options: { readonly type: 'major'; readonly flavor: 'last-resort
 /**
  * Returns memory that only the start needed to the host: garbage, what libraries have freed, and pages of the program's
  * file. V8 collects when a program allocates, which a daemon at rest does not do for a long time. It takes some tens of
- * milliseconds, once. Node gives out the collector only under a flag of V8, which contexts see that are made while it is
- * set.
+ * milliseconds, and some hundreds with a thousand VMs, once. Node gives out the collector only under a flag of V8, which
+ * contexts see that are made while it is set.
  */
 export function returnStartMemory(): void {
   setFlagsFromString('--expose-gc')
