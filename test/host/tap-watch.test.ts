@@ -6,7 +6,9 @@ import type { TestContext } from 'node:test'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { DeviceName } from '../../src/core/ids.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { TapWatch } from '../../src/host/tap/tap-watch.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
 import { until } from '../contract/until.ts'
@@ -160,4 +162,31 @@ test('a closed watch reports nothing more, and other watches continue', { skip }
     (devices) => devices.includes(device),
   )
   assert.deepEqual(silent, [])
+})
+
+test('what is kept of routes and neighbours outlives neighbours of other devices', { skip }, async (t) => {
+  const { taps } = watching(t)
+  await taps.ensure(tapSpec)
+  ipNow(['link add other type veth peer name other-end', 'link set other up', 'link set other-end up'])
+  atEnd(t, () => ipNow(['link del other']))
+  await isSettled(device)
+  let changes = 0
+  const watch = new TapWatch(
+    new Rtnetlink(),
+    () => {},
+    () => (changes += 1),
+  )
+  atEnd(t, () => watch.close())
+  const changesAfter = (line: string): number => {
+    changes = 0
+    ipNow([line])
+    watch.catchUp()
+    return changes
+  }
+  const neighbour = 'neigh replace 192.0.2.77 lladdr 02:00:00:00:00:77'
+  assert.equal(changesAfter(`${neighbour} nud reachable dev other`), 0)
+  assert.equal(changesAfter(`${neighbour} nud permanent dev other`), 0)
+  assert.equal(changesAfter(`${neighbour} nud permanent dev ${device}`), 1)
+  assert.equal(changesAfter('route add 198.51.100.7/32 dev other'), 1)
+  assert.equal(changesAfter(`route change 198.51.100.7/32 nexthop dev other nexthop dev ${device}`), 1)
 })

@@ -35,6 +35,8 @@ export type LinkEvent =
   | { readonly kind: 'link' | 'link-gone'; readonly index: number; readonly name: string }
   | { readonly kind: 'addresses' | 'routes' | 'neighbours' | 'traffic-control'; readonly index: number }
 
+export const isRouteMessage = ({ type }: Message): boolean => type === RTM_NEWROUTE || type === RTM_DELROUTE
+
 /** Decodes a message; undefined if it is not relevant. */
 export function decodeLinkEvent({ type, body }: Message): LinkEvent | undefined {
   switch (type) {

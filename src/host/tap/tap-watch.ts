@@ -1,7 +1,7 @@
 import { parseDeviceName } from '../../core/network/tap.ts'
 import { NETLINK_ROUTE } from '../netlink/calls.ts'
 import { NetlinkEvents } from '../netlink/netlink-events.ts'
-import { decodeLinkEvent, LINK_GROUPS } from '../netlink/route-events.ts'
+import { decodeLinkEvent, isRouteMessage, LINK_GROUPS } from '../netlink/route-events.ts'
 import { tapOfQueue } from './tap-names.ts'
 import type { DeviceName } from '../../core/ids.ts'
 import type { Message } from '../netlink/message.ts'
@@ -19,26 +19,26 @@ export const tapOf = (name: string): DeviceName | undefined =>
 export class TapWatch {
   readonly #links: Rtnetlink
   readonly #onChange: (device: DeviceName | undefined) => void
-  readonly #onAnyChange: () => void
+  readonly #onTablesChange: () => void
   /** The taps by index. Messages about a device contain only its index, except for its own coming and going. */
   readonly #taps = new Map<number, DeviceName>()
   readonly #events: NetlinkEvents
 
-  /** @param onAnyChange is called after each change of links, addresses, routes and neighbours, also of other devices */
+  /** @param onTablesChange is called after each change of links, of routes, and of permanent neighbours of taps */
   constructor(
     links: Rtnetlink,
     onChange: (device: DeviceName | undefined) => void,
-    onAnyChange: () => void = () => {},
+    onTablesChange: () => void = () => {},
   ) {
     this.#links = links
     this.#onChange = onChange
-    this.#onAnyChange = onAnyChange
+    this.#onTablesChange = onTablesChange
     this.#events = new NetlinkEvents({
       protocol: NETLINK_ROUTE,
       groups: LINK_GROUPS,
       onEvents: (messages) => this.#notify(messages),
       onLost: () => {
-        onAnyChange()
+        onTablesChange()
         try {
           this.#learn()
         } catch {
@@ -72,12 +72,20 @@ export class TapWatch {
   #notify(messages: readonly Message[]): void {
     const changed = new Set<DeviceName>()
     const events = messages.map((message) => ({ message, event: decodeLinkEvent(message) }))
-    if (events.some(({ event }) => event?.kind !== 'traffic-control')) this.#onAnyChange()
+    if (events.some(({ message, event }) => this.#changesTables(message, event))) this.#onTablesChange()
     for (const { message, event } of events) {
       if (event === undefined) continue
       for (const device of this.#devicesOf(event, message)) changed.add(device)
     }
     for (const device of changed) this.#onChange(device)
+  }
+
+  /** Returns whether a message may change the routes or permanent neighbours of a tap. A route may have several links. */
+  #changesTables(message: Message, event: LinkEvent | undefined): boolean {
+    if (event === undefined) return isRouteMessage(message)
+    // Hosts learn and forget neighbours all the time.
+    if (event.kind === 'neighbours') return this.#taps.has(event.index)
+    return event.kind !== 'traffic-control' && event.kind !== 'addresses'
   }
 
   /** Returns the taps that a message is about: two if a device got or lost a name of ours. */
