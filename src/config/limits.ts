@@ -151,6 +151,8 @@ export const limits = {
   resyncMs: 60_000,
   /** Such looks over all VMs per second; with more VMs than that allows, each is looked at less often. */
   resyncsPerSecondMax: 1,
+  /** Such looks come at multiples of this time, so that they share what they read of the host. */
+  resyncsTogetherMs: 10_000,
   /** Records that a start reads in one turn of the event loop; some milliseconds. */
   recordsPerTurn: 64,
   retrySoonMs: 1000,

@@ -292,7 +292,12 @@ function nextLookMs(pass: Pass, shown: Observed): number {
   const facts = factsOf(host, record, { ...intent, ...processFacts(pass) })
   const dueMs = sleepDueMs(settled, world, facts)
   if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
-  const resyncMs = resyncDelayMs(pass.vmCount(), host.clock.random())
+  const { clock } = host
+  const resyncMs = resyncDelayMs({
+    vms: pass.vmCount(),
+    random: clock.random(),
+    monotonicMs: clock.monotonicMs(),
+  })
   return Math.ceil(Math.min(resyncMs, dueMs ?? resyncMs))
 }
 

@@ -82,7 +82,11 @@ export class Reconciler {
     for (const id of ids) this.#worker(id)
     this.#firstLooks = firstLooks(this.#context, {
       now: (some) => this.#look(some),
-      later: (id) => this.#workers.get(id)?.firstPassAfter(firstLookDelayMs(ids.length, host.clock.random())),
+      later: (id) => {
+        const { clock } = host
+        const terms = { vms: ids.length, random: clock.random(), monotonicMs: clock.monotonicMs() }
+        this.#workers.get(id)?.firstPassAfter(firstLookDelayMs(terms))
+      },
     })
     await this.#firstLooks
   }

@@ -29,15 +29,23 @@ test('a busy host is asked again soon, whatever came before; a hopeless case slo
 })
 
 test('settled VMs are looked at once a minute, and once a second for all of them together if they are many', () => {
-  assert.equal(resyncDelayMs(1, 0), 60_000)
-  assert.equal(resyncDelayMs(60, 0), 60_000)
-  assert.equal(resyncDelayMs(1000, 0), 1_000_000)
-  assert.equal(resyncDelayMs(1000, 1), 1_000_000 * (1 - limits.retryJitter))
+  assert.equal(resyncDelayMs({ vms: 1, random: 0, monotonicMs: 0 }), 60_000)
+  assert.equal(resyncDelayMs({ vms: 60, random: 0, monotonicMs: 0 }), 60_000)
+  assert.equal(resyncDelayMs({ vms: 1000, random: 0, monotonicMs: 0 }), 1_000_000)
+  assert.equal(resyncDelayMs({ vms: 1000, random: 1, monotonicMs: 0 }), 1_000_000 * (1 - limits.retryJitter))
+})
+
+test('looks at settled VMs come together', () => {
+  const dueMs = (monotonicMs: number): number =>
+    monotonicMs + resyncDelayMs({ vms: 1, random: 0, monotonicMs })
+  assert.equal(dueMs(0), limits.resyncMs)
+  assert.equal(dueMs(limits.resyncsTogetherMs - 1), limits.resyncMs)
+  assert.equal(dueMs(limits.resyncsTogetherMs), limits.resyncMs + limits.resyncsTogetherMs)
 })
 
 test('first looks at VMs that rest are spread over the whole interval', () => {
-  assert.equal(firstLookDelayMs(1000, 0), 1_000_000)
-  assert.equal(firstLookDelayMs(1000, 0.5), 500_000)
+  assert.equal(firstLookDelayMs({ vms: 1000, random: 0, monotonicMs: 0 }), 1_000_000)
+  assert.equal(firstLookDelayMs({ vms: 1000, random: 0.5, monotonicMs: 0 }), 500_000)
 })
 
 test('the same failure again raises the count and keeps its first time', () => {

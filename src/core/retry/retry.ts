@@ -39,21 +39,29 @@ export function retryDelayMs(retry: RetryClass, attempt: number, random: number)
   return Math.round(plainDelayMs(retry, attempt) * (1 - limits.retryJitter * random))
 }
 
+/** The number of VMs on this host, a number from 0 up to 1, and the time of a clock that is never set back. */
+export type ResyncTerms = { readonly vms: number; readonly random: number; readonly monotonicMs: number }
+
 /**
- * Returns the milliseconds until a settled VM is looked at again, if nothing asks for it before, on a host with this many
- * VMs. A longer delay with many VMs bounds what all of them cost while nothing happens.
+ * Returns the milliseconds until a settled VM is looked at again, if nothing asks for it before. A longer delay with many
+ * VMs bounds what all of them cost while nothing happens.
  */
-export const resyncDelayMs = (vms: number, random: number): number =>
-  resyncIntervalMs(vms) * (1 - limits.retryJitter * random)
+export const resyncDelayMs = (terms: ResyncTerms): number =>
+  withOthersMs(resyncIntervalMs(terms.vms) * (1 - limits.retryJitter * terms.random), terms)
 
 /**
  * Returns the milliseconds after a start until a VM that rests is first looked at. The looks at all VMs are spread over
  * the interval at which each is looked at.
  */
-export const firstLookDelayMs = (vms: number, random: number): number => resyncIntervalMs(vms) * (1 - random)
+export const firstLookDelayMs = (terms: ResyncTerms): number =>
+  withOthersMs(resyncIntervalMs(terms.vms) * (1 - terms.random), terms)
 
 const resyncIntervalMs = (vms: number): number =>
   Math.max(limits.resyncMs, (vms * 1000) / limits.resyncsPerSecondMax)
+
+/** Shortens a delay so that it ends at the same time as others. Looks at the same time share checks of the host. */
+const withOthersMs = (ms: number, { monotonicMs }: ResyncTerms): number =>
+  Math.max(0, ms - ((monotonicMs + ms) % limits.resyncsTogetherMs))
 
 function plainDelayMs(retry: RetryClass, attempt: number): number {
   switch (retry) {
