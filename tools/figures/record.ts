@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import path from 'node:path'
+import { main as format } from '../fmt.ts'
 import { checkout } from '../paths.ts'
 import { runChecked } from '../process.ts'
 import { chart } from './chart.ts'
@@ -33,6 +34,7 @@ export async function recordFigures(rows: readonly Measurement[]): Promise<void>
     ),
   }
   writeFileSync(RECORD, `${JSON.stringify(record, undefined, 2)}\n`)
+  await format([RECORD])
   writeFileSync(FIGURES_PAGE, figuresPage(record))
   writeFileSync(FIGURES_CHART, chart(record.figures))
 }
