@@ -31,9 +31,13 @@ export async function firstLooks(context: WorkerContext, looks: Looks): Promise<
   const resting: Resting[] = []
   const due: Promise<void>[] = []
   for (const ids of inTurns(context.store.vms.ids())) {
-    const restsOf = ids.map((id) => ({ id, rest: restOnRecord(context, id) }))
-    resting.push(...restsOf.flatMap(({ rest }) => rest ?? []))
-    due.push(looks.now(restsOf.filter(({ rest }) => rest === undefined).map(({ id }) => id)))
+    const now: VmId[] = []
+    for (const id of ids) {
+      const rest = restOnRecord(context, id)
+      if (rest === undefined) now.push(id)
+      else resting.push(rest)
+    }
+    due.push(looks.now(now))
     await nextTurn()
   }
   if (resting.length > 0) await lookAtResting(context, resting, looks)
@@ -50,7 +54,8 @@ type Resting = {
 
 function restOnRecord({ store, memory }: WorkerContext, id: VmId): Resting | undefined {
   const record = readable(store, id)
-  if (record === undefined || !isAtRest(record) || memory.isToLend(record)) return undefined
+  if (record === undefined || !isAtRest(record) || memory.isToLend(record, record.observed.state))
+    return undefined
   const { observed, desired, host } = record
   return {
     id,
@@ -124,7 +129,7 @@ async function isGuarded({ firewall, traffic }: Host, subject: TrafficSubject): 
   const passage = await firewall.inspect(subject.device)
   if (passage.kind !== 'intact' || passage.rule === undefined) return false
   const seen = await traffic.inspect(subject)
-  return seen.kind === 'watched' && seen.frames === 'held' && seen.wantedSinceMs === undefined
+  return areHeld(seen) && seen.wantedSinceMs === undefined
 }
 
 /** Cuts a list into parts, each of which takes one turn of the event loop. */

@@ -3,7 +3,7 @@ import { commitmentOf, heldMemoryMib, mayLend } from '../core/capacity/ledger.ts
 import { HELD, judgeMemory } from '../core/capacity/memory-standing.ts'
 import type { MemoryStanding } from '../core/capacity/memory-standing.ts'
 import type { VmId } from '../core/ids.ts'
-import type { VmRecord } from '../core/vm/record.ts'
+import type { ObservedState, VmRecord } from '../core/vm/record.ts'
 import type { Capacity } from '../ports/capacity.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../store/store.ts'
@@ -52,20 +52,17 @@ export class MemoryRoom {
     })
   }
 
-  /** Lends the memory of a VM that sleeps, or that is stopped. */
-  lend(record: VmRecord): void {
-    if (!this.#hasToLend(record)) return
+  /** Lends the memory of a VM that sleeps, or that is stopped while another waits for memory. */
+  lend(record: VmRecord, state: ObservedState): void {
+    if (!this.isToLend(record, state)) return
     this.#store.memoryLoans.lend(record.id)
     this.callNext()
   }
 
-  /** Returns whether a VM without a guest has still to lend its memory. */
-  isToLend(record: VmRecord): boolean {
-    return (record.observed.state === 'sleeping' || this.isShort) && this.#hasToLend(record)
-  }
-
-  #hasToLend({ memoryLent, desired }: VmRecord): boolean {
-    return memoryLent !== true && this.#lends && mayLend(desired)
+  /** Returns whether a VM in this state has still to lend its memory. */
+  isToLend({ memoryLent, desired }: VmRecord, state: ObservedState): boolean {
+    if (memoryLent === true || !this.#lends || !mayLend(desired)) return false
+    return state === 'sleeping' || (state === 'stopped' && this.isShort)
   }
 
   /** Gives a VM its memory back; returns whether it has it now. */

@@ -18,7 +18,7 @@ import { act } from './act.ts'
 import { decide, factsOf, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
 import { deleteWhenDue, noteExit } from './note-exit.ts'
-import { fail, observed, write } from './progress.ts'
+import { fail, observed, resyncTerms, write } from './progress.ts'
 import type { ProcessFacts } from './decide.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { Waiting } from '../core/plan/step.ts'
@@ -274,7 +274,7 @@ function settle(pass: Pass, state: ObservedState): Next {
   const written = write(pass, { observed: rest, observedGeneration: record.generations.desired })
   if ((written?.generations.observed ?? 0) < record.generations.desired)
     return { kind: 'after', ms: retryDelayMs('soon', 1, pass.host.clock.random()) }
-  if (state === 'sleeping' || (state === 'stopped' && memory.isShort)) memory.lend(record)
+  memory.lend(record, state)
   if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
   const deletionMs = written === undefined ? undefined : deleteWhenDue(pass, written)
   if (deletionMs === 0) return { kind: 'again' }
@@ -292,12 +292,7 @@ function nextLookMs(pass: Pass, shown: Observed): number {
   const facts = factsOf(host, record, { ...intent, ...processFacts(pass) })
   const dueMs = sleepDueMs(settled, world, facts)
   if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
-  const { clock } = host
-  const resyncMs = resyncDelayMs({
-    vms: pass.vmCount(),
-    random: clock.random(),
-    monotonicMs: clock.monotonicMs(),
-  })
+  const resyncMs = resyncDelayMs(resyncTerms(pass))
   return Math.ceil(Math.min(resyncMs, dueMs ?? resyncMs))
 }
 

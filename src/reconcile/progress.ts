@@ -16,7 +16,7 @@ import type {
   Progress,
 } from '../core/vm/record.ts'
 import type { Facts } from '../core/plan/facet.ts'
-import type { Failure } from '../core/retry/retry.ts'
+import type { Failure, ResyncTerms } from '../core/retry/retry.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
@@ -55,6 +55,13 @@ export type WorkerContext = PassContext & {
   readonly hostEnd: HostEnd
   readonly memory: MemoryRoom
 }
+
+/** Returns what decides when a settled VM is looked at again. It draws a random number. */
+export const resyncTerms = ({ vmCount, host: { clock } }: WorkerContext): ResyncTerms => ({
+  vms: vmCount(),
+  random: clock.random(),
+  monotonicMs: clock.monotonicMs(),
+})
 
 /** Describes why a pass runs. */
 export type Cause = {

@@ -4,6 +4,7 @@ import { Semaphore } from '../lib/semaphore.ts'
 import { firstLooks } from './first-looks.ts'
 import { HostEnd, Places, Silences } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
+import { resyncTerms } from './progress.ts'
 import { Worker } from './worker.ts'
 import { firstLookDelayMs } from '../core/retry/retry.ts'
 import { mustEnd } from '../core/vm/record.ts'
@@ -59,8 +60,8 @@ export class Reconciler {
   }
 
   /**
-   * Starts a worker for every VM. Resolves when each has looked at its host objects once. VMs that rest are looked at
-   * later, spread over the interval of a settled VM, unless something asks for it before.
+   * Starts a worker for every VM. Resolves when each VM that does not rest has been looked at once. VMs that rest are
+   * looked at later, spread over the interval of a settled VM, unless something asks for it before.
    */
   async start(): Promise<void> {
     const { store, host } = this.#context
@@ -82,11 +83,7 @@ export class Reconciler {
     for (const id of ids) this.#worker(id)
     this.#firstLooks = firstLooks(this.#context, {
       now: (some) => this.#look(some),
-      later: (id) => {
-        const { clock } = host
-        const terms = { vms: ids.length, random: clock.random(), monotonicMs: clock.monotonicMs() }
-        this.#workers.get(id)?.firstPassAfter(firstLookDelayMs(terms))
-      },
+      later: (id) => this.#workers.get(id)?.firstPassAfter(firstLookDelayMs(resyncTerms(this.#context))),
     })
     await this.#firstLooks
   }

@@ -99,7 +99,7 @@ export type TrafficState =
 
 export type WatchedTraffic = Extract<TrafficState, { readonly kind: 'watched' }>
 
-export const areHeld = (traffic: TrafficState): boolean =>
+export const areHeld = (traffic: TrafficState): traffic is WatchedTraffic & { readonly frames: 'held' } =>
   traffic.kind === 'watched' && traffic.frames === 'held'
 
 /** Counts what happened to the frames that were held. */
