@@ -30,7 +30,6 @@ const PACKAGES = [
   'xfsprogs',
   'btrfs-progs',
   'e2fsprogs',
-  'xorriso',
   'ca-certificates',
   // what tests and people look at it with
   'curl',
@@ -39,6 +38,7 @@ const PACKAGES = [
   'less',
   'tmux',
   'zstd',
+  'xorriso',
   // an object store: its servers are modules of one package, run by themselves
   'python3-swift',
   // what guests are made of

@@ -34,7 +34,6 @@ const WELL = [
   'systemd',
   'forwarding ipv4',
   'QEMU',
-  'xorriso',
   'configuration',
   'pool',
   'records',

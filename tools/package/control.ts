@@ -17,7 +17,6 @@ const DEPENDS = [
   'libnss-systemd',
   'iproute2',
   'nftables',
-  'xorriso',
 ]
 
 export type Architecture = { readonly deb: string; readonly qemu: string }

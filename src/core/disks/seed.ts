@@ -6,7 +6,10 @@ import type { VmId } from '../ids.ts'
 import type { VmInputs } from '../vm/create.ts'
 import type { VmRecord } from '../vm/record.ts'
 
-/** The files of a NoCloud seed disk (cloud-init, "NoCloud" datasource; volume label `cidata`). */
+/** The name of the volume, by which cloud-init finds a seed disk (cloud-init, "NoCloud" datasource). */
+export const SEED_LABEL = 'cidata'
+
+/** The files of a NoCloud seed disk. */
 export type SeedDisk = {
   /** Digest of all the files; shows whether a disk on the host is this seed. */
   readonly digest: string

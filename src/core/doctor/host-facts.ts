@@ -69,8 +69,6 @@ export type HostFacts = {
   readonly kvm: KvmJudgement
   /** The reason if the program cannot be run or is too old. */
   readonly monitorVersions: { readonly [K in MonitorKind]: Fact<string> }
-  /** The program that writes seed disks. */
-  readonly xorriso: Fact<string>
   readonly pool: Fact<PoolFact>
   /** Undefined if there are none yet. */
   readonly records: Fact<RecordsFact | undefined>

@@ -42,7 +42,6 @@ const well: HostFacts = {
   monitors: offers(),
   kvm: { isFast: true, because: 'KVM opens' },
   monitorVersions: { qemu: is('10.0.13'), firecracker: is('1.16.1') },
-  xorriso: is('xorriso 1.5.6'),
   pool: is({ ...pool, availableMib: 50_000 }),
   room: [
     { what: 'state', directory: '/var/lib/vmhostd', availableMib: is(5000) },
@@ -109,7 +108,6 @@ const cases: readonly Case[] = [
     'Firecracker',
   ],
   ['no KVM', { kvm: { isFast: false, because: 'KVM does not open (ENOENT)' } }, 'should', 'KVM'],
-  ['no xorriso', { xorriso: unknown() }, 'must', 'xorriso'],
   ['no configuration', { configuration: unknown() }, 'must', 'configuration'],
   ['no pool', { pool: unknown() }, 'must', 'pool'],
   ['a full pool', { pool: is({ ...pool, availableMib: 1024 }) }, 'must', 'pool'],

@@ -14,7 +14,6 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   ...judgeForwarding(facts),
   ...judgeMonitors(facts),
   judgeKvm(facts),
-  judgeSeeds(facts),
   judgeConfiguration(facts),
   judgePool(facts),
   judgeRecords(facts),
@@ -149,17 +148,6 @@ function judgeKvm({ kvm: { isFast, because } }: HostFacts): Finding {
   const remedy =
     'enable virtualization in the firmware, or nested virtualization of the machine below; without it guests are slow'
   return { check: 'KVM', level: 'should', found: because, remedy }
-}
-
-function judgeSeeds({ xorriso }: HostFacts): Finding {
-  return xorriso.known
-    ? { check: 'xorriso', level: 'ok', found: xorriso.value }
-    : {
-        check: 'xorriso',
-        level: 'must',
-        found: xorriso.because,
-        remedy: 'install the package xorriso, which writes seed disks',
-      }
 }
 
 function judgeConfiguration({ configuration, configPath }: HostFacts): Finding {

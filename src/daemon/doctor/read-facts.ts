@@ -8,7 +8,6 @@ import {
   systemdVersion,
 } from '../../host/figures/host-features.ts'
 import { memoryFigures } from '../../host/figures/linux-figures.ts'
-import { run } from '../../host/exec/exec.ts'
 import { poolFigures, probePool } from '../../host/pool/pool-marker.ts'
 import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { checkDescriptorStore } from '../../host/systemd/descriptor-store.ts'
@@ -44,7 +43,6 @@ export async function readFacts({ configPath, config, configuration }: Question)
     monitors: offers(),
     kvm,
     monitorVersions: { qemu: await version('qemu'), firecracker: await version('firecracker') },
-    xorriso: await fact(async () => (await run(['xorriso', '-version'])).stdout.split('\n', 1)[0] ?? ''),
     pool: await fact(() => poolOf(config.storage.poolDirectory)),
     room: [
       {

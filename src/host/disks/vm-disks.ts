@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { isoImage } from '../../core/disks/iso-image.ts'
+import { SEED_LABEL } from '../../core/disks/seed.ts'
 import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { whyForeign } from '../../core/world/world.ts'
@@ -17,11 +19,10 @@ import type { Sync } from '../files/durable.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
 import { own, publishDisk, replaceDisk, writeNote } from './publish-disk.ts'
 import type { DiskPublication } from './publish-disk.ts'
-import { open, readdir, removeFile, rename, stat, symlink, truncate } from '../files/pool-files.ts'
+import { open, readdir, removeFile, rename, stat, symlink, truncate, writeFile } from '../files/pool-files.ts'
 import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
-import { writeSeedDisk } from './seed-disk.ts'
 import { ifThere, storageFault } from '../files/storage-fault.ts'
 import { MIB, mibUp } from '../../lib/byte-units.ts'
 
@@ -104,7 +105,7 @@ export class VmDisks {
     const doing = `making the seed disk of VM ${id}`
     const temporary = join(this.#paths.tmp, `seed-${randomUUID()}`)
     try {
-      await writeSeedDisk(seed, temporary, { doing, log: this.#log })
+      await writeFile(temporary, isoImage(SEED_LABEL, seed.files), { mode: SEED_MODE })
       await own(temporary, userId, SEED_MODE)
       await makeVmDirectory(this.#paths, id)
       await publish(temporary, join(this.#paths.vm(id), seedName(seed.digest)))
