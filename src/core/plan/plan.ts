@@ -141,6 +141,8 @@ function planStart(record: VmRecord, world: World, facts: Facts): Plan {
     () => ensureNetwork(world, facts),
     () => dropFrames(world),
     () => ensurePower(record, world, facts),
+    // In a lane: a guest that runs is not taken back because its traffic cannot be counted.
+    () => beside({ network: [() => ensureWatched(record, world, facts)] }),
   )
 }
 
