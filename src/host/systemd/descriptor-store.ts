@@ -6,6 +6,8 @@ import { HostFault } from '../../core/errors.ts'
 import { BusError } from './bus.ts'
 import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
 import { setCloseOnExec } from '../ffi/descriptor.ts'
+import { StoredEntries } from './stored-entries.ts'
+import type { Entry } from './stored-entries.ts'
 import type { OwnUnit } from './own-unit.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
@@ -38,8 +40,11 @@ export class SystemdDescriptorStore implements DescriptorStore {
   /**
    * The newest listing. It is valid while the number of entries is the same, because only this process changes them.
    */
-  #entries: readonly Entry[] | undefined
-  #names: { readonly of: readonly Entry[]; readonly set: ReadonlySet<string> } | undefined
+  #entries: StoredEntries | undefined
+  /** How many entries may have come, and gone, by what is under way. */
+  #coming = 0
+  #going = 0
+  #checked: { readonly atMs: number; readonly check: StoreCheck } | undefined
   /** All VMs that are inspected at the same time ask for the names. */
   readonly #looks = new SharedLook(() => this.#now())
 
@@ -75,25 +80,31 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   async #storeAll(stores: readonly Store[]): Promise<ReadonlyMap<Store, Error>> {
-    const [check, entries, total] = await Promise.all([this.check(), this.#now(), this.#total()])
+    const [check, entries, total] = await Promise.all([this.#recentCheck(), this.#now(), this.#total()])
     if (!check.available) throw new Error(`${check.because}; to fix it: ${check.remedy}`)
     const failed = new Map<Store, Error>()
-    const known = new Set(entries.map(({ name }) => name))
-    let free = total - entries.length
+    const { names } = entries
+    let free = total - entries.count
     for (const store of stores) {
-      const { name, fd } = store
-      if (!known.has(name)) free -= 1
-      if (free < 0) failed.set(store, noPlace(name, total))
-      // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
-      else notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
+      if (!names.has(store.name)) free -= 1
+      if (free < 0) failed.set(store, noPlace(store.name, total))
     }
-    await notifyBarrier()
     const sent = stores.filter((store) => !failed.has(store))
-    const expected = [...entries, ...sent.map(({ name, fd }) => ({ name, ...numbersOf(fd) }))]
-    const areNew = sent.every(({ name }) => !known.has(name))
-    if (areNew && (await this.#isNow(expected))) return failed
+    const areNew = sent.every(({ name }) => !names.has(name))
+    this.#coming = sent.length
+    try {
+      // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
+      for (const { name, fd } of sent) notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
+      await notifyBarrier()
+      if (areNew && (await this.#hasNow(entries, entries.count + sent.length))) {
+        entries.add(sent.map(({ name, fd }) => ({ name, ...numbersOf(fd) })))
+        return failed
+      }
+    } finally {
+      this.#coming = 0
+    }
     const kept = await this.#read()
-    const why = `systemd did not keep it beside ${kept.length} others: is FileDescriptorStoreMax= used up?`
+    const why = `systemd did not keep it beside ${kept.count} others: is FileDescriptorStoreMax= used up?`
     for (const store of sent) {
       const isKept = kept.some((entry) => entry.name === store.name && isSameFile(entry, numbersOf(store.fd)))
       if (!isKept) failed.set(store, new Error(why))
@@ -112,24 +123,29 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   async #removeAll(names: readonly string[]): Promise<ReadonlyMap<string, Error>> {
     const entries = await this.#now().catch(() => undefined)
-    // If systemd does not listen, nothing was ever stored.
-    const heard = names.map((name) => notify(`FDSTOREREMOVE=1\nFDNAME=${name}`))
-    if (!heard.includes(true)) return new Map()
-    await notifyBarrier()
     const removed = new Set(names)
-    const expected = entries?.filter(({ name }) => !removed.has(name))
-    if (expected !== undefined && (await this.#isNow(expected))) return new Map()
-    const kept = new Set((await this.#read()).map(({ name }) => name))
-    const failed = names.filter((name) => kept.has(name))
+    const going = entries?.countOf(removed) ?? 0
+    this.#going = going
+    try {
+      // If systemd does not listen, nothing was ever stored.
+      const heard = names.map((name) => notify(`FDSTOREREMOVE=1\nFDNAME=${name}`))
+      if (!heard.includes(true)) return new Map()
+      await notifyBarrier()
+      if (entries !== undefined && (await this.#hasNow(entries, entries.count - going))) {
+        entries.remove(removed)
+        return new Map()
+      }
+    } finally {
+      this.#going = 0
+    }
+    const kept = await this.#read()
+    const failed = names.filter((name) => kept.names.has(name))
     return new Map(failed.map((name) => [name, new Error('systemd still keeps it')]))
   }
 
   async names(): Promise<ReadonlySet<string>> {
     try {
-      const entries = await this.#looks.take()
-      if (this.#names?.of !== entries)
-        this.#names = { of: entries, set: new Set(entries.map(({ name }) => name)) }
-      return this.#names.set
+      return (await this.#looks.take()).names
     } catch (error) {
       throw new HostFault('systemd_unavailable', 'reading what systemd has stored', { cause: error })
     }
@@ -138,7 +154,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
   async places(): Promise<{ total: number; free: number }> {
     try {
       const [total, entries] = await Promise.all([this.#total(), this.#now()])
-      return { total, free: Math.max(0, total - entries.length) }
+      return { total, free: Math.max(0, total - entries.count) }
     } catch (error) {
       throw new HostFault('systemd_unavailable', 'reading how much systemd may store', { cause: error })
     }
@@ -150,21 +166,31 @@ export class SystemdDescriptorStore implements DescriptorStore {
     return Math.min(Number(max ?? 0), limits.consolePlacesMax)
   }
 
-  async #now(): Promise<readonly Entry[]> {
+  async #now(): Promise<StoredEntries> {
     const count = await this.#count()
-    const known: readonly Entry[] | undefined = this.#entries
-    return known !== undefined && known.length === count ? known : this.#read()
+    const known = this.#entries
+    const isKnown =
+      known !== undefined && count >= known.count - this.#going && count <= known.count + this.#coming
+    return isKnown ? known : this.#read()
   }
 
   /**
-   * Whether the stored entries are these, and takes note of them. `expected` must be what systemd keeps if it did all
-   * that it was sent. It never keeps more after a store, or fewer after a removal, so their number is proof, and no
-   * listing of all stored descriptors is needed.
+   * Returns whether systemd did all that it was sent, by the number of entries that it then has. It never keeps more
+   * after a store, or fewer after a removal, so their number is proof, and no listing of all stored descriptors is
+   * needed.
    */
-  async #isNow(expected: readonly Entry[]): Promise<boolean> {
-    if ((await this.#count()) !== expected.length) return false
-    this.#entries = expected
-    return true
+  async #hasNow(before: StoredEntries, expected: number): Promise<boolean> {
+    return (await this.#count()) === expected && this.#entries === before
+  }
+
+  /** Returns the newest check if it is of this moment: with many VMs, stores follow each other without a pause. */
+  async #recentCheck(): Promise<StoreCheck> {
+    const nowMs = performance.now()
+    if (this.#checked !== undefined && nowMs - this.#checked.atMs < limits.storeCheckedMs)
+      return this.#checked.check
+    const check = await this.check()
+    this.#checked = { atMs: nowMs, check }
+    return check
   }
 
   async #count(): Promise<number> {
@@ -173,9 +199,9 @@ export class SystemdDescriptorStore implements DescriptorStore {
     return Number(count)
   }
 
-  async #read(): Promise<readonly Entry[]> {
+  async #read(): Promise<StoredEntries> {
     const unit = await this.#findUnit()
-    if (unit === undefined) return []
+    if (unit === undefined) return new StoredEntries([])
     const lines = await this.#bus
       .callManager('DumpUnitFileDescriptorStore', 's', [unit.name])
       .then(([dump]) => dump as readonly EntryLine[])
@@ -183,8 +209,9 @@ export class SystemdDescriptorStore implements DescriptorStore {
         if (error instanceof BusError && error.errorName === STORE_DISABLED) return []
         throw error
       })
-    this.#entries = lines.map(entryOf)
-    return this.#entries
+    const read = new StoredEntries(lines.map(entryOf))
+    this.#entries = read
+    return read
   }
 
   async #findUnit(): Promise<OwnUnit | undefined> {
@@ -200,9 +227,6 @@ const noPlace = (name: string, places: number): HostFault =>
   )
 
 type Store = { readonly name: string; readonly fd: number }
-
-/** A stored descriptor: its name, and its file's numbers from fstat(2). */
-type Entry = { readonly name: string; readonly inode: bigint; readonly major: number; readonly minor: number }
 
 /** A line of DumpUnitFileDescriptorStore (org.freedesktop.systemd1(5)). */
 type EntryLine = readonly [
