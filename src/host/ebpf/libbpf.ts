@@ -3,9 +3,10 @@
  * may throw ErrnoError, and an Error if the library is not installed. None of them waits: each is a system call of
  * microseconds, except `loadAndPin`, which takes some milliseconds.
  */
+import { constants } from 'node:os'
 import { koffi, library, errno } from '../ffi/koffi.ts'
 import { MIB } from '../../lib/byte-units.ts'
-import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
+import { ErrnoError } from '../ffi/errno-error.ts'
 
 /** Enough lines for the end of a verifier's log, which states the reason. */
 const TAIL_LINES = 12
@@ -127,9 +128,7 @@ export function keys(map: BpfMap): readonly Buffer[] {
 }
 
 function orAbsent(doing: string, status: number): undefined {
-  const error = new ErrnoError(doing, -status)
-  if (!hasErrno(error, 'ENOENT')) throw error
-  return undefined
+  if (status !== -constants.errno.ENOENT) throw new ErrnoError(doing, -status)
 }
 
 /** Returns the descriptor of a pinned map or program; undefined if nothing is pinned at the path. */
