@@ -33,7 +33,7 @@ app.put('/v1/vms/:id/compute', { schema: { body, response: { 202: vm } } }, asyn
 app.get<{ Querystring: { limit: number } }>(
   '/v1/vms',
   { schema: { querystring: Type.Object({ limit: Type.Integer() }), response: { 200: { $ref: 'VmList#' } } } },
-  async (request) => ({ items: Array.from({ length: request.query.limit }, () => exampleVm) }),
+  async (request) => ({ items: Array.from({ length: request.query.limit }, () => exampleVm), revision: 0 }),
 )
 await app.listen({ host: '::', port: 0 })
 console.log((app.server.address() as AddressInfo).port)

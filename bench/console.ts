@@ -224,4 +224,6 @@ async function restedMib(work: () => Promise<void> = async () => {}): Promise<nu
   return median(samples)
 }
 
-const residentMib = async (): Promise<number> => memoryMib(await mainPid('vmhostd'))
+async function residentMib(): Promise<number> {
+  return memoryMib(await mainPid('vmhostd'))
+}

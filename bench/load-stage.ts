@@ -57,10 +57,11 @@ export async function killAndStart(): Promise<Start> {
   const earlier = await mainPid('vmhostd')
   const killedAt = performance.now()
   await sh('systemctl', 'kill', '--signal=KILL', 'vmhostd')
-  await until('another daemon answers', async () =>
-    (await answers('/healthz')) && (await mainPid('vmhostd')) !== earlier ? true : undefined,
-  )
-  const answeredUs = Number(process.hrtime.bigint() / 1000n)
+  const answeredUs = await until('another daemon answers', async () => {
+    if (!(await answers('/healthz'))) return undefined
+    const atUs = Number(process.hrtime.bigint() / 1000n)
+    return (await mainPid('vmhostd')) === earlier ? undefined : atUs
+  })
   // Over one connection and not often, because a handshake takes time from the daemon that is measured.
   const look = async (): Promise<true | undefined> => {
     await delay(READY_EVERY_MS)

@@ -3,22 +3,24 @@
  * that listens on the control socket. It hands each connection to this process, which speaks as much of QMP as the daemon
  * asks for (stand-in-guest.ts). This process also holds the taps: the sandbox of a unit lets socat not name one.
  */
-import { chmodSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { chmodSync, closeSync, constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, Socket } from 'node:net'
 import { createInterface } from 'node:readline'
+import { sh } from '../lab/inside/shell.ts'
 import { StandInGuest, VERSION } from './stand-in-guest.ts'
 import { attach } from '../src/host/tap/tun-control.ts'
-import type { Server, Socket } from 'node:net'
+import type { Server } from 'node:net'
 import type { DeviceName } from '../src/core/ids.ts'
 
 /** Below /usr, which is the only part of the host that the root of a unit has. */
 const FOLDER = '/usr/lib/vmhostd-stand-in'
 export const STAND_IN_PROGRAM = `${FOLDER}/qemu`
-const TAPS = `${FOLDER}/taps.sock`
+/** A FIFO, because the shell can write to it without another program, which would count as a cost of ours. */
+const BEGINNINGS = `${FOLDER}/beginnings`
 
 /**
- * Answers `--version`. Otherwise it reports its tap, and whether its guest begins paused. The report ends with an end of
- * input when the tap is held and the guest is there. Then it listens where `-qmp unix:PATH,…` says until it is killed.
+ * Answers `--version`. Otherwise it reports its tap, and whether its guest begins paused. Then it listens where
+ * `-qmp unix:PATH,…` says until it is killed. A connection waits until the tap is held and the guest is there.
  */
 const PROGRAM = `#!/usr/bin/sh
 if [ "$1" = --version ]; then
@@ -35,9 +37,9 @@ for argument; do
 done
 tap=\${tap%%,*}
 if [ "$tap" ]; then
-  echo "$tap $begins" | /usr/bin/socat -t 10 - UNIX-CONNECT:${TAPS}
+  echo "$tap $begins" >${BEGINNINGS}
 fi
-exec /usr/bin/socat "UNIX-LISTEN:\${path%%,*},fork" "UNIX-CONNECT:${FOLDER}/$tap.sock"
+exec /usr/bin/socat "UNIX-LISTEN:\${path%%,*},fork" "UNIX-CONNECT:${FOLDER}/$tap.sock,retry=500,interval=0.02"
 `
 
 /** A guest that has begun, with what this process has of it. */
@@ -66,15 +68,17 @@ export async function standInMonitors(diskMib: number): Promise<{ close(): void 
     })
     held.set(device, { tapFd, control })
   }
-  const taps = await listen(TAPS, (socket) => {
-    lines(socket, (line) => {
-      const [device = '', begins = ''] = line.split(' ')
-      void begin(device, begins).then(() => socket.end())
-    })
+  rmSync(BEGINNINGS, { force: true })
+  await sh('mkfifo', '--mode=0622', BEGINNINGS)
+  // Open for writing too, so that it does not end between two writers.
+  const beginnings = new Socket({ fd: openSync(BEGINNINGS, constants.O_RDWR | constants.O_NONBLOCK) })
+  lines(beginnings, (line) => {
+    const [device = '', begins = ''] = line.split(' ')
+    void begin(device, begins)
   })
   return {
     close() {
-      taps.close()
+      beginnings.destroy()
       for (const one of held.values()) release(one)
     },
   }
