@@ -6,6 +6,7 @@ import { remove, setPower, settled } from '../lab/inside/controller.ts'
 import { exchange } from '../lab/inside/first-packets.ts'
 import { mainPid, sh } from '../lab/inside/shell.ts'
 import { asleep, makeSleeper } from '../lab/inside/sleepers.ts'
+import { limits } from '../src/config/limits.ts'
 import { saveGuest } from '../src/host/qemu/qemu-saving.ts'
 import { QmpClient } from '../src/host/qemu/qmp.ts'
 import { HandQmp } from './hand-qmp.ts'
@@ -17,8 +18,6 @@ const POOL = '/var/lib/vmhostd/pool'
 const FOLDER = `${POOL}/bench-wake`
 const SOCKET_FOLDER = '/run/bench-wake'
 const SETTLING_WAKES = 3
-/** The idle time of the daemon's guests before they are saved. */
-const IDLE_MS = 1000
 const never = new AbortController().signal
 
 /** Lets a guest finish its own work after boot, by a few sleeps. Leaves it asleep. */
@@ -94,7 +93,8 @@ export class WakeFloor {
       const { firstByteMs, retransmitted } = await exchange(this.#one.ipv4)
       if (retransmitted > 0) throw new Error('the packet of the floor was not delivered at once')
       qmp.close()
-      await delay(IDLE_MS)
+      // Like the daemon's guests: a guest that was idle for longer has more to do when it runs again.
+      await delay(limits.awakeMsMin)
       await saveAgain()
       return { answersMs, loadedMs, runsMs, firstByteMs: runsMs + firstByteMs }
     } finally {
