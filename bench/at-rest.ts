@@ -11,7 +11,7 @@ import type { Start } from './load-stage.ts'
 
 /** From a start until the daemon is at rest: first looks, and what it does once after them. */
 const REST_MS = 20_000
-const CPU_SECONDS = 60
+export const CPU_SECONDS = 60
 const PORT = 9000
 
 export type AtRest = {
@@ -34,12 +34,16 @@ export type RestTerms = {
 export async function measureAtRest({ kills, path, reads }: RestTerms): Promise<AtRest> {
   const starts: Start[] = []
   for (let kill = 0; kill < kills; kill += 1) starts.push(await killAndStart())
-  await delay(REST_MS)
-  const pid = await mainPid('vmhostd')
-  const cpu = await cpuPercent(pid, CPU_SECONDS)
-  const rssMib = memoryMib(pid)
+  const cpu = await cpuAtRest()
+  const rssMib = memoryMib(await mainPid('vmhostd'))
   const answersMs = await readAgain(path, reads)
   return { starts, rssMib, cpuPercent: cpu, answersMs }
+}
+
+/** Returns the daemon's use of one core, in percent, once it is at rest. */
+export async function cpuAtRest(): Promise<number> {
+  await delay(REST_MS)
+  return cpuPercent(await mainPid('vmhostd'), CPU_SECONDS)
 }
 
 async function readAgain(path: string, reads: number): Promise<number[]> {

@@ -2,13 +2,13 @@
 import { closeSync, readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { closeController } from '../lab/inside/controller.ts'
-import { mainPid, sh } from '../lab/inside/shell.ts'
+import { sh } from '../lab/inside/shell.ts'
 import { library } from '../src/host/ffi/koffi.ts'
 import { TrafficProgram } from '../src/host/ebpf/traffic-program.ts'
 import { makeStopped, putToSleep } from './asleep-many.ts'
+import { CPU_SECONDS, cpuAtRest } from './at-rest.ts'
 import { removeAll } from './many-vms.ts'
 import { measurement, median, progress } from './measurement.ts'
-import { cpuPercent } from './process-cpu.ts'
 import { FastSender } from './watch-sender.ts'
 import type { Measurement } from './measurement.ts'
 import type { UserId } from '../src/core/ids.ts'
@@ -19,7 +19,6 @@ const USER_ID = 999_999 as UserId
 const ROUNDS = 12
 const ROUND_MS = 1000
 const ASLEEP = 500
-const CPU_SECONDS = 60
 const OBJECT = '/src/dist/bpf/traffic.bpf.o'
 const DIRECTORY = '/run/bench-watch'
 
@@ -103,9 +102,9 @@ async function costOf(round: () => number): Promise<number> {
 /** Measures the daemon's processor time while nothing happens, with so many VMs asleep, and with as many stopped. */
 async function asleepCpu(): Promise<Measurement> {
   const stopped = await makeStopped('bench-asleep', ASLEEP)
-  const stoppedPercent = await cpuPercent(await mainPid('vmhostd'), CPU_SECONDS)
+  const stoppedPercent = await cpuAtRest()
   const ids = await putToSleep(stopped)
-  const ours = await cpuPercent(await mainPid('vmhostd'), CPU_SECONDS)
+  const ours = await cpuAtRest()
   await removeAll(ids)
   return {
     ...measurement({
