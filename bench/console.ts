@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { leave, view } from '../lab/inside/console.ts'
+import { configure } from '../lab/inside/configure.ts'
 import { closeController } from '../lab/inside/controller.ts'
 import { mainPid, ready, sh, unitProperty } from '../lab/inside/shell.ts'
 import { bareEcho, consoleEcho } from './console-keys.ts'
@@ -26,6 +27,7 @@ const NOISE_SECONDS = 5
 const RETRY_MS = 20
 const HISTORY_BYTES = 256 * 1024
 
+await configure('capacity', { disk_overcommit: 20 })
 const endPaper = await memoryOnPaper()
 const emptyMib = await restedMib()
 const rows: Measurement[] = await guestFlow()
