@@ -81,6 +81,10 @@ test('the descriptors name the volume, its size and the tables of paths, and a l
   }
 })
 
+test('an image of small files is large enough for a reader that looks for superblocks behind its own', () => {
+  assert.equal(isoImage('cidata', FILES).length, 128 * 1024)
+})
+
 test('equal files make equal bytes, in whatever order they come', () => {
   assert.ok(isoImage('cidata', FILES).equals(isoImage('cidata', FILES.toReversed())))
 })

@@ -71,6 +71,12 @@ const TREES: readonly [Tree, Tree] = [
 ]
 const FIRST_FILE = 25
 
+/**
+ * 128 KiB. BusyBox's `findfs` finds no label on a disk that is smaller than the 68 KiB in which it looks for superblocks
+ * (util-linux/volume_id/util.c).
+ */
+const SECTORS_MIN = 64
+
 /** Returns the image, a whole number of sectors. `label` is the name of the volume, at most 16 ASCII characters. */
 export function isoImage(label: string, files: readonly IsoFile[]): Buffer {
   const sorted = files.toSorted((one, other) => (one.name < other.name ? -1 : 1))
@@ -82,6 +88,7 @@ export function isoImage(label: string, files: readonly IsoFile[]): Buffer {
     sectors += Math.ceil(bytes.length / SECTOR_BYTES)
     return { name, bytes, extent }
   })
+  sectors = Math.max(sectors, SECTORS_MIN)
   const image = Buffer.alloc(sectors * SECTOR_BYTES)
   const put = (sector: number, bytes: Buffer): void => {
     image.set(bytes, sector * SECTOR_BYTES)
