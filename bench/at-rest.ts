@@ -10,7 +10,7 @@ import { memoryMib } from './process-memory.ts'
 import type { Start } from './load-stage.ts'
 
 /** From a start until the daemon is at rest: first looks, and what it does once after them. */
-const REST_MS = 20_000
+export const REST_MS = 20_000
 export const CPU_SECONDS = 60
 const PORT = 9000
 

@@ -6,6 +6,7 @@ import { leave, view } from '../lab/inside/console.ts'
 import { configure } from '../lab/inside/configure.ts'
 import { closeController } from '../lab/inside/controller.ts'
 import { mainPid, ready, sh, unitProperty } from '../lab/inside/shell.ts'
+import { REST_MS } from './at-rest.ts'
 import { bareEcho, consoleEcho } from './console-keys.ts'
 import { guestFlow } from './console-flow.ts'
 import { makePaused, removeAll } from './many-vms.ts'
@@ -20,8 +21,6 @@ import type { Measurement } from './measurement.ts'
 const CONSOLES = 200
 const REPLAYS = 5
 const MEMORY_RUNS = 3
-/** Time from a start of the daemon until its memory is read: adoption and first collections are over. */
-const REST_MS = 3000
 const NOISE_SECONDS = 5
 /** Short for a precise measurement, but long enough not to slow down the daemon's start. */
 const RETRY_MS = 20
