@@ -378,7 +378,7 @@ test('a plan contains every step with its reason', async (t) => {
   assert.equal(json.outcome, 'act')
   const steps = json.steps.map(({ step }: { step: string }) => step)
   assert.deepEqual(steps.slice(0, 2), ['image.ensure-fetched', 'image.ensure-fetched'])
-  assert.equal(steps.at(-1), 'unit.ensure-started')
+  assert.deepEqual(steps.slice(-2), ['unit.ensure-started', 'traffic.ensure-watched'])
   for (const { because } of json.steps) assert.notEqual(because, '')
   assert.equal(json.operation_id, host.store.vms.get('web-1' as VmId)?.operationId)
   assertProblem(await host.call({ path: '/v1/vms/none/plan' }), 404, 'not_found')

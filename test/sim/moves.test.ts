@@ -111,6 +111,8 @@ for (const [who, powerLoss] of [
   }
 }
 
+const SHORT_OFFER_MS = 20_000
+
 const histories: Record<string, Odds> = {
   'hosts without faults': calm,
   'hosts whose calls fail': { before: 0.02, after: 0.02, crash: 0 },
@@ -131,10 +133,12 @@ for (const [name, odds] of Object.entries(histories)) {
       await simulate(
         options,
         async (simulation) => {
-          simulation.offer(simulation.random() < 0.3 ? 20_000 : undefined)
+          const isLate = seed % 6 === 0
+          simulation.offer(isLate || simulation.random() < 0.3 ? SHORT_OFFER_MS : undefined)
           for (const host of simulation.hosts) host.chaos.odds = odds
-          // Some are taken late, or after other hosts have tried.
-          if (simulation.random() < 0.5) await simulation.take(simulation.destination)
+          // Some are taken late, after other hosts have tried, or when the offer is over.
+          if (isLate) await simulation.pass(2 * SHORT_OFFER_MS)
+          else if (simulation.random() < 0.5) await simulation.take(simulation.destination)
           for (let mishap = 0; mishap < MISHAPS; mishap += 1) {
             await simulation.disturb(odds)
             simulation.live()
