@@ -13,9 +13,6 @@ const PRIMARY = 1
 const SUPPLEMENTARY = 2
 const TERMINATOR = 255
 
-/** The escape sequence in a descriptor whose names are UCS-2 (Joliet Specification, "Escape Sequences"). */
-const UCS2_LEVEL_3 = '%/E'
-
 /** 2000-01-01T00:00:00Z, in the two forms of ECMA-119: 8.4.26.1 and 9.1.5. Readers derive the volume's UUID from it. */
 const DATE_AND_TIME = '2000010100000000\0'
 const RECORDING_DATE = [100, 1, 1, 0, 0, 0, 0]
@@ -33,6 +30,8 @@ export type IsoFile = { readonly name: string; readonly content: string }
 /** How one of the two directories writes text, and where it is. */
 type Tree = {
   readonly kind: typeof PRIMARY | typeof SUPPLEMENTARY
+  /** Says which character set the names have; empty: the standard one (ECMA-119, 8.5.6). */
+  readonly escape: string
   readonly text: (text: string) => Buffer
   readonly fileName: (name: string) => Buffer
   /** Sectors. */
@@ -54,6 +53,7 @@ const plainName = (name: string): string => `${name.toUpperCase()}.;1`
 const TREES: readonly [Tree, Tree] = [
   {
     kind: PRIMARY,
+    escape: '',
     text: (text) => Buffer.from(text, 'ascii'),
     fileName: (name) => Buffer.from(plainName(name), 'ascii'),
     littleEndianPaths: 19,
@@ -62,6 +62,8 @@ const TREES: readonly [Tree, Tree] = [
   },
   {
     kind: SUPPLEMENTARY,
+    // UCS-2 level 3 (Joliet Specification, "Escape Sequences").
+    escape: '%/E',
     text: ucs2,
     fileName: (name) => ucs2(`${name};1`),
     littleEndianPaths: 21,
@@ -111,8 +113,6 @@ const descriptorHead = (kind: number): Buffer =>
 function descriptor(tree: Tree, label: string, sectors: number): Buffer {
   const text = (value: string, bytes: number): Buffer =>
     Buffer.alloc(bytes, tree.text(' ')).fill(tree.text(value), 0, tree.text(value).length)
-  const isPlain = tree.kind === PRIMARY
-  const unused = Buffer.alloc(32)
   return Buffer.concat([
     descriptorHead(tree.kind),
     Buffer.alloc(1),
@@ -120,7 +120,7 @@ function descriptor(tree: Tree, label: string, sectors: number): Buffer {
     text(label, 32),
     Buffer.alloc(8),
     bothEndian32(sectors),
-    isPlain ? unused : unused.fill(UCS2_LEVEL_3, 0, UCS2_LEVEL_3.length),
+    Buffer.from(tree.escape.padEnd(32, '\0'), 'ascii'),
     bothEndian16(1),
     bothEndian16(1),
     bothEndian16(SECTOR_BYTES),
