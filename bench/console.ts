@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { leave, view } from '../lab/inside/console.ts'
-import { configure } from '../lab/inside/configure.ts'
 import { closeController } from '../lab/inside/controller.ts'
 import { mainPid, ready, sh, unitProperty } from '../lab/inside/shell.ts'
 import { REST_MS } from './at-rest.ts'
@@ -11,7 +10,7 @@ import { bareEcho, consoleEcho } from './console-keys.ts'
 import { guestFlow } from './console-flow.ts'
 import { makePaused, removeAll } from './many-vms.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
-import { memoryOnPaper } from './paper-memory.ts'
+import { capacityOnPaper } from './paper-capacity.ts'
 import { memoryMib } from './process-memory.ts'
 import { cpuPercent } from './process-cpu.ts'
 import type { ChildProcess } from 'node:child_process'
@@ -26,8 +25,7 @@ const NOISE_SECONDS = 5
 const RETRY_MS = 20
 const HISTORY_BYTES = 256 * 1024
 
-await configure('capacity', { disk_overcommit: 20 })
-const endPaper = await memoryOnPaper()
+const endPaper = await capacityOnPaper()
 const emptyMib = await restedMib()
 const rows: Measurement[] = await guestFlow()
 const ids = await makePaused('bench-console', CONSOLES)
@@ -220,11 +218,7 @@ async function restedMib(work: () => Promise<void> = async () => {}): Promise<nu
     await restart()
     await work()
     await delay(REST_MS)
-    samples.push(await residentMib())
+    samples.push(memoryMib(await mainPid('vmhostd')))
   }
   return median(samples)
-}
-
-async function residentMib(): Promise<number> {
-  return memoryMib(await mainPid('vmhostd'))
 }

@@ -6,7 +6,7 @@ import { call, controllerIdentity, mutate } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'
 import { mainPid, sh, unitProperty } from '../lab/inside/shell.ts'
 import { until } from '../lab/inside/until.ts'
-import { memoryOnPaper } from './paper-memory.ts'
+import { capacityOnPaper } from './paper-capacity.ts'
 import { allVms, START_BOUND_MS } from './many-vms.ts'
 import { STAND_IN_PROGRAM, standInMonitors } from './stand-in-monitor.ts'
 
@@ -17,8 +17,7 @@ const READY_EVERY_MS = 50
 /** Prepares the host, and answers for the monitors until `close`. */
 export async function prepareLoad(): Promise<{ close(): void }> {
   const monitors = await standInMonitors(DISK_MIB)
-  await memoryOnPaper()
-  await configure('capacity', { disk_overcommit: 20 })
+  await capacityOnPaper()
   await configure('monitor', { kind: 'qemu', accelerator: 'tcg', program: STAND_IN_PROGRAM })
   return monitors
 }
