@@ -133,7 +133,12 @@ async function measure(
       const isSoak = name === 'soak'
       const script = [`bench/${name}.ts`, ...(isSoak ? [String(minutes)] : [])]
       const timeoutMs = BENCH_BOUND_MS + (MORE_MS[name] ?? 0) + (isSoak ? minutes * MINUTE_MS : 0)
-      const text = await step(`bench ${name}`, (log) => inLab(lab, script, { timeoutMs, log }))
+      const text = await step(`bench ${name}`, (log) =>
+        inLab(lab, script, { timeoutMs, log }).catch(async (error: unknown) => {
+          await keepJournal(lab, log)
+          throw error
+        }),
+      )
       rows.push(...(JSON.parse(text) as Measurement[]))
     }
     return rows
@@ -178,6 +183,14 @@ async function inLab(
   })
   if (code !== 0) throw new Error(`${script} ended with status ${code}\n${stderr}`)
   return stdout
+}
+
+/** Keeps the journal of a lab beside a step's log, because the lab ends with the failure. */
+async function keepJournal(lab: LabState, log: StepLog): Promise<void> {
+  const file = log.file.replace(/\.log$/, '-journal.log')
+  const { stdout } = await labExec(lab, ['journalctl', '--no-pager', '--output=short-iso-precise'])
+  writeFileSync(file, stdout)
+  log.write(`the journal of the lab: ${file}\n`)
 }
 
 /** Shows the last line of `progress` in a piece of output. */
