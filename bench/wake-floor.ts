@@ -20,13 +20,19 @@ const SOCKET_FOLDER = '/run/bench-wake'
 const SETTLING_WAKES = 3
 const never = new AbortController().signal
 
-/** Lets a guest finish its own work after boot, by a few sleeps. Leaves it asleep. */
-export async function settle({ id, ipv4 }: Sleeper): Promise<void> {
+/**
+ * Lets guests finish their own work after boot, by a few sleeps. Leaves them asleep. They answer one after another: a
+ * guest that shares the machine with many others may need longer than its idle timeout for an answer, and then sleeps
+ * before it has sent it.
+ */
+export async function settle(sleepers: readonly Sleeper[]): Promise<void> {
   for (let wakes = 0; wakes < SETTLING_WAKES; wakes += 1) {
-    await asleep(id)
-    await exchange(ipv4)
+    for (const { id, ipv4 } of sleepers) {
+      await asleep(id)
+      await exchange(ipv4)
+    }
   }
-  await asleep(id)
+  await Promise.all(sleepers.map(({ id }) => asleep(id)))
 }
 
 /** Milliseconds from before the spawn. */
@@ -57,7 +63,7 @@ export class WakeFloor {
   static async prepare(one: Sleeper): Promise<WakeFloor> {
     const { id } = one
     await makeSleeper(one)
-    await settle(one)
+    await settle([one])
     mkdirSync(FOLDER, { recursive: true })
     mkdirSync(SOCKET_FOLDER, { recursive: true })
     const own = `${POOL}/disks/${id}`

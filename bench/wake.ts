@@ -36,7 +36,7 @@ for (const one of sleepers) {
   await makeSleeper(one)
   await typeInto(one.id, QUIET_NOT)
 }
-await Promise.all(sleepers.map(settle))
+await settle(sleepers)
 progress(`${VMS} VMs are made`)
 const turn = (run: number): Sleeper => sleepers[run % VMS] as Sleeper
 
