@@ -85,6 +85,13 @@ export class VmTable {
     return row && recordOf(this.#unwritten.on(row))
   }
 
+  /** Returns the request for a VM's guest; undefined without one. Reads nothing else of the record. */
+  wakeOf(id: VmId): PendingWake | undefined {
+    const kept = this.#unwritten.get(id)
+    const json = kept === undefined ? this.#sql('SELECT wake FROM vms WHERE id = ?').get(id)?.['wake'] : kept.wake
+    return typeof json === 'string' ? (JSON.parse(json) as PendingWake) : undefined
+  }
+
   /** Lists VMs in the order of ids. */
   list(query: VmQuery): VmRecord[] {
     return selected(query, this.#unwritten, (asked) => this.#rows(asked)).map(recordOf)
