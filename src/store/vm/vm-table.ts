@@ -88,7 +88,8 @@ export class VmTable {
   /** Returns the request for a VM's guest; undefined without one. Reads nothing else of the record. */
   wakeOf(id: VmId): PendingWake | undefined {
     const kept = this.#unwritten.get(id)
-    const json = kept === undefined ? this.#sql('SELECT wake FROM vms WHERE id = ?').get(id)?.['wake'] : kept.wake
+    const json =
+      kept === undefined ? this.#sql('SELECT wake FROM vms WHERE id = ?').get(id)?.['wake'] : kept.wake
     return typeof json === 'string' ? (JSON.parse(json) as PendingWake) : undefined
   }
 
