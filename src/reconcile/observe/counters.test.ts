@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sleepStage } from '../../../test/sleep-stage.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
+import { HostFault } from '../../core/errors.ts'
 import { readCounters } from './observe.ts'
 
 test('each figure says since when it counts: CPU and disk since the last start or wake, traffic since its device came, wakes since the creation', async (t) => {
@@ -60,4 +61,24 @@ test('the wakes of a VM that woke before they were counted count from the next o
   const { wakes } = await readCounters(host, vm())
   assert.deepEqual(wakes?.count, 2)
   assert.ok((wakes?.sinceMs ?? 0) > vm().createdAtMs)
+})
+
+test('a guest that ends while its counters are read has none, and its monitor is no fault', async (t) => {
+  const { host, vm, id, idle, context } = await sleepStage(t)
+  const release = host.monitor.holdNext('diskCounters')
+  const reading = readCounters(host, vm())
+  setPower(context, id, 'stopped')
+  await idle()
+  release()
+  const { cpu, disk, network } = await reading
+  assert.deepEqual([cpu, disk], [undefined, undefined])
+  assert.notEqual(network, undefined)
+})
+
+test('a guest that goes on has no counters while its monitor does not answer, and the fault says so', async (t) => {
+  const { host, vm } = await sleepStage(t)
+  host.monitor.failNext('diskCounters', new HostFault('monitor_unreachable', 'reading the disk counters'))
+  await assert.rejects(readCounters(host, vm()), {
+    code: 'monitor_unreachable',
+  })
 })

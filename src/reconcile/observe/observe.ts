@@ -88,25 +88,41 @@ export async function readCounters(host: Host, record: VmRecord): Promise<VmCoun
     tapSpecOf(record) === undefined ? undefined : host.taps.inspect(device, id, userId),
   ])
   const hasDevice = tap?.kind === 'present'
-  const [link, drops, disk, cpu] = await Promise.all([
+  const [link, drops, ofGuest] = await Promise.all([
     hasDevice ? host.taps.counters(device) : undefined,
     hasDevice ? host.firewall.counters(device) : undefined,
-    unit.kind === 'active' ? host.monitors[record.monitor].diskCounters(id) : undefined,
-    unit.kind === 'active' ? host.units.cpuTime([id]) : undefined,
+    unit.kind === 'active' ? readGuestCounters(host, record, unit.startedAtMs) : {},
   ])
   const { deviceSinceMs } = record.observed
-  const startedMs = unit.kind === 'active' ? unit.startedAtMs : undefined
-  const usedMicroseconds = cpu?.get(id)
   return {
     atMs: host.clock.now(),
     ...(link === undefined || drops === undefined || deviceSinceMs === undefined
       ? {}
       : { network: { ...link, ...drops, sinceMs: deviceSinceMs } }),
-    ...(startedMs === undefined || disk === undefined ? {} : { disk: { ...disk, sinceMs: startedMs } }),
-    ...(startedMs === undefined || usedMicroseconds === undefined
-      ? {}
-      : { cpu: { usedMs: Math.floor(usedMicroseconds / 1000), sinceMs: startedMs } }),
+    ...ofGuest,
     ...countsOnRecord(record),
+  }
+}
+
+/** Reads the counters of a guest that has run since `sinceMs`. One that ends meanwhile has none. */
+async function readGuestCounters(
+  { units, monitors }: Host,
+  { id, monitor }: VmRecord,
+  sinceMs: number,
+): Promise<Pick<VmCounters, 'disk' | 'cpu'>> {
+  try {
+    const [disk, cpu] = await Promise.all([monitors[monitor].diskCounters(id), units.cpuTime([id])])
+    const usedMicroseconds = cpu.get(id)
+    return {
+      ...(disk === undefined ? {} : { disk: { ...disk, sinceMs } }),
+      ...(usedMicroseconds === undefined
+        ? {}
+        : { cpu: { usedMs: Math.floor(usedMicroseconds / 1000), sinceMs } }),
+    }
+  } catch (error) {
+    const unit = await units.inspect(id)
+    if (unit.kind === 'active' && unit.startedAtMs === sinceMs) throw error
+    return {}
   }
 }
 
