@@ -8,12 +8,10 @@
  */
 import * as dbus from '@jellybrick/dbus-next'
 import { limits } from '../../config/limits.ts'
+import { MANAGER, MANAGER_PATH, PROPERTIES, SYSTEMD } from './bus-names.ts'
+import { earlySignal, takeEarly } from './early-signals.ts'
 import type { Socket } from 'node:net'
-
-const SYSTEMD = 'org.freedesktop.systemd1'
-export const MANAGER_PATH = '/org/freedesktop/systemd1'
-export const MANAGER = `${SYSTEMD}.Manager`
-export const PROPERTIES = 'org.freedesktop.DBus.Properties'
+import type { BusSignal } from './early-signals.ts'
 
 /** `direct`: systemd itself is at the other end, without a bus in between. */
 export type BusAddress = { readonly path: string; readonly direct: boolean }
@@ -31,14 +29,6 @@ export type BusCall = {
   readonly member: string
   readonly signature?: string
   readonly body?: readonly unknown[]
-}
-
-/** A received signal. The sender is always systemd. */
-export type BusSignal = {
-  readonly path: string
-  readonly interface: string
-  readonly member: string
-  readonly body: readonly unknown[]
 }
 
 /**
@@ -95,7 +85,17 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
     // The library greets a bus (Hello). Without a bus in between, the greeting is refused, which does no harm.
     if (!(error instanceof dbus.DBusError)) lose(error)
   })
-  onEvent(connectionOf(bus), 'end', () => lose(new Error(`${address.path} was closed by the other end`)))
+  const connection = connectionOf(bus)
+  onEvent(connection, 'end', () => lose(new Error(`${address.path} was closed by the other end`)))
+  onEvent(connection, 'connect', () => {
+    const { stream } = connection
+    if (stream !== undefined)
+      takeEarly(stream, (head, rest) => {
+        const signal = earlySignal(head, rest)
+        if (typeof signal === 'object') events.onSignal(signal)
+        return signal !== undefined
+      })
+  })
 
   const call = (destination: string, request: BusCall): Promise<readonly unknown[]> => {
     const { promise, resolve, reject } = Promise.withResolvers<readonly unknown[]>()
@@ -103,7 +103,7 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
     else {
       pending.add(reject)
       const { body = [], ...head } = request
-      joinWrites(connectionOf(bus))
+      joinWrites(connection)
       bus
         .call(new dbus.Message({ destination, ...head, body: [...body] }))
         .then((reply) => resolve(reply?.body ?? []))
@@ -169,28 +169,10 @@ function joinWrites({ stream }: Connection): void {
   process.nextTick(() => stream.uncork())
 }
 
-const onEvent = (emitter: object, event: 'error' | 'end', listener: (error: Error) => void): void => {
+const onEvent = (
+  emitter: object,
+  event: 'connect' | 'error' | 'end',
+  listener: (error: Error) => void,
+): void => {
   ;(emitter as NodeJS.EventEmitter).on(event, listener)
-}
-
-const PREFIX = '/org/freedesktop/systemd1/unit/'
-
-/**
- * Returns the object path of a unit that is or may be loaded. Each byte except letters and digits, and a leading digit,
- * is written as `_` and two hexadecimal digits (sd_bus_path_encode(3)).
- */
-export function unitPath(name: string): string {
-  const label = name.replace(
-    /[^A-Za-z0-9]|^[0-9]/g,
-    (byte) => `_${byte.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  )
-  return PREFIX + label
-}
-
-/** Returns the name of a unit from its object path; undefined for any other object. */
-export function unitOfPath(path: string): string | undefined {
-  if (!path.startsWith(PREFIX)) return undefined
-  return path
-    .slice(PREFIX.length)
-    .replace(/_([0-9a-f]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
 }

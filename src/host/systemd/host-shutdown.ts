@@ -1,7 +1,6 @@
-import { BusError, PROPERTIES, valueOf } from './bus.ts'
+import { BusError, valueOf } from './bus.ts'
+import { PROPERTIES, UNIT } from './bus-names.ts'
 import type { SystemdBus } from './systemd-bus.ts'
-
-const UNIT = 'org.freedesktop.systemd1.Unit'
 
 /**
  * Returns whether this host shuts down, for whatever reason: power off, reboot, kexec, or a reboot of its userspace.

@@ -1,6 +1,7 @@
 import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { BusError, PROPERTIES, valueOf } from './bus.ts'
+import { BusError, valueOf } from './bus.ts'
+import { PROPERTIES, SYSTEMD } from './bus-names.ts'
 import { limits } from '../../config/limits.ts'
 import { openPipe } from '../ffi/descriptor.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
@@ -44,7 +45,7 @@ export async function findUnit(bus: SystemdBus, name: string): Promise<OwnUnit |
 const propertiesOf =
   (bus: SystemdBus, path: string): OwnUnit['properties'] =>
   (iface, ...names) =>
-    Promise.all(names.map((name) => property(bus, path, `org.freedesktop.systemd1.${iface}`, name)))
+    Promise.all(names.map((name) => property(bus, path, `${SYSTEMD}.${iface}`, name)))
 
 const property = (bus: SystemdBus, path: string, iface: string, name: string): Promise<unknown> =>
   bus

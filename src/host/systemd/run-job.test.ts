@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HostFault } from '../../core/errors.ts'
-import { MANAGER, MANAGER_PATH } from './bus.ts'
-import type { BusSignal } from './bus.ts'
+import { MANAGER, MANAGER_PATH } from './bus-names.ts'
+import type { BusSignal } from './early-signals.ts'
 import { runJob } from './run-job.ts'
 
 const UNIT = 'vmhost-web-1.service'

@@ -1,5 +1,5 @@
-import { MANAGER } from './bus.ts'
-import type { BusSignal } from './bus.ts'
+import { MANAGER } from './bus-names.ts'
+import type { BusSignal } from './early-signals.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
 /** The result of a job: `done`, or why it failed (org.freedesktop.systemd1(5), signal JobRemoved). */

@@ -3,9 +3,11 @@ import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import type { Log } from '../../log/log.ts'
-import { BusError, MANAGER, MANAGER_PATH, openBus, PRIVATE_SOCKET, SYSTEM_BUS } from './bus.ts'
+import { BusError, openBus, PRIVATE_SOCKET, SYSTEM_BUS } from './bus.ts'
+import { MANAGER, MANAGER_PATH } from './bus-names.ts'
 import { Listeners } from '../../lib/listeners.ts'
-import type { Bus, BusAddress, BusCall, BusSignal } from './bus.ts'
+import type { Bus, BusAddress, BusCall } from './bus.ts'
+import type { BusSignal } from './early-signals.ts'
 
 export type SystemdBusOptions = {
   readonly log: Log

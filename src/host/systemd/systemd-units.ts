@@ -10,8 +10,18 @@ import type { VmId } from '../../core/ids.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
 import type { Units } from '../../ports/units.ts'
-import { BusError, MANAGER, MANAGER_PATH, PROPERTIES, valueOf, variant, unitOfPath, unitPath } from './bus.ts'
-import type { BusSignal } from './bus.ts'
+import { BusError, valueOf, variant } from './bus.ts'
+import {
+  MANAGER,
+  MANAGER_PATH,
+  PROPERTIES,
+  PROPERTIES_CHANGED,
+  SERVICE,
+  UNIT,
+  unitOfPath,
+  unitPath,
+} from './bus-names.ts'
+import type { BusSignal } from './early-signals.ts'
 import { EarlyMove, UnitGroups, endProcesses, processesIn } from './control-groups.ts'
 import { describeExit, EXIT_EXEC } from './exit-status.ts'
 import { runJob } from './run-job.ts'
@@ -21,9 +31,6 @@ import { cpuTimeIn } from './unit-cpu.ts'
 import { residentIn } from './unit-memory.ts'
 import { markIn, unitProperties } from './unit-properties.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
-
-const UNIT = 'org.freedesktop.systemd1.Unit'
-const SERVICE = 'org.freedesktop.systemd1.Service'
 
 /** The values of ActiveState for a unit whose program runs (org.freedesktop.systemd1(5)). */
 const ACTIVE_STATES = ['active', 'reloading', 'refreshing']
@@ -293,7 +300,7 @@ export class SystemdUnits implements Units {
 
 /** Returns the unit that a signal is about, if the signal reports a state change or the end of a job. */
 function changedUnit({ path, interface: from, member, body }: BusSignal): string | undefined {
-  if (from === PROPERTIES && member === 'PropertiesChanged' && body[0] === UNIT) return unitOfPath(path)
+  if (from === PROPERTIES && member === PROPERTIES_CHANGED && body[0] === UNIT) return unitOfPath(path)
   if (from === MANAGER && member === 'JobRemoved') return String(body[2])
   return undefined
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { unitOfPath, unitPath } from './bus.ts'
+import { unitOfPath, unitPath } from './bus-names.ts'
 
 test('a unit name is escaped into its object path, and read back', () => {
   for (const [name, path] of [
