@@ -7,7 +7,7 @@ export const SERVICE = `${SYSTEMD}.Service`
 export const PROPERTIES = 'org.freedesktop.DBus.Properties'
 /** The member of a signal of {@link PROPERTIES}. */
 export const PROPERTIES_CHANGED = 'PropertiesChanged'
-/** Begins the path of each unit. */
+/** The beginning of the path of each unit. */
 export const UNIT_PATH_PREFIX = `${MANAGER_PATH}/unit/`
 
 /**

@@ -63,7 +63,7 @@ test('the wakes of a VM that woke before they were counted count from the next o
   assert.ok((wakes?.sinceMs ?? 0) > vm().createdAtMs)
 })
 
-test('a guest that ends while its counters are read has none, and its monitor is no fault', async (t) => {
+test('a guest that ends while its counters are read has none, and that is not a fault', async (t) => {
   const { host, vm, id, idle, context } = await sleepStage(t)
   const release = host.monitor.holdNext('diskCounters')
   const reading = readCounters(host, vm())
