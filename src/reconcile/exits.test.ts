@@ -37,6 +37,32 @@ test('a guest that reboots itself goes on at once, without a fault, under every 
   }
 })
 
+test('a fault of the guest that ended is over with it, already before the next guest runs', async (t) => {
+  const { store, host, id, vm, end } = await running(t)
+  const nowMs = host.clock.now()
+  const fault = {
+    code: 'monitor_detached',
+    step: 'network.ensure-attached',
+    message: 'its monitor was about to end',
+    generation: vm().generations.desired,
+    sinceMs: nowMs,
+    attempt: 1,
+    nextAttemptAtMs: nowMs,
+  } as const
+  store.vms.recordProgress(id, { observed: { ...vm().observed, fault }, nowMs })
+  const faults: unknown[] = []
+  store.onVmChange(() => {
+    const { lastExit, fault: shown } = vm().observed
+    if (lastExit !== undefined) faults.push(shown)
+  })
+  await end(REBOOT)
+  assert.ok(faults.length > 0)
+  assert.deepEqual(
+    faults,
+    faults.map(() => undefined),
+  )
+})
+
 test('a guest that reboots again and again soon after its start is held back', async (t) => {
   const { clock, end, shown } = await running(t)
   for (let reboot = 1; reboot <= limits.rebootsInRowFree; reboot += 1) {

@@ -25,7 +25,9 @@ export function noteExit(pass: Pass, found: Exited): Next {
   const counted = withExit(pass, exit, true)
   const exitStreak = ranMs < limits.stableAfterMs ? record.exitStreak + 1 : 1
   if (cause === 'rebooted' && exitStreak <= limits.rebootsInRowFree) {
-    write(pass, { observed: observed(counted, 'starting'), launch: null, exitStreak })
+    // What was wrong may have been that guest, such as a tap that its monitor had just closed.
+    const { fault: _over, ...shown } = observed(counted, 'starting')
+    write(pass, { observed: shown, launch: null, exitStreak })
     return { kind: 'again' }
   }
   const failure = {
