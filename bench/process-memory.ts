@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { ChildProcess } from 'node:child_process'
 
 const LOOK_EVERY_MS = 20
 
@@ -9,16 +10,13 @@ export function memoryMib(pid: string, name: 'VmRSS' | 'VmHWM' = 'VmRSS'): numbe
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024
 }
 
-/** Returns the greatest memory of each child that a process has until `ended`, in MiB, summed. */
-export async function peakOfChildrenMib(pid: number, ended: Promise<unknown>): Promise<number> {
+/** Returns the greatest memory of each child that a process has until it ends, in MiB, summed. */
+export async function peakOfChildrenMib(parent: ChildProcess): Promise<number> {
   const peaks = new Map<string, number>()
-  const state = { goesOn: true }
-  const end = ended.finally(() => (state.goesOn = false))
-  while (state.goesOn) {
-    for (const [child, mib] of childrenOf(pid)) peaks.set(child, mib)
+  while (parent.exitCode === null && parent.signalCode === null) {
+    for (const [child, mib] of childrenOf(parent.pid ?? 0)) peaks.set(child, mib)
     await delay(LOOK_EVERY_MS)
   }
-  await end
   return [...peaks.values()].reduce((sum, mib) => sum + mib, 0)
 }
 

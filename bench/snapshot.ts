@@ -93,10 +93,8 @@ async function byZstdAndCurl(run: number, kindly: readonly string[] = []): Promi
   const startedAt = performance.now()
   const [program, ...args] = [...kindly, 'bash', '-c', script, 'bash', diskOf(STILL), access.caFile, url]
   const shell = spawn(program ?? 'bash', args, { stdio: ['ignore', 'ignore', 'inherit'] })
-  const ended = once(shell, 'exit')
-  const peakMib = await peakOfChildrenMib(shell.pid ?? 0, ended)
-  const [status] = await ended
-  if (status !== 0) throw new Error(`zstd | curl ended with status ${status}`)
+  const peakMib = await peakOfChildrenMib(shell)
+  if (shell.exitCode !== 0) throw new Error(`zstd | curl ended with status ${shell.exitCode}`)
   const mibps = DATA_MIB / ((performance.now() - startedAt) / 1000)
   await bucket.remove(key)
   return { mibps, peakMib }

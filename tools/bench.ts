@@ -133,12 +133,7 @@ async function measure(
       const isSoak = name === 'soak'
       const script = [`bench/${name}.ts`, ...(isSoak ? [String(minutes)] : [])]
       const timeoutMs = BENCH_BOUND_MS + (MORE_MS[name] ?? 0) + (isSoak ? minutes * MINUTE_MS : 0)
-      const text = await step(`bench ${name}`, (log) =>
-        inLab(lab, script, { timeoutMs, log }).catch(async (error: unknown) => {
-          await keepJournal(lab, log)
-          throw error
-        }),
-      )
+      const text = await step(`bench ${name}`, (log) => inLab(lab, script, { timeoutMs, log }))
       rows.push(...(JSON.parse(text) as Measurement[]))
     }
     return rows
@@ -181,7 +176,10 @@ async function inLab(
     timeoutMs,
     onOutput: (chunk) => noteProgress(chunk.toString(), log),
   })
-  if (code !== 0) throw new Error(`${script} ended with status ${code}\n${stderr}`)
+  if (code !== 0) {
+    if (log !== undefined) await keepJournal(lab, log)
+    throw new Error(`${script} ended with status ${code}\n${stderr}`)
+  }
   return stdout
 }
 

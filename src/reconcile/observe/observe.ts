@@ -113,12 +113,11 @@ async function readGuestCounters(
   try {
     const [disk, cpu] = await Promise.all([monitors[monitor].diskCounters(id), units.cpuTime([id])])
     const usedMicroseconds = cpu.get(id)
-    return {
-      ...(disk === undefined ? {} : { disk: { ...disk, sinceMs } }),
-      ...(usedMicroseconds === undefined
-        ? {}
-        : { cpu: { usedMs: Math.floor(usedMicroseconds / 1000), sinceMs } }),
-    }
+    return given({
+      disk: disk && { ...disk, sinceMs },
+      cpu:
+        usedMicroseconds === undefined ? undefined : { usedMs: Math.floor(usedMicroseconds / 1000), sinceMs },
+    })
   } catch (error) {
     const unit = await units.inspect(id)
     if (unit.kind === 'active' && unit.startedAtMs === sinceMs) throw error

@@ -87,10 +87,8 @@ export class VmTable {
 
   /** Returns the request for a VM's guest; undefined without one. Reads nothing else of the record. */
   wakeOf(id: VmId): PendingWake | undefined {
-    const kept = this.#unwritten.get(id)
-    const json =
-      kept === undefined ? this.#sql('SELECT wake FROM vms WHERE id = ?').get(id)?.['wake'] : kept.wake
-    return typeof json === 'string' ? (JSON.parse(json) as PendingWake) : undefined
+    const row = this.#unwritten.get(id) ?? this.#sql('SELECT wake FROM vms WHERE id = ?').get(id)
+    return typeof row?.wake === 'string' ? (JSON.parse(row.wake) as PendingWake) : undefined
   }
 
   /** Lists VMs in the order of ids. */
