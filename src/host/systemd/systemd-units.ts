@@ -52,6 +52,8 @@ export class SystemdUnits implements Units {
   readonly #rootDirectory: string
   readonly #groups: UnitGroups
   readonly #earlyMove = new EarlyMove()
+  /** The VMs whose unit was loaded when it was last seen. It may be gone since. */
+  readonly #loaded = new Set<VmId>()
 
   constructor({ bus, log, runDirectory }: SystemdUnitsOptions) {
     this.#bus = bus
@@ -136,9 +138,11 @@ export class SystemdUnits implements Units {
         ACTIVE_STATES,
         [UNIT_PATTERN],
       ])
-      return (units as readonly (readonly string[])[])
+      const active = (units as readonly (readonly string[])[])
         .map(([name = '']) => parseUnitName(name))
         .filter((id) => id !== undefined)
+      for (const id of active) this.#loaded.add(id)
+      return active
     } catch (error) {
       throw fault('systemd_unavailable', 'listing the active units of VMs', error)
     }
@@ -235,15 +239,34 @@ export class SystemdUnits implements Units {
     }
   }
 
-  /** Inspects a unit. GetUnit comes first, because reading a property of a unit that is not loaded would load it. */
+  /**
+   * Inspects a unit. If it was not loaded before, GetUnit comes first, because reading a property of a unit that is not
+   * loaded loads it for a moment.
+   */
   async #inspect(id: VmId): Promise<UnitState> {
-    const path = await this.#bus.callManager('GetUnit', 's', [unitName(id)]).catch((error: unknown) => {
-      if (isBusError(error, NO_SUCH_UNIT)) return undefined
+    if (this.#loaded.has(id) || (await this.#isLoaded(id))) {
+      const state = await this.#look(id)
+      if (state.kind === 'absent' || state.kind === 'leftover') this.#loaded.delete(id)
+      else this.#loaded.add(id)
+      return state
+    }
+    return (await this.#leftover(id)) ?? { kind: 'absent' }
+  }
+
+  async #isLoaded(id: VmId): Promise<boolean> {
+    try {
+      await this.#bus.callManager('GetUnit', 's', [unitName(id)])
+      return true
+    } catch (error) {
+      if (isBusError(error, NO_SUCH_UNIT)) return false
       throw error
-    })
-    if (path === undefined) return (await this.#leftover(id)) ?? { kind: 'absent' }
+    }
+  }
+
+  /** Returns the state of a unit by its properties. Those of a unit that is not loaded show one that is inactive. */
+  async #look(id: VmId): Promise<UnitState> {
+    const unit = unitPath(unitName(id))
     // All are sent at once. If the unit changes in between, its change arrives as a signal, and it is inspected again.
-    const unit = String(path[0])
     const [activeState, mainPid, startedAt, environment] = await Promise.all([
       this.#get(unit, UNIT, 'ActiveState'),
       this.#get(unit, SERVICE, 'MainPID'),
