@@ -10,7 +10,7 @@ export type Protocol = typeof NETLINK_ROUTE | typeof NETLINK_NETFILTER
 /** The kernel fills dumps into datagrams of at most this size (netlink_dump in net/netlink/af_netlink.c). */
 export const DATAGRAM_BYTES = 32 * 1024
 
-export const MSG_DONTWAIT = 0x40
+const MSG_DONTWAIT = 0x40
 const MSG_TRUNC = 0x20
 
 const AF_NETLINK = 16
@@ -56,20 +56,31 @@ export function setOption(
   }
 }
 
-/**
- * Receives one datagram, and returns the part of `into` that it fills. With MSG_DONTWAIT it fails with EAGAIN if there
- * is none.
- */
-export function receive(
-  fd: number,
-  { into, what, flags = 0 }: { readonly into: Buffer; readonly what: string; readonly flags?: number },
-): Buffer {
+type Receiving = { readonly into: Buffer; readonly what: string }
+
+/** Waits for one datagram, and returns the part of `into` that it fills. */
+export function receive(fd: number, { into, what }: Receiving): Buffer {
+  const size = received(fd, { into, what }, 0)
+  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
+  return into.subarray(0, size)
+}
+
+/** Returns the part of `into` that the next datagram fills; undefined if there is none yet. */
+export function receiveIfThere(fd: number, { into, what }: Receiving): Buffer | undefined {
+  const size = received(fd, { into, what }, MSG_DONTWAIT)
+  if (size === -constants.errno.EAGAIN) return undefined
+  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
+  return into.subarray(0, size)
+}
+
+/** Returns the size of the datagram, or a negative errno. */
+function received(fd: number, { into, what }: Receiving, flags: number): number {
   for (;;) {
     const size = Number(recv(fd, into, into.length, flags | MSG_TRUNC))
     if (size > into.length) throw new ErrnoError(`netlink: ${what}`, constants.errno.EMSGSIZE)
-    if (size >= 0) return into.subarray(0, size)
+    if (size >= 0) return size
     const failed = errno()
-    if (failed !== constants.errno.EINTR) throw new ErrnoError(`netlink: ${what}`, failed)
+    if (failed !== constants.errno.EINTR) return -failed
   }
 }
 

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { hasErrno, ErrnoError } from '../ffi/errno-error.ts'
-import { closeNetlink, DATAGRAM_BYTES, MSG_DONTWAIT, openNetlink, receive, setOption } from './calls.ts'
+import { closeNetlink, DATAGRAM_BYTES, openNetlink, receiveIfThere, setOption } from './calls.ts'
 import { decodeMessages } from './message.ts'
 import { errno, library } from '../ffi/koffi.ts'
 import type { Protocol } from './calls.ts'
@@ -59,10 +59,10 @@ export class NetlinkEvents {
         break
       }
       try {
-        const datagram = receive(this.#fd, { into: this.#datagram, what: 'events', flags: MSG_DONTWAIT })
+        const datagram = receiveIfThere(this.#fd, { into: this.#datagram, what: 'events' })
+        if (datagram === undefined) break
         messages.push(...decodeMessages(Buffer.from(datagram)))
       } catch (error) {
-        if (hasErrno(error, 'EAGAIN')) break
         lost = true
         if (!hasErrno(error, 'ENOBUFS')) break
       }

@@ -72,14 +72,27 @@ export class NetlinkSocket {
 
   /** Returns the only answer to a request. Throws ErrnoError with the kernel's errno. */
   get(request: Request): Message {
-    const answer = this.find(request)
-    if (answer === undefined) throw new ErrnoError(`netlink: ${request.what}`, constants.errno.ENOMSG)
-    return answer
+    return this.getIfThere(request, []) as Message
+  }
+
+  /**
+   * Returns the only answer to a request, or undefined if the kernel refuses it with one of these errnos, by which it
+   * says that there is no such thing. No error is made then, because that takes longer than the request. Throws like
+   * `get`.
+   */
+  getIfThere(request: Request, absent: readonly number[]): Message | undefined {
+    const { answers, failure } = this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
+    if (failure !== undefined && absent.includes(failure.errno)) return undefined
+    throwIfFailed(request, failure)
+    if (answers[0] === undefined) throw new ErrnoError(`netlink: ${request.what}`, constants.errno.ENOMSG)
+    return answers[0]
   }
 
   /** Returns the answer, or undefined if the kernel only acknowledges the request. Throws like `get`. */
   find(request: Request): Message | undefined {
-    return this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK).answers[0]
+    const { answers, failure } = this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
+    throwIfFailed(request, failure)
+    return answers[0]
   }
 
   /**
@@ -88,7 +101,8 @@ export class NetlinkSocket {
    */
   dump(request: Request): readonly Message[] {
     for (let attempt = 0; attempt < this.#dumpAttempts; attempt++) {
-      const { answers, overtaken } = this.#exchange(request, NLM_F_REQUEST | NLM_F_DUMP)
+      const { answers, overtaken, failure } = this.#exchange(request, NLM_F_REQUEST | NLM_F_DUMP)
+      throwIfFailed(request, failure)
       if (!overtaken) return answers
     }
     throw new ErrnoError(`netlink: ${request.what}`, constants.errno.EINTR)
@@ -105,6 +119,7 @@ export class NetlinkSocket {
       // An error ends the dump too.
       dump.isOver = true
       const part = this.#receive(request.what)
+      throwIfFailed(request, part.failure)
       dump.isOver = part.ended
       return part.answers
     }
@@ -122,7 +137,7 @@ export class NetlinkSocket {
 
   /** Sends a request that changes something. Returns when the kernel has done it. */
   change(request: Request): void {
-    this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
+    throwIfFailed(request, this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK).failure)
   }
 
   close(): void {
@@ -130,7 +145,7 @@ export class NetlinkSocket {
   }
 
   /** Sends a request, and collects messages until its acknowledgement or the end of its dump. */
-  #exchange(request: Request, common: number): { answers: readonly Message[]; overtaken: boolean } {
+  #exchange(request: Request, common: number): Omit<Part, 'ended'> {
     this.#send(request, common)
     const answers: Message[] = []
     let overtaken = false
@@ -138,7 +153,7 @@ export class NetlinkSocket {
       const part = this.#receive(request.what)
       answers.push(...part.answers)
       overtaken ||= part.overtaken
-      if (part.ended) return { answers, overtaken }
+      if (part.ended) return { answers, overtaken, failure: part.failure }
     }
   }
 
@@ -148,7 +163,7 @@ export class NetlinkSocket {
     if (send(this.#fd, bytes, bytes.length, 0) < 0) throw new ErrnoError(`netlink: ${what}`, errno())
   }
 
-  /** Receives a datagram, and returns the answers in it. Throws the error that it ends with. */
+  /** Receives a datagram, and returns the answers in it. */
   #receive(what: string): Part {
     const answers: Message[] = []
     let overtaken = false
@@ -157,23 +172,30 @@ export class NetlinkSocket {
       if (message.sequence !== this.#sequence) continue
       overtaken ||= (message.flags & NLM_F_DUMP_INTR) !== 0
       if (message.type === NLMSG_DONE || message.type === NLMSG_ERROR) {
-        throwStatus(what, message)
-        return { answers, overtaken, ended: true }
+        return { answers, overtaken, ended: true, failure: failureIn(message) }
       }
       // A copy, because the next datagram overwrites this one.
       answers.push({ ...message, body: Buffer.from(message.body) })
     }
-    return { answers, overtaken, ended: false }
+    return { answers, overtaken, ended: false, failure: undefined }
   }
 }
 
-/** The answers to a request in one datagram. `overtaken`: a change interrupted the dump. */
-type Part = { readonly answers: readonly Message[]; readonly overtaken: boolean; readonly ended: boolean }
+/** Why the kernel refused a request. */
+type Failure = { readonly errno: number; readonly words: string | undefined }
 
-/** Throws the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack). */
-function throwStatus(what: string, { type, flags, body }: Message): void {
-  const errorNumber = body.length >= 4 ? -body.readInt32LE(0) : 0
-  if (errorNumber === 0) return
+/** The answers to a request in one datagram. `overtaken`: a change interrupted the dump. */
+type Part = {
+  readonly answers: readonly Message[]
+  readonly overtaken: boolean
+  readonly ended: boolean
+  readonly failure: Failure | undefined
+}
+
+/** Returns the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack). */
+function failureIn({ type, flags, body }: Message): Failure | undefined {
+  const failed = body.length >= 4 ? -body.readInt32LE(0) : 0
+  if (failed === 0) return undefined
   let words: Buffer | undefined
   if ((flags & NLM_F_ACK_TLVS) !== 0) {
     // An error repeats the request before the attributes, or only its header with NLM_F_CAPPED.
@@ -181,5 +203,9 @@ function throwStatus(what: string, { type, flags, body }: Message): void {
       type === NLMSG_DONE ? 0 : (flags & NLM_F_CAPPED) === 0 ? body.readUInt32LE(4) : REQUEST_HEADER_BYTES
     words = decodeAttributes(body.subarray(4 + ((echoed + 3) & ~3))).get(NLMSGERR_ATTR_MSG)
   }
-  throw new ErrnoError(`netlink: ${what}`, errorNumber, words === undefined ? undefined : decodeString(words))
+  return { errno: failed, words: words === undefined ? undefined : decodeString(words) }
+}
+
+function throwIfFailed({ what }: Request, failure: Failure | undefined): void {
+  if (failure !== undefined) throw new ErrnoError(`netlink: ${what}`, failure.errno, failure.words)
 }

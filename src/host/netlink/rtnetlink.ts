@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { NETLINK_ROUTE, NetlinkSocket } from './netlink-socket.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import {
@@ -32,6 +33,8 @@ import type { LinkChange } from './link-change.ts'
 import type { Link, LinkStatistics } from './route-codec.ts'
 import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
+const { EINVAL, ENODEV, ENOENT } = constants.errno
+
 /** A route to several links at once has no `link`. */
 export type RouteByRouters = { readonly link: number | undefined; readonly addresses: readonly string[] }
 
@@ -51,22 +54,14 @@ export class Rtnetlink {
 
   /** Returns the link of that name; undefined if there is none. */
   link(name: string): Link | undefined {
-    try {
-      return decodeLink(this.#socket.get(getLink(name)).body)
-    } catch (error) {
-      if (hasErrno(error, 'ENODEV')) return undefined
-      throw error
-    }
+    const answer = this.#socket.getIfThere(getLink(name), [ENODEV])
+    return answer === undefined ? undefined : decodeLink(answer.body)
   }
 
   /** Returns the name of a link; undefined if it is gone. */
   nameOf(index: number): string | undefined {
-    try {
-      return decodeLink(this.#socket.get(getLinkAt(index)).body).name
-    } catch (error) {
-      if (hasErrno(error, 'ENODEV')) return undefined
-      throw error
-    }
+    const answer = this.#socket.getIfThere(getLinkAt(index), [ENODEV])
+    return answer === undefined ? undefined : decodeLink(answer.body).name
   }
 
   /** Returns all links of one driver, e.g. `tun`. */
@@ -167,13 +162,9 @@ export class Rtnetlink {
 
   /** Returns a filter on a link's ingress; undefined if there is none. Fails with ENODEV if the link is gone. */
   ingressFilter(index: number, place: FilterPlace): Filter | undefined {
-    try {
-      return decodeFilter(this.#socket.get(getIngressFilter(index, place)).body)
-    } catch (error) {
-      // EINVAL: the link has no clsact qdisc, which would hold the filter.
-      if (hasErrno(error, 'ENOENT', 'EINVAL')) return undefined
-      throw error
-    }
+    // EINVAL: the link has no clsact qdisc, which would hold the filter.
+    const answer = this.#socket.getIfThere(getIngressFilter(index, place), [ENOENT, EINVAL])
+    return answer === undefined ? undefined : decodeFilter(answer.body)
   }
 
   /** Makes a link. Fails with EEXIST if the name is taken. */

@@ -1,9 +1,12 @@
+import { constants } from 'node:os'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { NETLINK_NETFILTER, NetlinkSocket } from '../netlink/netlink-socket.ts'
 import * as codec from './nft-codec.ts'
 import { NetlinkEvents } from '../netlink/netlink-events.ts'
 import { isNewsOf } from './nft-codec.ts'
 import type { Element, TableObject } from './nft-codec.ts'
+
+const { ENOENT } = constants.errno
 
 /** The objects in a table, except the rules of its chains and the elements of its sets. */
 type TableObjects = {
@@ -30,7 +33,7 @@ export class NftNetlink {
 
   /** Returns the objects in the table; undefined if there is no table. */
   objects(): TableObjects | undefined {
-    const found = this.#orAbsent(() => this.#socket.get(codec.getObjects('table', this.#table)))
+    const found = this.#socket.getIfThere(codec.getObjects('table', this.#table), [ENOENT])
     if (found === undefined) return undefined
     const { use, ...table } = codec.decodeTable(found.body)
     const chains = this.#bodies(codec.getObjects('chain', this.#table))
@@ -58,7 +61,7 @@ export class NftNetlink {
 
   /** Returns the element with this key; undefined if it is not in the set. */
   element(set: string, key: Uint8Array): Element | undefined {
-    const found = this.#orAbsent(() => this.#socket.get(codec.getElements(this.#table, set, key)))
+    const found = this.#socket.getIfThere(codec.getElements(this.#table, set, key), [ENOENT])
     return found === undefined ? undefined : codec.decodeElements(found.body)[0]
   }
 
