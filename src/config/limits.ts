@@ -30,6 +30,8 @@ export const limits = {
   kernelArgumentsBytesMax: 1024,
   listItemsDefault: 100,
   listItemsMax: 1000,
+  /** Answers to `GET /v1/vm-states` that are kept until something changes, each with some 130 bytes for each VM. */
+  keptAnswersMax: 8,
 
   cpuMillicoresMin: 100,
   /** 32 guest vCPUs, the most a Firecracker guest can have. */

@@ -315,6 +315,26 @@ test('states alone are listed as the VMs are: by page, by state and by label', a
   assert.deepEqual(await idsOf({ label: 'name=c' }), ['c'])
 })
 
+test('a list of states that was answered before shows what changed since', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const list = async () => (await typed(host.api.GET('/v1/vm-states'))).json
+  await create(host, 'web', bare)
+  const first = await list()
+  assert.deepEqual(await list(), first)
+  const observed = { state: 'stopped', sinceMs: 1 } as const
+  host.store.vms.recordProgress('web' as VmId, { observed, nowMs: 1 })
+  assert.equal((await list()).items[0]?.state, 'stopped')
+  // An event about something else.
+  host.store.maintenance.noteEmpty(true, 1)
+  const { revision } = await list()
+  assert.equal(revision, host.store.events.newest)
+  await create(host, 'web-2', bare)
+  assert.deepEqual(
+    (await list()).items.map(({ id }) => id),
+    ['web', 'web-2'],
+  )
+})
+
 test('until the store is open VM routes answer 503, while liveness answers 200', async (t) => {
   const host = await startControllerHost(t, pki)
   host.storeIsOpen = false

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { closed } from '../../../lib/schema-check.ts'
 import { ref } from '../../wire/named.ts'
 import { vmStateToWire } from '../../wire/vm-state.ts'
+import { KeptAnswers } from '../kept-answers.ts'
 import { problems } from '../../listener/answers.ts'
 import { pageOf } from './page.ts'
 import { pageQueryOf, vmFilterMembers } from './vm-filter.ts'
@@ -25,13 +26,18 @@ export function vmStateRoutes(app: App, dependencies: ApiDependencies): void {
       ...problems('starting_up'),
     },
   }
-  app.get('/v1/vm-states', { schema }, async ({ query: asked }): Promise<VmStateListWire> => {
+  const kept = new KeptAnswers()
+  app.get('/v1/vm-states', { schema }, async ({ query: asked }, reply): Promise<VmStateListWire> => {
     const { store } = contextOf(dependencies)
-    const { limit, query } = pageQueryOf(asked)
     const revision = store.events.newest
-    const summaries = store.vms.summaries(query)
+    const body = kept.take(revision, asked, () => {
+      const { limit, query } = pageQueryOf(asked)
+      const page = pageOf('vms', store.vms.summaries(query), { limit, show: vmStateToWire })
+      return reply.serializeInput({ ...page, revision } satisfies VmStateListWire, '200') as string
+    })
     // Answer only what is on the disk.
     await store.flushed()
-    return { ...pageOf('vms', summaries, { limit, show: vmStateToWire }), revision }
+    // These bytes are the serialized page.
+    return reply.type('application/json; charset=utf-8').send(body as unknown as VmStateListWire)
   })
 }
