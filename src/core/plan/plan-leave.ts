@@ -4,7 +4,7 @@ import { isSaved } from '../world/saved-state.ts'
 import { isGone } from '../world/world.ts'
 import { inOrder, when } from './facet.ts'
 import { removeUnit, removeConsole } from './plan-power.ts'
-import { removeNetwork } from './plan-network.ts'
+import { ensureNetwork, removeNetwork } from './plan-network.ts'
 import { removeDisk } from './plan-storage.ts'
 import { saveAnyway } from './plan-host-end.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -28,6 +28,8 @@ export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan
     ? inOrder(() => endForMove(world))
     : inOrder(
         () => removeUnit(record, world),
+        // A host that was without power has no devices.
+        () => ensureNetwork(world, facts),
         () => holdFrames(world, facts, 'the destination gets the frames that come from now on'),
         () => saveForMove(world, facts),
         () => detachConsole(world),

@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Sha256 } from '../../core/ids.ts'
-import type { Transactions } from '../database/transactions.ts'
+import type { Statements, Transactions } from '../database/transactions.ts'
 
 /** How many VMs on record use an image, and when it was last used. */
 export type ImageUse = { readonly count: number; readonly lastUsedAtMs?: number }
@@ -11,16 +11,18 @@ const DIGESTS = ['rootfs', 'kernel', 'initrd'].map((role) => `$.image.${role}Sha
  * Notes that a VM uses its images, or used them until now; they must then not be removed. Call it in the transaction
  * that stores the VM, in the one that forgets it, and before and after a change of its images.
  */
-export function noteImageUse(db: DatabaseSync, vmId: string, nowMs: number): void {
+export function noteImageUse(statements: Statements, vmId: string, nowMs: number): void {
+  const note = statements.of(
+    `INSERT INTO image_uses (sha256, last_used_at_ms)
+       SELECT desired ->> ?1, ?2 FROM vms WHERE id = ?3 AND desired ->> ?1 IS NOT NULL
+       ON CONFLICT DO UPDATE SET last_used_at_ms = ?2`,
+  )
+  const withdraw = statements.of(
+    'DELETE FROM image_removals WHERE sha256 = (SELECT desired ->> ?1 FROM vms WHERE id = ?2)',
+  )
   for (const path of DIGESTS) {
-    db.prepare(
-      `INSERT INTO image_uses (sha256, last_used_at_ms)
-         SELECT desired ->> ?1, ?2 FROM vms WHERE id = ?3 AND desired ->> ?1 IS NOT NULL
-         ON CONFLICT DO UPDATE SET last_used_at_ms = ?2`,
-    ).run(path, nowMs, vmId)
-    db.prepare(
-      'DELETE FROM image_removals WHERE sha256 = (SELECT desired ->> ?1 FROM vms WHERE id = ?2)',
-    ).run(path, vmId)
+    note.run(path, nowMs, vmId)
+    withdraw.run(path, vmId)
   }
 }
 

@@ -10,7 +10,7 @@ import { changedRows } from './changed-rows.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
 import { readSummaries } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
-import { SELECTED, parametersOf, selected } from './vm-query.ts'
+import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
@@ -107,7 +107,7 @@ export class VmTable {
   }
 
   #rows(query: VmQuery): VmRow[] {
-    const rows = this.#sql(`SELECT * FROM vms ${SELECTED}`).all(...parametersOf(query)) as VmRow[]
+    const rows = this.#sql(`SELECT * FROM vms ${selectionOf(query)}`).all(...parametersOf(query)) as VmRow[]
     return rows.map((row) => this.#unwritten.on(row))
   }
 
@@ -161,7 +161,7 @@ export class VmTable {
   insert(vm: NewVm): VmRecord {
     this.#transactions.commit(() => {
       insertVm(this.#statements, vm, this.#revisions.next())
-      noteImageUse(this.#db, vm.id, vm.nowMs)
+      noteImageUse(this.#statements, vm.id, vm.nowMs)
       this.#events.append(vm.nowMs, vmEvents(undefined, this.get(vm.id)))
     })
     this.#transactions.afterCommit(() => {
@@ -195,7 +195,7 @@ export class VmTable {
       if (change.departure !== undefined && change.departure.id !== before.departure?.id)
         noteDeparted(this.#db, before.departure)
       const changesImages = !isDeepStrictEqual(desired.image, before.desired.image)
-      if (changesImages) noteImageUse(this.#db, id, change.nowMs)
+      if (changesImages) noteImageUse(this.#statements, id, change.nowMs)
       // Another instance makes other host keys.
       if (desired.instance !== before.desired.instance)
         this.#sql('DELETE FROM ssh_host_keys WHERE vm_id = ?').run(id)
@@ -226,7 +226,7 @@ export class VmTable {
         change.nowMs,
         id,
       )
-      if (changesImages) noteImageUse(this.#db, id, change.nowMs)
+      if (changesImages) noteImageUse(this.#statements, id, change.nowMs)
       if (change.inputs !== undefined) changeInputs(this.#statements, id, change.inputs)
       this.#events.append(change.nowMs, vmEvents(before, this.get(id)))
     })
@@ -361,7 +361,7 @@ export class VmTable {
     const before = this.get(id)
     assert(before?.deleting === true, `${id}: only a VM under deletion is forgotten`)
     this.#transactions.commit(() => {
-      noteImageUse(this.#db, id, nowMs)
+      noteImageUse(this.#statements, id, nowMs)
       noteDeparted(this.#db, before.departure)
       this.#sql('DELETE FROM vms WHERE id = ?').run(id)
       this.#events.append(nowMs, vmEvents(before, undefined))
