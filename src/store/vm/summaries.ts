@@ -1,4 +1,4 @@
-import { SELECTED, parametersOf, selected } from './vm-query.ts'
+import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import type { Generation, VmId } from '../../core/ids.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Observed, ObservedState, VmSummary } from '../../core/vm/record.ts'
@@ -27,14 +27,14 @@ export const readSummaries = (
   query: VmQuery,
 ): readonly VmSummary[] =>
   selected(query, unwritten, (asked) =>
-    (statements.of(SUMMARIES).all(...parametersOf(asked)) as SummaryRow[]).map((row) =>
-      summaryOf(row, unwritten),
+    (statements.of(`${SUMMARIES} ${selectionOf(asked)}`).all(...parametersOf(asked)) as SummaryRow[]).map(
+      (row) => summaryOf(row, unwritten),
     ),
   )
 
 const SUMMARIES = `SELECT id, state, monitor, memory_mib AS memoryMib, desired_generation AS desired,
   observed_generation AS observed, observed ->> '$.fault' AS fault, observed ->> '$.partialFaults' AS partialFaults
-  FROM vms ${SELECTED}`
+  FROM vms`
 
 function summaryOf(row: SummaryRow, unwritten: UnwrittenProgress): VmSummary {
   const { id, state, monitor, memoryMib, desired, observed, fault, partialFaults } = row

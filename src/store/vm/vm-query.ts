@@ -12,11 +12,13 @@ export type VmQuery = {
   readonly labels?: Metadata['labels']
 }
 
-/** The end of a statement on `vms`; `parametersOf` has its parameters. */
-export const SELECTED = `WHERE id > ?1 AND (?2 IS NULL OR state = ?2) AND NOT EXISTS (
+/** Returns the end of a statement on `vms`; `parametersOf` has its parameters. */
+export const selectionOf = ({ labels = {} }: VmQuery): string =>
+  `WHERE id > ?1 AND (?2 IS NULL OR state = ?2) ${Object.keys(labels).length === 0 ? '' : HAS_LABELS} ORDER BY id LIMIT ?4`
+
+const HAS_LABELS = `AND NOT EXISTS (
     SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
-      SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))
-  ORDER BY id LIMIT ?4`
+      SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))`
 
 export const parametersOf = ({
   after = '' as VmId,
