@@ -3,10 +3,13 @@ import koffi from 'koffi'
 
 export { koffi }
 
-const loaded = new Map<string, ReturnType<typeof koffi.load>>()
+type Library = ReturnType<typeof koffi.load>
+export type ForeignFunction = ReturnType<Library['func']>
+
+const loaded = new Map<string, Library>()
 
 /** Loads a shared library once. Throws if it is not installed. */
-export function library(name: string): ReturnType<typeof koffi.load> {
+export function library(name: string): Library {
   let found = loaded.get(name)
   if (found === undefined) {
     found = koffi.load(name)

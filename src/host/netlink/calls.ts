@@ -2,6 +2,7 @@
 import { constants } from 'node:os'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
+import type { ForeignFunction } from '../ffi/koffi.ts'
 
 export const NETLINK_ROUTE = 0
 export const NETLINK_NETFILTER = 12
@@ -25,6 +26,7 @@ const socket = libc.func('int socket(int domain, int type, int protocol)') as (.
 const bind = libc.func('int bind(int fd, const void *address, uint32_t size)')
 const getsockname = libc.func('int getsockname(int fd, void *address, void *size)')
 const setsockopt = libc.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t size)')
+const send = libc.func('long send(int fd, const void *bytes, size_t size, int flags)')
 const recv = libc.func('long recv(int fd, void *bytes, size_t size, int flags)')
 const close = libc.func('int close(int fd)')
 
@@ -56,6 +58,17 @@ export function setOption(
   }
 }
 
+/** Sends a request. The kernel works on it before this returns. */
+export function sendRequest(fd: number, bytes: Buffer, what: string): void {
+  if (send(fd, bytes, bytes.length, 0) < 0) throw new ErrnoError(`netlink: ${what}`, errno())
+}
+
+/** Does the same in a thread, for a request that takes the kernel long. */
+export async function sendRequestInThread(fd: number, bytes: Buffer, what: string): Promise<void> {
+  const size = await inThread(send, fd, bytes, 0)
+  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
+}
+
 type Receiving = { readonly into: Buffer; readonly what: string }
 
 /** Waits for one datagram, and returns the part of `into` that it fills. */
@@ -63,6 +76,26 @@ export function receive(fd: number, { into, what }: Receiving): Buffer {
   const size = received(fd, { into, what }, 0)
   if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
   return into.subarray(0, size)
+}
+
+/** Does the same in a thread, for a datagram that takes the kernel long. */
+export async function receiveInThread(fd: number, { into, what }: Receiving): Promise<Buffer> {
+  let size: number
+  do size = await inThread(recv, fd, into, MSG_TRUNC)
+  while (size === -constants.errno.EINTR)
+  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
+  if (size > into.length) throw new ErrnoError(`netlink: ${what}`, constants.errno.EMSGSIZE)
+  return into.subarray(0, size)
+}
+
+/** Calls send(2) or recv(2) in a thread, and returns the size, or a negative errno. */
+function inThread(call: ForeignFunction, fd: number, bytes: Buffer, flags: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    call.async(fd, bytes, bytes.length, flags, (error: Error | null, size: number | bigint) => {
+      if (error === null) resolve(size < 0 ? -errno() : Number(size))
+      else reject(error)
+    })
+  })
 }
 
 /** Returns the part of `into` that the next datagram fills; undefined if there is none yet. */

@@ -1,9 +1,8 @@
 import { constants } from 'node:os'
-import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
-import { errno, library } from '../ffi/koffi.ts'
-import { closeNetlink, DATAGRAM_BYTES, openNetlink, receive, setOption } from './calls.ts'
+import { closeNetlink, DATAGRAM_BYTES, openNetlink, receive, receiveInThread, sendRequest } from './calls.ts'
+import { sendRequestInThread, setOption } from './calls.ts'
 import {
   decodeAttributes,
   decodeMessages,
@@ -37,8 +36,6 @@ const NETLINK_EXT_ACK = [270, 11] as const
 const NETLINK_GET_STRICT_CHK = [270, 12] as const
 const NLMSGERR_ATTR_MSG = 1
 const REQUEST_HEADER_BYTES = 16
-
-const send = library('libc.so.6').func('long send(int fd, const void *bytes, size_t size, int flags)')
 
 /**
  * A netlink socket that sends one request at a time. Calls are synchronous. The kernel does the work inside send(2), so
@@ -109,29 +106,29 @@ export class NetlinkSocket {
   }
 
   /**
-   * Yields the answers of a dump, those of one datagram at a time. Other tasks run in between, so the answers may be of
-   * different times. The socket must have no other request meanwhile. Throws ErrnoError.
+   * Yields the answers of a dump, those of one datagram at a time. The kernel collects each in a thread, because it may
+   * have to read a large table. Other tasks run meanwhile, so the answers may be of different times. The socket must
+   * have no other request meanwhile. Throws ErrnoError.
    */
   async *pages(request: Request): AsyncGenerator<readonly Message[]> {
-    this.#send(request, NLM_F_REQUEST | NLM_F_DUMP)
+    await sendRequestInThread(this.#fd, this.#encode(request, NLM_F_REQUEST | NLM_F_DUMP), request.what)
     const dump = { isOver: false }
-    const next = (): readonly Message[] => {
+    const next = async (): Promise<readonly Message[]> => {
       // An error ends the dump too.
       dump.isOver = true
-      const part = this.#receive(request.what)
+      const part = this.#parse(await receiveInThread(this.#fd, { into: this.#datagram, what: request.what }))
       throwIfFailed(request, part.failure)
       dump.isOver = part.ended
       return part.answers
     }
     try {
       for (;;) {
-        yield next()
+        yield await next()
         if (dump.isOver) return
-        await setImmediate()
       }
     } finally {
       // The kernel refuses another dump before the end of this one.
-      while (!dump.isOver) next()
+      while (!dump.isOver) await next()
     }
   }
 
@@ -146,28 +143,27 @@ export class NetlinkSocket {
 
   /** Sends a request, and collects messages until its acknowledgement or the end of its dump. */
   #exchange(request: Request, common: number): Omit<Part, 'ended'> {
-    this.#send(request, common)
+    sendRequest(this.#fd, this.#encode(request, common), request.what)
     const answers: Message[] = []
     let overtaken = false
     for (;;) {
-      const part = this.#receive(request.what)
+      const part = this.#parse(receive(this.#fd, { into: this.#datagram, what: request.what }))
       answers.push(...part.answers)
       overtaken ||= part.overtaken
       if (part.ended) return { answers, overtaken, failure: part.failure }
     }
   }
 
-  #send({ what, type, flags = 0, body }: Request, common: number): void {
+  #encode({ type, flags = 0, body }: Request, common: number): Buffer {
     this.#sequence = (this.#sequence + 1) >>> 0
-    const bytes = encodeMessage({ type, flags: common | flags, sequence: this.#sequence, body })
-    if (send(this.#fd, bytes, bytes.length, 0) < 0) throw new ErrnoError(`netlink: ${what}`, errno())
+    return encodeMessage({ type, flags: common | flags, sequence: this.#sequence, body })
   }
 
-  /** Receives a datagram, and returns the answers in it. */
-  #receive(what: string): Part {
+  /** Returns the answers in a datagram. */
+  #parse(datagram: Buffer): Part {
     const answers: Message[] = []
     let overtaken = false
-    for (const message of decodeMessages(receive(this.#fd, { into: this.#datagram, what }))) {
+    for (const message of decodeMessages(datagram)) {
       // It belongs to an earlier request that was given up.
       if (message.sequence !== this.#sequence) continue
       overtaken ||= (message.flags & NLM_F_DUMP_INTR) !== 0
