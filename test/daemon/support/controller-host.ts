@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request as httpsRequest } from 'node:https'
 import { tmpdir } from 'node:os'
@@ -201,7 +202,13 @@ export async function startControllerHost(
     key: client.key,
   }
   const typed = createApiClient(connection)
-  typed.use({ onResponse: ({ request, response }) => assertDocumentedAnswer(request, response) })
+  // The pokes of a request come in a turn after its answer.
+  typed.use({
+    onResponse: async ({ request, response }) => {
+      await assertDocumentedAnswer(request, response)
+      await nextTurn()
+    },
+  })
   let closed = false
   const close = async (boundMs: number): Promise<void> => {
     closed = true
@@ -218,7 +225,11 @@ export async function startControllerHost(
     store.close()
     rmSync(directory, { recursive: true })
   })
-  const call = async (given: Call): Promise<Answer> => send(api.port, { client, ...given })
+  const call = async (given: Call): Promise<Answer> => {
+    const answer = await send(api.port, { client, ...given })
+    await nextTurn()
+    return answer
+  }
   return Object.assign(state, {
     api: typed,
     directory,

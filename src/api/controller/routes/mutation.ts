@@ -109,7 +109,7 @@ export async function mutate(
     request.audited = { ...request.audited, ...given({ after: versionsOf(before) }), outcome: 'rehearsed' }
     return rehearse(dependencies, context, { id, before, command })
   }
-  const result = command(context, id)
+  const result = command(answeringFirst(context), id)
   if (!result.ok) noteRefusal(context, id, result.error)
   const { record, changed, operationId = record.operationId } = acceptedOf(result)
   request.audited = auditedChange({ before, after: record, changed })
@@ -120,6 +120,16 @@ export async function mutate(
   reply.header('location', `/v1/vms/${id}`)
   return vmToWire(record, operationId)
 }
+
+/** Returns the context with pokes that come after the answer: a pass that begins holds the event loop for milliseconds. */
+const answeringFirst = (context: CommandContext): CommandContext => ({
+  ...context,
+  poke: (id, reason) => {
+    // The answer waits for the same flush. If that fails, the answer says so.
+    const poke = (): unknown => setImmediate(() => context.poke(id, reason))
+    void context.store.flushed().then(poke, poke)
+  },
+})
 
 async function rehearse(
   dependencies: ApiDependencies,
