@@ -1,10 +1,11 @@
 /*
  * The reference for the API: fastify over the same mutual TLS, with the same schemas and answers, and nothing behind
- * them.
+ * them. It also accepts any WebSocket.
  */
 import { readFileSync } from 'node:fs'
 import fastify from 'fastify'
 import { Type } from 'typebox'
+import { WebSocketServer } from 'ws'
 import { exampleVm } from '../src/api/wire/examples.ts'
 import { namedSchemas } from '../src/api/wire/named.ts'
 import { computeMembers } from '../src/api/wire/vm.ts'
@@ -35,6 +36,7 @@ app.get<{ Querystring: { limit: number } }>(
   { schema: { querystring: Type.Object({ limit: Type.Integer() }), response: { 200: { $ref: 'VmList#' } } } },
   async (request) => ({ items: Array.from({ length: request.query.limit }, () => exampleVm), revision: 0 }),
 )
+new WebSocketServer({ server: app.server, perMessageDeflate: false })
 await app.listen({ host: '::', port: 0 })
 console.log((app.server.address() as AddressInfo).port)
 // It ends with the benchmark that started it.

@@ -5,13 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { leave, view } from '../lab/inside/console.ts'
 import { closeController } from '../lab/inside/controller.ts'
 import { mainPid, ready, sh, unitProperty } from '../lab/inside/shell.ts'
-import { REST_MS } from './at-rest.ts'
 import { bareEcho, consoleEcho } from './console-keys.ts'
 import { guestFlow } from './console-flow.ts'
+import { consoleMemory, restedMib } from './console-memory.ts'
 import { makePaused, removeAll } from './many-vms.ts'
 import { measurement, median, percentile, progress } from './measurement.ts'
 import { capacityOnPaper } from './paper-capacity.ts'
-import { memoryMib } from './process-memory.ts'
 import { cpuPercent } from './process-cpu.ts'
 import type { ChildProcess } from 'node:child_process'
 import type { Viewer } from '../lab/inside/console.ts'
@@ -19,21 +18,21 @@ import type { Measurement } from './measurement.ts'
 
 const CONSOLES = 200
 const REPLAYS = 5
-const MEMORY_RUNS = 3
 const NOISE_SECONDS = 5
 /** Short for a precise measurement, but long enough not to slow down the daemon's start. */
 const RETRY_MS = 20
 const HISTORY_BYTES = 256 * 1024
 
 const endPaper = await capacityOnPaper()
-const emptyMib = await restedMib()
+const emptyMib = await restedMib(restart)
 const rows: Measurement[] = await guestFlow()
 const ids = await makePaused('bench-console', CONSOLES)
 progress(`${CONSOLES} VMs are paused`)
 const [first = '', second = ''] = ids
 await keys(first)
 await noise(first, second)
-await many()
+rows.push(...(await consoleMemory({ consoles: CONSOLES, emptyMib, restart, viewAll })))
+await replays()
 await removeAll(ids)
 await endPaper()
 closeController()
@@ -103,15 +102,9 @@ async function noise(noisy: string, quiet: string): Promise<void> {
   )
 }
 
-/**
- * Measures the cost of all open consoles at rest, and how soon all are back after a restart with a full history each.
- */
-async function many(): Promise<void> {
-  let viewers: Viewer[] = []
-  const openMib = await restedMib(async () => {
-    await Promise.all(viewers.map(leave))
-    viewers = await viewAll()
-  })
+/** Measures how soon all consoles are back after a restart, with a full history each. */
+async function replays(): Promise<void> {
+  let viewers = await viewAll()
   await Promise.all(ids.map(async (id) => fillHistory(id)))
   await Promise.all(viewers.map(async (viewer) => viewer.reached(HISTORY_BYTES)))
   progress('every history is full')
@@ -131,19 +124,9 @@ async function many(): Promise<void> {
     progress(`replays: ${run} of ${REPLAYS}`)
   }
   await Promise.all(viewers.map(leave))
-  const common = { bench: 'console' }
   rows.push(
     measurement({
-      ...common,
-      metric: `rss_${CONSOLES}_mib`,
-      unit: 'MiB',
-      ours: openMib,
-      reference: emptyMib,
-      reference_name: 'the same daemon, restarted as often, without VMs',
-      runs: MEMORY_RUNS,
-    }),
-    measurement({
-      ...common,
+      bench: 'console',
       metric: `replay_${CONSOLES}_ms`,
       unit: 'ms',
       ours: median(ours),
@@ -206,19 +189,4 @@ async function program(name: string, path: string): Promise<ChildProcess> {
   })
   await once(child.stdout, 'data')
   return child
-}
-
-/**
- * Returns the daemon's memory at rest after a restart and `work`, MiB: the median of several. The restart drops garbage
- * of earlier work, which would be collected at a random time.
- */
-async function restedMib(work: () => Promise<void> = async () => {}): Promise<number> {
-  const samples: number[] = []
-  for (let run = 1; run <= MEMORY_RUNS; run += 1) {
-    await restart()
-    await work()
-    await delay(REST_MS)
-    samples.push(memoryMib(await mainPid('vmhostd')))
-  }
-  return median(samples)
 }

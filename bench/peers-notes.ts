@@ -43,9 +43,10 @@ const NOTES: Readonly<Record<string, Notes>> = {
       'ours looks at the host, has systemd make a sandboxed unit, compares a checksum and makes the removal durable first',
   },
   list_states_100_ms: {
-    covers: ['ours: id, generations, state and error of each VM in one answer, parsed'],
-    behind:
-      'ours reads the states from its records, over TLS; libvirt has them in memory, behind a local socket',
+    covers: [
+      'ours: id, generations, state and error of each VM in one answer, parsed; it is kept while nothing changes',
+    ],
+    behind: 'ours answers over TLS; libvirt behind a local socket',
   },
   list_100_ms: {
     covers: ['ours: the whole resource of each VM in one answer, parsed'],

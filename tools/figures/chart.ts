@@ -1,5 +1,5 @@
 /** A chart of the figures as SVG: a bar for each, on a logarithmic scale, as a multiple of what its reference costs. */
-import { aimOf, costOf, isRate, meetsAim } from './aims.ts'
+import { aimOf, boundOf, costOf, isRate, meetsAim } from './aims.ts'
 import type { Measurement } from '../../bench/measurement.ts'
 
 const ROW = 18
@@ -82,7 +82,7 @@ function bar(figure: Measurement, cost: number, top: number): string[] {
 function aimedCost(figure: Measurement): number | undefined {
   const aim = aimOf(figure)
   if (aim === undefined) return undefined
-  const ratio = 'ratio' in aim ? aim.ratio : aim.ours / figure.reference
+  const ratio = boundOf(aim, figure) / figure.reference
   return isRate(figure) ? 1 / ratio : ratio
 }
 

@@ -30,6 +30,9 @@ test('a cost has a greatest value, and a rate a least one', () => {
   assert.equal(meetsAim(row({ ...rate, ours: 5 })), false)
   assert.equal(meetsAim(row({ metric: 'other' })), undefined)
   assert.equal(meetsAim(row({ bench: 'executable', metric: 'idle_rss_mib', ours: 81 })), false)
+  const memory = { bench: 'console', metric: 'rss_200_mib', reference: 80 }
+  assert.equal(meetsAim(row({ ...memory, ours: 90 })), true)
+  assert.equal(meetsAim(row({ ...memory, ours: 91 })), false)
 })
 
 test('less is better in the chart, for a rate too', () => {

@@ -1,5 +1,6 @@
 /** docs/figures.md, from the figures on record. */
 import { aimOf, isRate, meetsAim } from './aims.ts'
+import type { Aim } from './aims.ts'
 import type { Figure, FiguresRecord } from './figure.ts'
 
 /** Returns the page. */
@@ -61,9 +62,13 @@ const ratioWords = (ratio: number | null): string =>
 function aimWords(figure: Figure): string {
   const aim = aimOf(figure)
   if (aim === undefined) return '-'
+  return `${boundWords(aim, figure)}, ${meetsAim(figure) === true ? 'met' : '**not met**'}`
+}
+
+function boundWords(aim: Aim, figure: Figure): string {
   const than = isRate(figure) ? '≥' : '≤'
-  const bound = 'ratio' in aim ? `ratio ${than} ${aim.ratio}` : `${than} ${aim.ours} ${figure.unit}`
-  return `${bound}, ${meetsAim(figure) === true ? 'met' : '**not met**'}`
+  if ('ratio' in aim) return `ratio ${than} ${aim.ratio}`
+  return 'more' in aim ? `${than} ${aim.more} ${figure.unit} more` : `${than} ${aim.ours} ${figure.unit}`
 }
 
 function notesOf(figures: readonly Figure[]): string[] {
