@@ -36,7 +36,8 @@ app.get<{ Querystring: { limit: number } }>(
   { schema: { querystring: Type.Object({ limit: Type.Integer() }), response: { 200: { $ref: 'VmList#' } } } },
   async (request) => ({ items: Array.from({ length: request.query.limit }, () => exampleVm), revision: 0 }),
 )
-new WebSocketServer({ server: app.server, perMessageDeflate: false })
+const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+app.server.on('upgrade', (request, socket, head) => sockets.handleUpgrade(request, socket, head, () => {}))
 await app.listen({ host: '::', port: 0 })
 console.log((app.server.address() as AddressInfo).port)
 // It ends with the benchmark that started it.

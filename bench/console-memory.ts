@@ -47,7 +47,7 @@ export async function consoleMemory({ consoles, emptyMib, restart, viewAll }: Te
         reference: emptyMib,
         reference_name: 'the same daemon, restarted as often, without VMs',
       }),
-      notes: [`${perVm.toFixed(3)} MiB for each VM, whose console nobody views`],
+      notes: [`${perVm.toFixed(3)} MiB for each VM, without a viewer`],
     },
     measurement({
       ...common,
