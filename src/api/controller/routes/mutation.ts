@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { Type } from 'typebox'
 import { given } from '../../../lib/given.ts'
@@ -109,7 +110,7 @@ export async function mutate(
     request.audited = { ...request.audited, ...given({ after: versionsOf(before) }), outcome: 'rehearsed' }
     return rehearse(dependencies, context, { id, before, command })
   }
-  const result = command(answeringFirst(context), id)
+  const result = command(answeringFirst(context, dependencies), id)
   if (!result.ok) noteRefusal(context, id, result.error)
   const { record, changed, operationId = record.operationId } = acceptedOf(result)
   request.audited = auditedChange({ before, after: record, changed })
@@ -122,12 +123,16 @@ export async function mutate(
 }
 
 /** Returns the context with pokes that come after the answer: a pass that begins holds the event loop for milliseconds. */
-const answeringFirst = (context: CommandContext): CommandContext => ({
+const answeringFirst = (context: CommandContext, { log }: Pick<ApiDependencies, 'log'>): CommandContext => ({
   ...context,
   poke: (id, reason) => {
-    // The answer waits for the same flush. If that fails, the answer says so.
-    const poke = (): unknown => setImmediate(() => context.poke(id, reason))
-    void context.store.flushed().then(poke, poke)
+    const poke = async (): Promise<void> => {
+      // The answer waits for the same flush. If that fails, the answer says so.
+      await context.store.flushed().catch(() => {})
+      await nextTurn()
+      context.poke(id, reason)
+    }
+    poke().catch((error: unknown) => log.error({ vm_id: id, error }, 'worker of the VM not woken'))
   },
 })
 
