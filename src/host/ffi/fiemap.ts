@@ -1,7 +1,7 @@
 /** The map of a file's extents: FS_IOC_FIEMAP (Documentation/filesystems/fiemap.rst of the kernel). */
 import { FIEMAP_EXTENT } from '../../core/migration/changed-extents.ts'
 import type { PhysicalExtent } from '../../core/migration/changed-extents.ts'
-import { library } from './koffi.ts'
+import { callInThread, library } from './koffi.ts'
 
 /** linux/fs.h and linux/fiemap.h; the same on x86-64 and arm64. */
 const FS_IOC_FIEMAP = 0xc020_660b
@@ -23,18 +23,13 @@ export type MapPage = {
  * Returns the first `count` extents that end behind an offset. Returns undefined if the call fails, e.g. because the file
  * system has no such map.
  */
-export function readMap(fd: number, from: number, count: number): Promise<MapPage | undefined> {
+export async function readMap(fd: number, from: number, count: number): Promise<MapPage | undefined> {
   const bytes = Buffer.alloc(FIEMAP_BYTES + count * EXTENT_BYTES)
   bytes.writeBigUInt64LE(BigInt(from), 0)
   bytes.writeBigUInt64LE(TO_THE_END - BigInt(from), 8)
   bytes.writeUInt32LE(FIEMAP_FLAG_SYNC, 16)
   bytes.writeUInt32LE(count, 24)
-  return new Promise((resolve, reject) => {
-    ioctl.async(fd, FS_IOC_FIEMAP, bytes, (error: Error | null, status: number) => {
-      if (error === null) resolve(status === 0 ? parseMap(bytes) : undefined)
-      else reject(error)
-    })
-  })
+  return (await callInThread(ioctl, fd, FS_IOC_FIEMAP, bytes)) === 0 ? parseMap(bytes) : undefined
 }
 
 function parseMap(bytes: Buffer): MapPage {

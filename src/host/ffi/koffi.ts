@@ -4,7 +4,7 @@ import koffi from 'koffi'
 export { koffi }
 
 type Library = ReturnType<typeof koffi.load>
-export type ForeignFunction = ReturnType<Library['func']>
+type ForeignFunction = ReturnType<Library['func']>
 
 const loaded = new Map<string, Library>()
 
@@ -20,3 +20,12 @@ export function library(name: string): Library {
 
 /** Returns the errno of the last foreign call on this thread. */
 export const errno = (): number => koffi.errno()
+
+/** Calls a system call in a thread. Returns its result, or a negative errno if it fails. */
+export const callInThread = (call: ForeignFunction, ...args: readonly unknown[]): Promise<number> =>
+  new Promise((resolve, reject) => {
+    call.async(...args, (error: Error | null, result: number | bigint) => {
+      if (error === null) resolve(result < 0 ? -errno() : Number(result))
+      else reject(error)
+    })
+  })

@@ -1,5 +1,5 @@
 /** Functions for files with holes that node:fs does not offer. */
-import { library } from './koffi.ts'
+import { callInThread, library } from './koffi.ts'
 
 /** linux/fs.h; the same on x86-64 and arm64. */
 const SEEK_DATA = 3
@@ -25,25 +25,17 @@ const fallocate = libc.func('int fallocate(int fd, int mode, int64_t offset, int
 export const dataFrom = (fd: number, offset: number): Promise<number | undefined> =>
   seek(fd, offset, SEEK_DATA)
 
-const seek = (fd: number, offset: number, whence: number): Promise<number | undefined> =>
-  new Promise((resolve, reject) => {
-    lseek.async(fd, offset, whence, (error: Error | null, at: number | bigint) => {
-      if (error === null) resolve(at < 0 ? undefined : Number(at))
-      else reject(error)
-    })
-  })
+async function seek(fd: number, offset: number, whence: number): Promise<number | undefined> {
+  const at = await callInThread(lseek, fd, offset, whence)
+  return at < 0 ? undefined : at
+}
 
 /**
  * Writes the parts of a stretch of a file that are not on the disk yet, and waits for that. Only fsync(2) makes them
  * durable, and has less to do afterwards. Returns false if a write failed, which no later call reports again.
  */
-export const writeOut = (fd: number, offset: number, length: number): Promise<boolean> =>
-  new Promise((resolve, reject) => {
-    sync_file_range.async(fd, offset, length, WRITE_AND_WAIT, (error: Error | null, status: number) => {
-      if (error === null) resolve(status === 0)
-      else reject(error)
-    })
-  })
+export const writeOut = async (fd: number, offset: number, length: number): Promise<boolean> =>
+  (await callInThread(sync_file_range, fd, offset, length, WRITE_AND_WAIT)) === 0
 
 /**
  * Whether a hole begins at an offset for which `dataFrom` returned undefined. Such a hole reaches to the end of the
@@ -53,10 +45,5 @@ export const isHoleToEnd = async (fd: number, offset: number): Promise<boolean> 
   (await seek(fd, offset, SEEK_HOLE)) === offset
 
 /** Frees the space of a stretch of a file, which reads as zeros from then on. Returns false if that failed. */
-export const punchHole = (fd: number, offset: number, length: number): Promise<boolean> =>
-  new Promise((resolve, reject) => {
-    fallocate.async(fd, PUNCH_HOLE, offset, length, (error: Error | null, status: number) => {
-      if (error === null) resolve(status === 0)
-      else reject(error)
-    })
-  })
+export const punchHole = async (fd: number, offset: number, length: number): Promise<boolean> =>
+  (await callInThread(fallocate, fd, PUNCH_HOLE, offset, length)) === 0

@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
 import { ErrnoError } from '../ffi/errno-error.ts'
-import { errno, library } from '../ffi/koffi.ts'
+import { callInThread, errno, library } from '../ffi/koffi.ts'
 import { mapFile } from '../ffi/map-file.ts'
 import type { FileMapping } from '../ffi/map-file.ts'
 
@@ -66,7 +66,7 @@ export class LoopMachine {
   /** Runs the loop on another thread. Resolves to `halted`, or to the exit in words. */
   async run(): Promise<string> {
     for (;;) {
-      const status = await runAsync(this.#vcpu)
+      const status = await callInThread(ioctlNumber, this.#vcpu, KVM_RUN, 0)
       const reason = new DataView(this.#run.buffer).getUint32(EXIT_REASON_AT, true)
       // A signal to that thread interrupts the loop; it goes on where it was.
       if (status !== 0 && reason === KVM_EXIT_INTR) continue
@@ -129,11 +129,3 @@ type Structure = { readonly argument: Buffer; readonly name: string }
 function callWith(fd: number, request: number, { argument, name }: Structure): void {
   if ((ioctl(fd, request, argument) as number) < 0) throw new ErrnoError(name, errno())
 }
-
-const runAsync = (vcpu: number): Promise<number> =>
-  new Promise((resolve, reject) => {
-    ioctlNumber.async(vcpu, KVM_RUN, 0, (error: Error | null, status: number) => {
-      if (error === null) resolve(status)
-      else reject(error)
-    })
-  })

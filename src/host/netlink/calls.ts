@@ -1,8 +1,7 @@
 /** The system calls of netlink sockets (netlink(7)). Each throws ErrnoError. */
 import { constants } from 'node:os'
 import { ErrnoError } from '../ffi/errno-error.ts'
-import { errno, library } from '../ffi/koffi.ts'
-import type { ForeignFunction } from '../ffi/koffi.ts'
+import { callInThread, errno, library } from '../ffi/koffi.ts'
 
 export const NETLINK_ROUTE = 0
 export const NETLINK_NETFILTER = 12
@@ -65,56 +64,46 @@ export function sendRequest(fd: number, bytes: Buffer, what: string): void {
 
 /** Does the same in a thread, for a request that takes the kernel long. */
 export async function sendRequestInThread(fd: number, bytes: Buffer, what: string): Promise<void> {
-  const size = await inThread(send, fd, bytes, 0)
+  const size = await callInThread(send, fd, bytes, bytes.length, 0)
   if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
 }
 
 type Receiving = { readonly into: Buffer; readonly what: string }
 
 /** Waits for one datagram, and returns the part of `into` that it fills. */
-export function receive(fd: number, { into, what }: Receiving): Buffer {
-  const size = received(fd, { into, what }, 0)
-  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
-  return into.subarray(0, size)
-}
-
-/** Does the same in a thread, for a datagram that takes the kernel long. */
-export async function receiveInThread(fd: number, { into, what }: Receiving): Promise<Buffer> {
-  let size: number
-  do size = await inThread(recv, fd, into, MSG_TRUNC)
-  while (size === -constants.errno.EINTR)
-  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
-  if (size > into.length) throw new ErrnoError(`netlink: ${what}`, constants.errno.EMSGSIZE)
-  return into.subarray(0, size)
-}
-
-/** Calls send(2) or recv(2) in a thread, and returns the size, or a negative errno. */
-function inThread(call: ForeignFunction, fd: number, bytes: Buffer, flags: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    call.async(fd, bytes, bytes.length, flags, (error: Error | null, size: number | bigint) => {
-      if (error === null) resolve(size < 0 ? -errno() : Number(size))
-      else reject(error)
-    })
-  })
-}
+export const receive = (fd: number, receiving: Receiving): Buffer =>
+  filled(receiving, receiveWith(fd, receiving, 0))
 
 /** Returns the part of `into` that the next datagram fills; undefined if there is none yet. */
-export function receiveIfThere(fd: number, { into, what }: Receiving): Buffer | undefined {
-  const size = received(fd, { into, what }, MSG_DONTWAIT)
-  if (size === -constants.errno.EAGAIN) return undefined
-  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
-  return into.subarray(0, size)
+export function receiveIfThere(fd: number, receiving: Receiving): Buffer | undefined {
+  const size = receiveWith(fd, receiving, MSG_DONTWAIT)
+  return size === -constants.errno.EAGAIN ? undefined : filled(receiving, size)
 }
 
-/** Returns the size of the datagram, or a negative errno. */
-function received(fd: number, { into, what }: Receiving, flags: number): number {
+/** Waits for one datagram in a thread, if it takes the kernel long to collect it. */
+export async function receiveInThread(fd: number, receiving: Receiving): Promise<Buffer> {
+  const { into } = receiving
+  let size
+  do size = await callInThread(recv, fd, into, into.length, MSG_TRUNC)
+  while (size === -constants.errno.EINTR)
+  return filled(receiving, size)
+}
+
+/** Returns the size of a datagram, or a negative errno. */
+function receiveWith(fd: number, { into }: Receiving, flags: number): number {
   for (;;) {
     const size = Number(recv(fd, into, into.length, flags | MSG_TRUNC))
-    if (size > into.length) throw new ErrnoError(`netlink: ${what}`, constants.errno.EMSGSIZE)
     if (size >= 0) return size
     const failed = errno()
     if (failed !== constants.errno.EINTR) return -failed
   }
+}
+
+/** Returns the part that a datagram of this size fills. Throws if the size is an errno, or if the datagram is cut off. */
+function filled({ into, what }: Receiving, size: number): Buffer {
+  if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
+  if (size > into.length) throw new ErrnoError(`netlink: ${what}`, constants.errno.EMSGSIZE)
+  return into.subarray(0, size)
 }
 
 export function closeNetlink(fd: number): void {

@@ -38,8 +38,9 @@ const NLMSGERR_ATTR_MSG = 1
 const REQUEST_HEADER_BYTES = 16
 
 /**
- * A netlink socket that sends one request at a time. Calls are synchronous. The kernel does the work inside send(2), so
- * the answer is there when send returns, some microseconds later. A worker thread would cost more than it saves.
+ * A netlink socket that sends one request at a time. All calls but `pages` are synchronous. The kernel does the work
+ * inside send(2), so the answer is there when send returns, some microseconds later. A thread would cost more than it
+ * saves.
  */
 export class NetlinkSocket {
   /** The port with which the kernel marks everything that this socket caused. */
@@ -78,28 +79,24 @@ export class NetlinkSocket {
    * `get`.
    */
   getIfThere(request: Request, absent: readonly number[]): Message | undefined {
-    const { answers, failure } = this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
-    if (failure !== undefined && absent.includes(failure.errno)) return undefined
-    throwIfFailed(request, failure)
-    if (answers[0] === undefined) throw new ErrnoError(`netlink: ${request.what}`, constants.errno.ENOMSG)
+    const { answers, isThere } = this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK, absent)
+    if (isThere && answers[0] === undefined)
+      throw new ErrnoError(`netlink: ${request.what}`, constants.errno.ENOMSG)
     return answers[0]
   }
 
   /** Returns the answer, or undefined if the kernel only acknowledges the request. Throws like `get`. */
   find(request: Request): Message | undefined {
-    const { answers, failure } = this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
-    throwIfFailed(request, failure)
-    return answers[0]
+    return this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK).answers[0]
   }
 
   /**
-   * Returns all answers of a dump. A dump that a change interrupted is repeated, so that the result was true at one
-   * time.
+   * Returns all answers of a dump; none if the kernel refuses it with one of these errnos. A dump that a change
+   * interrupted is repeated, so that the result was true at one time.
    */
-  dump(request: Request): readonly Message[] {
+  dump(request: Request, absent: readonly number[] = []): readonly Message[] {
     for (let attempt = 0; attempt < this.#dumpAttempts; attempt++) {
-      const { answers, overtaken, failure } = this.#exchange(request, NLM_F_REQUEST | NLM_F_DUMP)
-      throwIfFailed(request, failure)
+      const { answers, overtaken } = this.#exchange(request, NLM_F_REQUEST | NLM_F_DUMP, absent)
       if (!overtaken) return answers
     }
     throw new ErrnoError(`netlink: ${request.what}`, constants.errno.EINTR)
@@ -134,15 +131,18 @@ export class NetlinkSocket {
 
   /** Sends a request that changes something. Returns when the kernel has done it. */
   change(request: Request): void {
-    throwIfFailed(request, this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK).failure)
+    this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
   }
 
   close(): void {
     closeNetlink(this.#fd)
   }
 
-  /** Sends a request, and collects messages until its acknowledgement or the end of its dump. */
-  #exchange(request: Request, common: number): Omit<Part, 'ended'> {
+  /**
+   * Sends a request, and collects messages until its acknowledgement or the end of its dump. `isThere` is false if the
+   * kernel refused it with one of these errnos. Throws any other.
+   */
+  #exchange(request: Request, common: number, absent: readonly number[] = []): Exchanged {
     sendRequest(this.#fd, this.#encode(request, common), request.what)
     const answers: Message[] = []
     let overtaken = false
@@ -150,7 +150,11 @@ export class NetlinkSocket {
       const part = this.#parse(receive(this.#fd, { into: this.#datagram, what: request.what }))
       answers.push(...part.answers)
       overtaken ||= part.overtaken
-      if (part.ended) return { answers, overtaken, failure: part.failure }
+      if (!part.ended) continue
+      const { failure } = part
+      const isThere = failure === undefined || !absent.includes(failure.errno)
+      if (isThere) throwIfFailed(request, failure)
+      return { answers, overtaken, isThere }
     }
   }
 
@@ -187,6 +191,8 @@ type Part = {
   readonly ended: boolean
   readonly failure: Failure | undefined
 }
+
+type Exchanged = Pick<Part, 'answers' | 'overtaken'> & { readonly isThere: boolean }
 
 /** Returns the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack). */
 function failureIn({ type, flags, body }: Message): Failure | undefined {

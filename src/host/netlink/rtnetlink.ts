@@ -1,6 +1,5 @@
 import { constants } from 'node:os'
 import { NETLINK_ROUTE, NetlinkSocket } from './netlink-socket.ts'
-import { hasErrno } from '../ffi/errno-error.ts'
 import {
   AF_INET,
   AF_INET6,
@@ -119,15 +118,10 @@ export class Rtnetlink {
   }
 
   #routes(index?: number): readonly Buffer[] {
-    return ([AF_INET, AF_INET6] as const).flatMap((family) => {
-      try {
-        return this.#socket.dump(dumpRoutes(family, index)).map(({ body }) => body)
-      } catch (error) {
-        // The main table of a family is made with its first route.
-        if (hasErrno(error, 'ENOENT')) return []
-        throw error
-      }
-    })
+    return ([AF_INET, AF_INET6] as const).flatMap((family) =>
+      // The main table of a family is made with its first route.
+      this.#socket.dump(dumpRoutes(family, index), [ENOENT]).map(({ body }) => body),
+    )
   }
 
   permanentNeighbours(index: number): readonly Neighbour[] {

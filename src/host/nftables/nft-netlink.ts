@@ -1,5 +1,4 @@
 import { constants } from 'node:os'
-import { hasErrno } from '../ffi/errno-error.ts'
 import { NETLINK_NETFILTER, NetlinkSocket } from '../netlink/netlink-socket.ts'
 import * as codec from './nft-codec.ts'
 import { NetlinkEvents } from '../netlink/netlink-events.ts'
@@ -54,9 +53,7 @@ export class NftNetlink {
 
   /** Returns the elements of a set; none if there is no such set. */
   elements(set: string): readonly Element[] {
-    const read = (): readonly Element[] =>
-      this.#bodies(codec.getElements(this.#table, set)).flatMap(codec.decodeElements)
-    return this.#orAbsent(read) ?? []
+    return this.#bodies(codec.getElements(this.#table, set), [ENOENT]).flatMap(codec.decodeElements)
   }
 
   /** Returns the element with this key; undefined if it is not in the set. */
@@ -69,17 +66,8 @@ export class NftNetlink {
     this.#socket.close()
   }
 
-  #bodies(request: ReturnType<typeof codec.getGeneration>): readonly Buffer[] {
-    return this.#socket.dump(request).map(({ body }) => body)
-  }
-
-  #orAbsent<T>(read: () => T): T | undefined {
-    try {
-      return read()
-    } catch (error) {
-      if (hasErrno(error, 'ENOENT')) return undefined
-      throw error
-    }
+  #bodies(request: ReturnType<typeof codec.getGeneration>, absent?: readonly number[]): readonly Buffer[] {
+    return this.#socket.dump(request, absent).map(({ body }) => body)
   }
 }
 
