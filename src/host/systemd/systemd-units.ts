@@ -107,10 +107,7 @@ export class SystemdUnits implements Units {
     except: ReadonlySet<VmId> = new Set(),
   ): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
     try {
-      const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [[], [UNIT_PATTERN]])
-      const loaded = (units as readonly (readonly string[])[])
-        .map(([name = '']) => parseUnitName(name))
-        .filter((id) => id !== undefined)
+      const loaded = await this.#listLoaded([])
       const isLoaded = new Set(loaded)
       const forgotten = (await this.#groups.ids()).filter((id) => !isLoaded.has(id))
       const isWanted = (id: VmId): boolean => !except.has(id)
@@ -134,15 +131,7 @@ export class SystemdUnits implements Units {
 
   async active(): Promise<readonly VmId[]> {
     try {
-      const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [
-        ACTIVE_STATES,
-        [UNIT_PATTERN],
-      ])
-      const active = (units as readonly (readonly string[])[])
-        .map(([name = '']) => parseUnitName(name))
-        .filter((id) => id !== undefined)
-      for (const id of active) this.#loaded.add(id)
-      return active
+      return await this.#listLoaded(ACTIVE_STATES)
     } catch (error) {
       throw fault('systemd_unavailable', 'listing the active units of VMs', error)
     }
@@ -251,6 +240,16 @@ export class SystemdUnits implements Units {
       return state
     }
     return (await this.#leftover(id)) ?? { kind: 'absent' }
+  }
+
+  /** Returns the VMs with a loaded unit in one of these states; in any state if no state is named. */
+  async #listLoaded(states: readonly string[]): Promise<readonly VmId[]> {
+    const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [states, [UNIT_PATTERN]])
+    const found = (units as readonly (readonly string[])[])
+      .map(([name = '']) => parseUnitName(name))
+      .filter((id) => id !== undefined)
+    for (const id of found) this.#loaded.add(id)
+    return found
   }
 
   async #isLoaded(id: VmId): Promise<boolean> {
