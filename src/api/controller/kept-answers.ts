@@ -10,11 +10,12 @@ export class KeptAnswers {
 
   /** Returns the answer to a query at this revision. `make` returns its text. */
   take(revision: number, query: object, make: () => string): Buffer {
-    if (revision !== this.#revision || this.#byQuery.size >= limits.keptAnswersMax) this.#byQuery.clear()
+    if (revision !== this.#revision) this.#byQuery.clear()
     this.#revision = revision
     const key = JSON.stringify(query)
     const kept = this.#byQuery.get(key)
     if (kept !== undefined) return kept
+    if (this.#byQuery.size >= limits.keptAnswersMax) this.#byQuery.clear()
     const body = Buffer.from(make())
     this.#byQuery.set(key, body)
     return body
