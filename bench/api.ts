@@ -1,6 +1,4 @@
 /** api: mutations and reads at a steady rate with 1,000 VMs on record, and what 500 long polls cost the daemon. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { DatabaseSync } from 'node:sqlite'
@@ -11,6 +9,7 @@ import { longPolls } from './long-polls.ts'
 import { allSettled, fillStore, removeAll } from './many-vms.ts'
 import { measurement, percentile, progress } from './measurement.ts'
 import { openLoop } from './open-loop.ts'
+import { startBareServer } from './start-bare-server.ts'
 import type { Measurement } from './measurement.ts'
 import type { Shot } from './open-loop.ts'
 
@@ -31,11 +30,7 @@ const POLLS = 500
 const identity = controllerIdentity()
 /** A pool of kept connections, as a controller has it. A request that finds none free waits, and its wait counts. */
 const agent = new Agent({ ...identity, keepAlive: true, maxSockets: CONNECTIONS })
-const bare = spawn(process.execPath, [`${import.meta.dirname}/bare-server.ts`], {
-  stdio: ['pipe', 'pipe', 'inherit'],
-})
-const [firstLine] = (await once(bare.stdout, 'data')) as [Buffer]
-const barePort = Number(firstLine.toString())
+const bare = await startBareServer()
 // Measure this before there are many VMs: the daemon looks at each VM every minute, which would hide the cost of polls.
 const polls = await pollsOnOneVm()
 const compute = { cpu_millicores: 1000, memory_mib: MEMORY_MIB, sleep_after_idle_seconds: 0 }
@@ -84,7 +79,7 @@ latency('read_p99_ms', reads.ours, beside(reads.bare), 5)
 latency('list_100_p99_ms', lists.ours, { [BARE]: lists.bare })
 rows.push(polls)
 agent.destroy()
-bare.stdin.end()
+bare.end()
 await removeAll(ids)
 closeController()
 console.log(JSON.stringify(rows))
@@ -107,13 +102,13 @@ async function side(
 ): Promise<{ ours: number[]; bare: number[] }> {
   const ours: number[] = []
   const reference: number[] = []
-  for (const port of [PORT, barePort])
+  for (const port of [PORT, bare.port])
     await openLoop({ agent, perSecond, seconds: WARM_SECONDS, shot: shotAt(port) })
   for (let round = 1; round <= ROUNDS; round += 1) {
     await allSettled(VMS)
     ours.push(...(await openLoop({ agent, perSecond, seconds: ROUND_SECONDS, shot: shotAt(PORT) })))
     await allSettled(VMS)
-    reference.push(...(await openLoop({ agent, perSecond, seconds: ROUND_SECONDS, shot: shotAt(barePort) })))
+    reference.push(...(await openLoop({ agent, perSecond, seconds: ROUND_SECONDS, shot: shotAt(bare.port) })))
     progress(`${name}: round ${round} of ${ROUNDS}`)
   }
   return { ours, bare: reference }

@@ -1,5 +1,4 @@
 /** The memory that open consoles take, and that their viewers take beside as many WebSockets of a bare server. */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,6 +9,7 @@ import { mainPid } from '../lab/inside/shell.ts'
 import { REST_MS } from './at-rest.ts'
 import { measurement, median, progress } from './measurement.ts'
 import { memoryMib } from './process-memory.ts'
+import { startBareServer } from './start-bare-server.ts'
 import type { Viewer } from '../lab/inside/console.ts'
 import type { Measurement } from './measurement.ts'
 
@@ -85,20 +85,16 @@ async function bareSockets(count: number): Promise<number> {
 
 /** Returns the memory of a new bare server at rest, with so many WebSockets, MiB. */
 async function bareServer(count: number): Promise<number> {
-  const server = spawn(process.execPath, [`${import.meta.dirname}/bare-server.ts`], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  const [firstLine] = (await once(server.stdout, 'data')) as [Buffer]
+  const server = await startBareServer()
   const agent = new Agent(controllerIdentity())
   const sockets = Array.from(
     { length: count },
-    () =>
-      new WebSocket(`wss://localhost:${firstLine.toString().trim()}`, { agent, perMessageDeflate: false }),
+    () => new WebSocket(`wss://localhost:${server.port}`, { agent, perMessageDeflate: false }),
   )
   await Promise.all(sockets.map(async (socket) => once(socket, 'open')))
   await delay(REST_MS)
-  const mib = memoryMib(String(server.pid))
+  const mib = memoryMib(server.pid)
   for (const socket of sockets) socket.terminate()
-  server.stdin.end()
+  server.end()
   return mib
 }
