@@ -1,14 +1,28 @@
 /**
- * A stand-in for QEMU that is small enough for a thousand VMs on one host. In each unit runs a socat, as the VM's user,
- * that listens on the control socket. It hands each connection to this process, which speaks as much of QMP as the daemon
- * asks for (stand-in-guest.ts). This process also holds the taps: the sandbox of a unit lets socat not name one.
+ * A stand-in for QEMU that is small enough for a thousand VMs on one host. In each unit runs a process that only sleeps.
+ * Its control socket is in the unit's directory and belongs to the VM's user, as a monitor's does, but this process
+ * listens on it. It speaks as much of QMP as the daemon asks for (stand-in-guest.ts). So a connection costs the host as
+ * little as one to QEMU, which answers in the process that it has. This process also holds the taps.
  */
-import { chmodSync, closeSync, constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  watch,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, Socket } from 'node:net'
+import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { sh } from '../lab/inside/shell.ts'
 import { StandInGuest, VERSION } from './stand-in-guest.ts'
 import { attach } from '../src/host/tap/tun-control.ts'
+import type { FSWatcher } from 'node:fs'
 import type { Server } from 'node:net'
 import type { DeviceName } from '../src/core/ids.ts'
 
@@ -19,8 +33,8 @@ export const STAND_IN_PROGRAM = `${FOLDER}/qemu`
 const BEGINNINGS = `${FOLDER}/beginnings`
 
 /**
- * Answers `--version`. Otherwise it reports its tap, and whether its guest begins paused. Then it listens where
- * `-qmp unix:PATH,…` says until it is killed. A connection waits until the tap is held and the guest is there.
+ * Answers `--version`. Otherwise it reports its tap, whether its guest begins paused, and the path of its control socket.
+ * Then it sleeps until it is killed.
  */
 const PROGRAM = `#!/usr/bin/sh
 if [ "$1" = --version ]; then
@@ -35,65 +49,78 @@ for argument; do
     -S) begins=paused ;;
   esac
 done
-tap=\${tap%%,*}
 if [ "$tap" ]; then
-  echo "$tap $begins" >${BEGINNINGS}
+  echo "\${tap%%,*} $begins \${path%%,*}" >${BEGINNINGS}
 fi
-exec /usr/bin/socat "UNIX-LISTEN:\${path%%,*},fork" "UNIX-CONNECT:${FOLDER}/$tap.sock,retry=500,interval=0.02"
+exec /usr/bin/sleep infinity
 `
-
-/** A guest that has begun, with what this process has of it. */
-type Held = { readonly tapFd: number; readonly control: Server }
 
 /** Installs the program, and answers for all its processes until `close`. Each disk has `diskMib`. */
 export async function standInMonitors(diskMib: number): Promise<{ close(): void }> {
   mkdirSync(FOLDER, { recursive: true })
   writeFileSync(STAND_IN_PROGRAM, PROGRAM)
   chmodSync(STAND_IN_PROGRAM, 0o755)
-  const held = new Map<string, Held>()
-  const release = ({ tapFd, control }: Held): void => {
-    closeSync(tapFd)
-    control.close()
-  }
-  const begin = async (device: string, begins: string): Promise<void> => {
-    const earlier = held.get(device)
-    // The daemon may have made another tap of the same name since.
-    if (earlier !== undefined) release(earlier)
-    const tapFd = openSync('/dev/net/tun', 'r+')
-    attach(tapFd, device as DeviceName, { exclusive: false })
-    const guest = new StandInGuest(diskMib, begins === 'paused' ? 'paused' : 'running')
-    const control = await listen(`${FOLDER}/${device}.sock`, (socket) => {
-      lines(socket, (line) => socket.write(guest.answer(line)))
-      socket.write(guest.greeting())
-    })
-    held.set(device, { tapFd, control })
-  }
+  const held = new Map<string, HeldGuest>()
   rmSync(BEGINNINGS, { force: true })
   await sh('mkfifo', '--mode=0622', BEGINNINGS)
   // Open for writing too, so that it does not end between two writers.
   const beginnings = new Socket({ fd: openSync(BEGINNINGS, constants.O_RDWR | constants.O_NONBLOCK) })
   lines(beginnings, (line) => {
-    const [device = '', begins = ''] = line.split(' ')
-    void begin(device, begins)
+    const [device = '', begins = '', path = ''] = line.split(' ')
+    // Its unit may have ended without our notice, and the daemon may have made another tap of the same name since.
+    held.get(device)?.end()
+    const guest = new StandInGuest(diskMib, begins === 'paused' ? 'paused' : 'running')
+    held.set(device, new HeldGuest(device as DeviceName, path, guest))
   })
   return {
     close() {
       beginnings.destroy()
-      for (const one of held.values()) release(one)
+      for (const one of held.values()) one.end()
     },
   }
 }
 
-async function listen(path: string, onSocket: (socket: Socket) => void): Promise<Server> {
-  rmSync(path, { force: true })
-  const server = createServer(onSocket)
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  server.once('error', reject)
-  server.listen({ path, backlog: 4096 }, resolve)
-  await promise
-  // Each VM's user connects to it.
-  chmodSync(path, 0o777)
-  return server
+/** A guest that has begun, with its tap and its control socket. It ends with its unit, which takes its directory along. */
+class HeldGuest {
+  readonly #tapFd: number
+  readonly #control: Server
+  readonly #sockets = new Set<Socket>()
+  readonly #directory: FSWatcher
+  #ended = false
+
+  constructor(device: DeviceName, path: string, guest: StandInGuest) {
+    this.#tapFd = openSync('/dev/net/tun', 'r+')
+    attach(this.#tapFd, device, { exclusive: false })
+    this.#control = createServer((socket) => {
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+      lines(socket, (line) => socket.write(guest.answer(line)))
+      socket.write(guest.greeting())
+    })
+    asUser(lstatSync(dirname(path)).uid, () => this.#control.listen({ path, backlog: 16 }))
+    this.#directory = watch(dirname(path), () => {
+      if (!existsSync(path)) this.end()
+    })
+  }
+
+  end(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#directory.close()
+    this.#control.close()
+    for (const socket of this.#sockets) socket.destroy()
+    closeSync(this.#tapFd)
+  }
+}
+
+/** Does the work as the VM's user: the daemon asks the kernel who listens (SO_PEERCRED, unix(7)). */
+function asUser(user: number, work: () => void): void {
+  process.seteuid?.(user)
+  try {
+    work()
+  } finally {
+    process.seteuid?.(0)
+  }
 }
 
 function lines(socket: Socket, onLine: (line: string) => void): void {
