@@ -1,4 +1,4 @@
-import { constants as fsConstants, accessSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { chooseMonitor, judgeKvm } from '../core/monitor/choose-monitor.ts'
 import { FirecrackerMonitor } from '../host/firecracker/firecracker-monitor.ts'
 import { tryKvm } from '../host/kvm/try-kvm.ts'
@@ -68,11 +68,15 @@ function findProgram(name: string): string {
   return `${folders.find((folder) => isExecutable(`${folder}/${name}`)) ?? '/usr/bin'}/${name}`
 }
 
+/** Returns whether root can execute the file. access(2) by Node costs each creation of a VM an error for a missing file. */
 function isExecutable(path: string): boolean {
   try {
-    accessSync(path, fsConstants.X_OK)
-    return true
+    const file = statSync(path, { throwIfNoEntry: false })
+    return file !== undefined && file.isFile() && (file.mode & ANY_MAY_EXECUTE) !== 0
   } catch {
     return false
   }
 }
+
+/** inode(7): root may execute a file that somebody may execute. */
+const ANY_MAY_EXECUTE = 0o111

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { HostFault } from '../core/errors.ts'
 import { errorChain } from './error-chain.ts'
 import type { OperationId } from '../core/ids.ts'
@@ -87,7 +87,8 @@ export function contextLog(sink: LogSink, bound: object = {}): Log {
  */
 export function newOperationId(nowMs: number = Date.now()): OperationId {
   const time = nowMs.toString(16).padStart(12, '0')
-  return `op-${time}${randomBytes(6).toString('hex')}` as OperationId
+  // The last group of a UUID is random (RFC 9562, section 5.4). Node draws many of them at once.
+  return `op-${time}${randomUUID().slice(-12)}` as OperationId
 }
 
 /** Logs a fault that the caller continues after; throws any other error, which is a bug. */
