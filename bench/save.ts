@@ -7,6 +7,8 @@ import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../lab/inside/s
 import { typeInto } from '../lab/inside/type-into.ts'
 import { measureGivenUp } from './given-up.ts'
 import { measurement, median, progress } from './measurement.ts'
+import { WakeFloor } from './wake-floor.ts'
+import type { Sleeper } from '../lab/inside/sleepers.ts'
 
 const RUNS = 10
 const MIB = 1024 * 1024
@@ -33,46 +35,53 @@ type Save = {
   readonly publishMs: number
 }
 
-const one = sleeper('bench-save', 1)
-await makeSleeper(one, { memoryMib: MEMORY_MIB, sleepAfterIdleSeconds: 0 })
-await typeInto(one.id, fill('kept', KEPT_MIB))
-await typeInto(one.id, `${fill('removed', REMOVED_MIB)}; rm /tmp/removed; sleep 3`)
-const usedMib = await usedInGuest()
+const [one, handOne] = [sleeper('bench-save', 1), sleeper('bench-save-hand', 2)]
+await makeGuest(handOne)
+await asleep(handOne.id)
+const floor = await WakeFloor.ofAsleep(handOne)
+const usedMib = await makeGuest(one)
 progress(`the guest uses ${usedMib.toFixed(0)} of ${MEMORY_MIB} MiB`)
-await sleepAfter(one.id, 1, MEMORY_MIB)
 
 const saves: Save[] = []
 const byDd: number[] = []
+const byHand: number[] = []
 let wokenAt: string | undefined
 for (let run = 0; run <= RUNS; run += 1) {
   const { observed } = await asleep(one.id)
   const save = await lastSave(observed.saved_state?.saved_at ?? '')
   const dd = await ddMibps(save.writtenMib)
+  const hand = (await floor.restore()).save
+  const handMibps = hand.bytes / MIB / (hand.ms / 1000)
   await setPower(one.id, 'running')
   wokenAt = (await awake(one.id, wokenAt)).observed.last_wake?.at
   // The first run of each warms caches for the later ones.
   if (run === 0) continue
   saves.push(save)
   byDd.push(dd)
+  byHand.push(handMibps)
   progress(
-    `run ${run} of ${RUNS}: ${save.writtenMib.toFixed(0)} MiB in ${save.stepMs.toFixed(0)} ms, ${save.publishMs.toFixed(0)} ms of it to publish; dd ${dd.toFixed(0)} MiB/s`,
+    `run ${run} of ${RUNS}: ${save.writtenMib.toFixed(0)} MiB in ${save.stepMs.toFixed(0)} ms, ${save.publishMs.toFixed(0)} ms of it to publish; dd ${dd.toFixed(0)} MiB/s, by hand ${handMibps.toFixed(0)}`,
   )
 }
 const givenUp = await measureGivenUp(one, MEMORY_MIB)
 await remove(one.id)
+await floor.takeAway()
 await sh('rm', '-f', BYTES)
 closeController()
 
 const middle = (of: (save: Save) => number): number => median(saves.map(of))
 const common = { bench: 'save', runs: RUNS }
+const speed = {
+  ...common,
+  metric: 'mibps',
+  unit: 'MiB/s',
+  ours: middle(({ writtenMib, stepMs }) => (writtenMib / stepMs) * 1000),
+}
 console.log(
   JSON.stringify([
     {
       ...measurement({
-        ...common,
-        metric: 'mibps',
-        unit: 'MiB/s',
-        ours: middle(({ writtenMib, stepMs }) => (writtenMib / stepMs) * 1000),
+        ...speed,
         reference: median(byDd),
         reference_name: 'dd bs=1M conv=fsync of as many bytes, from memory to the pool',
       }),
@@ -81,6 +90,12 @@ console.log(
         `${middle(({ publishMs }) => publishMs).toFixed(0)} ms of it are the flush, the checksum beside it, and the publication`,
       ],
     },
+    measurement({
+      ...speed,
+      reference: median(byHand),
+      reference_name:
+        'the same save of such a guest by hand: QMP `stop` and `migrate`, then `sync`; no checksum',
+    }),
     {
       ...measurement({
         ...common,
@@ -103,8 +118,18 @@ function fill(name: string, mib: number): string {
   return `dd if=/dev/urandom of=/tmp/${name} bs=1M count=${mib} 2>/dev/null`
 }
 
-async function usedInGuest(): Promise<number> {
-  const text = await typeInto(one.id, 'grep -E "^Mem(Total|Free):" /proc/meminfo')
+/** Makes a guest that is about to sleep, and returns the MiB of memory that it uses. */
+async function makeGuest(guest: Sleeper): Promise<number> {
+  await makeSleeper(guest, { memoryMib: MEMORY_MIB, sleepAfterIdleSeconds: 0 })
+  await typeInto(guest.id, fill('kept', KEPT_MIB))
+  await typeInto(guest.id, `${fill('removed', REMOVED_MIB)}; rm /tmp/removed; sleep 3`)
+  const mib = await usedInGuest(guest)
+  await sleepAfter(guest.id, 1, MEMORY_MIB)
+  return mib
+}
+
+async function usedInGuest({ id }: Sleeper): Promise<number> {
+  const text = await typeInto(id, 'grep -E "^Mem(Total|Free):" /proc/meminfo')
   const [total, free] = ['Total', 'Free'].map((name) =>
     Number(new RegExp(`Mem${name}: +([0-9]+) kB`).exec(text)?.[1]),
   ) as [number, number]

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, renameSync, rmSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { remove, setPower, settled } from '../lab/inside/controller.ts'
 import { exchange } from '../lab/inside/first-packets.ts'
@@ -18,6 +18,8 @@ const POOL = '/var/lib/vmhostd/pool'
 const FOLDER = `${POOL}/bench-wake`
 const SOCKET_FOLDER = '/run/bench-wake'
 const SETTLING_WAKES = 3
+/** The unit of `st_blocks` (inode(7)). */
+const BLOCK_BYTES = 512
 const never = new AbortController().signal
 
 /**
@@ -41,6 +43,8 @@ export type FloorSample = {
   readonly loadedMs: number
   readonly runsMs: number
   readonly firstByteMs: number
+  /** The save after it: the time from the first command until its file is flushed, and the bytes of the file. */
+  readonly save: { readonly ms: number; readonly bytes: number }
 }
 
 /**
@@ -61,9 +65,14 @@ export class WakeFloor {
   }
 
   static async prepare(one: Sleeper): Promise<WakeFloor> {
-    const { id } = one
     await makeSleeper(one)
     await settle([one])
+    return WakeFloor.ofAsleep(one)
+  }
+
+  /** Takes a guest that sleeps from the daemon. */
+  static async ofAsleep(one: Sleeper): Promise<WakeFloor> {
+    const { id } = one
     mkdirSync(FOLDER, { recursive: true })
     mkdirSync(SOCKET_FOLDER, { recursive: true })
     const own = `${POOL}/disks/${id}`
@@ -101,8 +110,7 @@ export class WakeFloor {
       qmp.close()
       // Like the daemon's guests: a guest that was idle for longer has more to do when it runs again.
       await delay(limits.awakeMsMin)
-      await saveAgain()
-      return { answersMs, loadedMs, runsMs, firstByteMs: runsMs + firstByteMs }
+      return { answersMs, loadedMs, runsMs, firstByteMs: runsMs + firstByteMs, save: await saveAgain() }
     } finally {
       monitor.kill('SIGKILL')
       await gone
@@ -121,12 +129,17 @@ export class WakeFloor {
   }
 }
 
-async function saveAgain(): Promise<void> {
+async function saveAgain(): Promise<FloorSample['save']> {
+  const path = `${FOLDER}/memory.next`
   const monitor = await QmpClient.connect(`${SOCKET_FOLDER}/qmp.sock`)
+  const startedAt = performance.now()
   await monitor.execute('stop')
-  await saveGuest(monitor, { path: `${FOLDER}/memory.next`, form: 'mapped' }, never)
+  await saveGuest(monitor, { path, form: 'mapped' }, never)
+  // The kernel must not write it during the next measurement.
+  await sh('sync', path)
+  const ms = performance.now() - startedAt
   monitor.close()
-  // Otherwise the kernel would write it during the next measurement.
-  await sh('sync', `${FOLDER}/memory.next`)
-  renameSync(`${FOLDER}/memory.next`, `${FOLDER}/memory`)
+  const bytes = statSync(path).blocks * BLOCK_BYTES
+  renameSync(path, `${FOLDER}/memory`)
+  return { ms, bytes }
 }
