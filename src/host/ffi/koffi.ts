@@ -1,4 +1,4 @@
-/** Imports koffi, as the only file that does. Only drivers use it, for foreign functions of libc and libsystemd. */
+/** Imports koffi, as the only file that does. Only drivers use it, for foreign functions of libc, libsystemd and Node itself. */
 import koffi from 'koffi'
 
 export { koffi }
@@ -17,6 +17,9 @@ export function library(name: string): Library {
   }
   return found
 }
+
+/** Returns what the running program exports. */
+export const thisProgram = (): Library => koffi.load(null)
 
 /** Returns the errno of the last foreign call on this thread. */
 export const errno = (): number => koffi.errno()

@@ -1,15 +1,14 @@
-import { crc32 } from 'node:zlib'
+import { crc32InThread } from '../ffi/crc32.ts'
 import type { GatedFile } from './gated-file.ts'
 
-/**
- * The bytes of one read, which is one turn of the event loop: the checksum takes an eighth of a millisecond. Holes
- * inside are read as zeros.
- */
+/** The bytes of one read. Holes inside are read as zeros. */
 const READ_BYTES = 512 * 1024
+/** Reads and checksums under way at a time. They use two cores, and more gain nothing. */
+const AT_A_TIME = 4
 
 type Bytes = Buffer<ArrayBuffer>
 type Extent = { readonly from: number; readonly to: number }
-type Read = { readonly from: number; readonly bytes: Bytes }
+type Piece = Extent & { readonly crc32: number }
 
 /** Thrown when a file ends before the number of bytes that it should have. */
 export class FileCutShort extends Error {
@@ -20,9 +19,9 @@ export class FileCutShort extends Error {
 export type ChecksumProgress = { bytes: number; crc32: number }
 
 /**
- * Computes the CRC-32 of a file's first `lengthBytes` bytes. A hole counts as zeros, and a large hole is not read. So
- * the result does not depend on which holes the file system reports. It starts at `progress` and advances it. Throws
- * what reading throws, and FileCutShort if data disappeared before it was read.
+ * Computes the CRC-32 of a file's first `lengthBytes` bytes, on other threads. A hole counts as zeros, and a large hole is
+ * not read. So the result does not depend on which holes the file system reports. It starts at `progress` and advances
+ * it. Throws what reading throws, and FileCutShort if data disappeared before it was read.
  */
 export async function checksumOf(
   handle: GatedFile,
@@ -30,33 +29,41 @@ export async function checksumOf(
   signal: AbortSignal,
   progress: ChecksumProgress = { bytes: 0, crc32: 0 },
 ): Promise<number> {
-  const pieces = piecesOf(handle, progress.bytes, lengthBytes)
-  const readOn = async (buffer: Bytes): Promise<Read | undefined> => {
-    const { value: piece } = await pieces.next()
-    return piece && { from: piece.from, bytes: await readWhole(handle, buffer, piece) }
+  const underWay: Promise<Piece>[] = []
+  const buffers = Array.from({ length: AT_A_TIME }, () => Buffer.allocUnsafe(READ_BYTES))
+  const finishOldest = async (): Promise<void> => {
+    const piece = await underWay[0]
+    if (piece === undefined) return
+    void underWay.shift()
+    signal.throwIfAborted()
+    const before = crc32AfterZeros(progress.crc32, piece.from - progress.bytes)
+    progress.crc32 = crc32Joined(before, piece.crc32, piece.to - piece.from)
+    progress.bytes = piece.to
   }
-  // Reads one piece ahead. More than one gains nothing.
-  let [free, next] = [Buffer.allocUnsafe(READ_BYTES), Buffer.allocUnsafe(READ_BYTES)]
-  let reading = readOn(free)
   try {
-    for (;;) {
-      const read = await reading
-      if (read === undefined) return crc32AfterZeros(progress.crc32, lengthBytes - progress.bytes)
-      signal.throwIfAborted()
-      ;[free, next] = [next, free]
-      reading = readOn(free)
-      const before = crc32AfterZeros(progress.crc32, read.from - progress.bytes)
-      progress.crc32 = crc32(read.bytes, before)
-      progress.bytes = read.from + read.bytes.length
+    for await (const extent of extentsOf(handle, progress.bytes, lengthBytes)) {
+      if (underWay.length === AT_A_TIME) await finishOldest()
+      const buffer = buffers.shift() as Bytes
+      buffers.push(buffer)
+      const piece = pieceOf(handle, buffer, extent)
+      // Reported when its turn comes.
+      piece.catch(() => {})
+      underWay.push(piece)
     }
+    while (underWay.length > 0) await finishOldest()
+    return crc32AfterZeros(progress.crc32, lengthBytes - progress.bytes)
   } finally {
-    // The read uses the descriptor until it ends.
-    await reading.catch(() => {})
+    // They use the descriptor and the buffers until they end.
+    await Promise.allSettled(underWay)
   }
 }
 
+async function pieceOf(handle: GatedFile, buffer: Bytes, extent: Extent): Promise<Piece> {
+  return { ...extent, crc32: await crc32InThread(await readWhole(handle, buffer, extent)) }
+}
+
 /** Yields the stretches of a file that may contain data, in pieces of one read each. */
-async function* piecesOf(
+async function* extentsOf(
   handle: GatedFile,
   fromBytes: number,
   lengthBytes: number,
@@ -91,10 +98,17 @@ const BYTE = ONE >>> 8
 
 /**
  * Returns the CRC-32 of data followed by `count` zeros, from the CRC-32 of the data. So the hole of a file costs a few
- * hundred steps, however long it is. A zero byte multiplies the register by x^8 modulo the polynomial; the register is
- * the inverted CRC.
+ * hundred steps, however long it is. The register is the inverted CRC.
  */
-export function crc32AfterZeros(crc: number, count: number): number {
+export const crc32AfterZeros = (crc: number, count: number): number =>
+  ~multiply(~crc >>> 0, factorOfBytes(count)) >>> 0
+
+/** Returns the CRC-32 of two stretches of data, one behind the other, from their own; `count`: bytes of the second. */
+const crc32Joined = (first: number, second: number, count: number): number =>
+  (multiply(first, factorOfBytes(count)) ^ second) >>> 0
+
+/** Returns x^(8 × `count`) modulo the polynomial: each byte multiplies the register by x^8. */
+function factorOfBytes(count: number): number {
   let factor = ONE
   let square = BYTE
   // By division, because a file may have more bytes than an operator on bits can count.
@@ -102,7 +116,7 @@ export function crc32AfterZeros(crc: number, count: number): number {
     if (left % 2 === 1) factor = multiply(factor, square)
     square = multiply(square, square)
   }
-  return ~multiply(~crc >>> 0, factor) >>> 0
+  return factor
 }
 
 /** Multiplies two polynomials over GF(2), modulo that of CRC-32. */
