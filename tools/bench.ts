@@ -52,10 +52,8 @@ type Name = (typeof NAMES)[number]
 const PACKAGES: Partial<Record<Name, readonly string[]>> = {
   peers: ['libvirt-daemon-system'],
   migrate: ['libvirt-daemon-system', 'libvirt-clients'],
-  load: ['socat'],
   // Its VMs are not removed one by one.
   sleepers: [],
-  soak: ['socat'],
 }
 
 /** Time that benchmarks need beyond that of the others: guests idle before each sleep, and 10,000 VMs are made in minutes. */

@@ -68,7 +68,7 @@ function findProgram(name: string): string {
   return `${folders.find((folder) => isExecutable(`${folder}/${name}`)) ?? '/usr/bin'}/${name}`
 }
 
-/** Returns whether root can execute the file. access(2) by Node costs each creation of a VM an error for a missing file. */
+/** Returns whether root can execute the file. With access(2), Node would make an error for a missing one each time. */
 function isExecutable(path: string): boolean {
   try {
     const file = statSync(path, { throwIfNoEntry: false })

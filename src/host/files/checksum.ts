@@ -3,7 +3,7 @@ import type { GatedFile } from './gated-file.ts'
 
 /** The bytes of one read. Holes inside are read as zeros. */
 const READ_BYTES = 512 * 1024
-/** Reads and checksums under way at a time. They use two cores, and more gain nothing. */
+/** Reads and checksums under way at a time: enough for two cores. */
 const AT_A_TIME = 4
 
 type Bytes = Buffer<ArrayBuffer>
