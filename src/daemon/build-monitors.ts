@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { constants as fsConstants, accessSync, existsSync } from 'node:fs'
 import { chooseMonitor, judgeKvm } from '../core/monitor/choose-monitor.ts'
 import { FirecrackerMonitor } from '../host/firecracker/firecracker-monitor.ts'
 import { tryKvm } from '../host/kvm/try-kvm.ts'
@@ -68,15 +68,13 @@ function findProgram(name: string): string {
   return `${folders.find((folder) => isExecutable(`${folder}/${name}`)) ?? '/usr/bin'}/${name}`
 }
 
-/** Returns whether root can execute the file. With access(2), Node would make an error for a missing one each time. */
 function isExecutable(path: string): boolean {
+  // For a missing file, access(2) would make an error for each VM that is created.
+  if (!existsSync(path)) return false
   try {
-    const file = statSync(path, { throwIfNoEntry: false })
-    return file !== undefined && file.isFile() && (file.mode & ANY_MAY_EXECUTE) !== 0
+    accessSync(path, fsConstants.X_OK)
+    return true
   } catch {
     return false
   }
 }
-
-/** inode(7): root may execute a file that somebody may execute. */
-const ANY_MAY_EXECUTE = 0o111
