@@ -100,6 +100,15 @@ test('a monitor that restored its guest with several threads saves it with one',
   assert.deepEqual(said, [{ capabilities }])
 })
 
+test('no part of memory is left to the end of a save, in which QEMU hears no command', async (t) => {
+  const said: unknown[] = []
+  const onCommand = (command: string, args: unknown): void => {
+    if (command === 'migrate-set-parameters') said.push(args)
+  }
+  await saveGuest(await monitorOf(t, COMPLETED, { onCommand }), MAPPED, never)
+  assert.deepEqual(said, [{ 'max-bandwidth': 2 ** 40, 'downtime-limit': 0 }])
+})
+
 test('a save as a stream uses nothing that a QEMU before 9.0 does not know', async (t) => {
   const said: string[] = []
   const onCommand = (command: string, args: unknown): void => {
