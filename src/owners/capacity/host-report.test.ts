@@ -1,28 +1,21 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { composed } from '../../../test/composed.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeFigures } from '../../../test/fakes/fake-figures.ts'
 import { FakeHost } from '../../../test/fakes/fake-host.ts'
 import { unitSpecOf } from '../../../test/fakes/unit-spec.ts'
-import { Store } from '../../store/store.ts'
+import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 
 function stage(t: TestContext) {
-  const directory = mkdtempSync(join(tmpdir(), 'report-'))
-  const store = new Store(directory, { first: 600_000, count: 3 })
-  t.after(() => {
-    store.close()
-    rmSync(directory, { recursive: true })
-  })
+  const records = new StoreStage(t)
+  const { store } = records
   const host = new FakeHost(new FakeClock(), store.storeId)
   const figures = new FakeFigures()
   const { api } = composed({ store, host, figures })
-  return { host, figures, report: { take: api.hostView } }
+  return { host, figures, records, report: { take: api.hostView } }
 }
 
 const web = 'web-1' as VmId
@@ -46,6 +39,17 @@ test('a report requested after a change shows the change, though a look was unde
   end()
   assert.equal((await before).pool.totalMib, 100_000)
   assert.equal((await after).pool.totalMib, 200_000)
+})
+
+test('a report shows each VM as it is, also after an earlier report', async (t) => {
+  const { report, records } = stage(t)
+  const shown = async (): Promise<readonly string[]> =>
+    (await report.take()).vms.map(({ id, state }) => `${id} ${state}`)
+  assert.deepEqual(await shown(), [])
+  const id = records.insertVm(web, { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+  assert.deepEqual(await shown(), ['web-1 pending'])
+  records.store.vms.recordProgress(id, { observed: { state: 'starting', sinceMs: 2000 }, nowMs: 2000 })
+  assert.deepEqual(await shown(), ['web-1 starting'])
 })
 
 test('a VM that stops while consoles are counted is not called unprotected', async (t) => {

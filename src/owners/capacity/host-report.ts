@@ -90,6 +90,7 @@ export type HostReportOptions = {
 export class HostReport {
   readonly #options: HostReportOptions
   readonly #views = new SharedLook(() => this.#view())
+  #summarized: { readonly revision: number; readonly vms: readonly VmSummary[] } | undefined
   #measuring: Promise<void> | undefined
   #measured: { readonly atMs: number; readonly memory: ReadonlyMap<VmId, Resident> } | undefined
 
@@ -117,7 +118,7 @@ export class HostReport {
     const uses = store.imageUses()
     const recorded = store.vms.recorded()
     const terms = inspector.memoryTerms()
-    const vms = store.vms.summaries({})
+    const vms = this.#summaries()
     const resident = measured && residentMemory(vms, measured, terms.monitorMib)
     return {
       host: { ...names, machine, nowMs: clock.now() },
@@ -145,6 +146,14 @@ export class HostReport {
       staging,
       consoles,
     }
+  }
+
+  /** Returns the summaries of all VMs, which are read again after each change that a reader can see. */
+  #summaries(): readonly VmSummary[] {
+    const { events, vms } = this.#options.store
+    const revision = events.newest
+    if (this.#summarized?.revision !== revision) this.#summarized = { revision, vms: vms.summaries({}) }
+    return this.#summarized.vms
   }
 
   #snapshots(): HostView['snapshots'] {

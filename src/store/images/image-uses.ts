@@ -45,7 +45,8 @@ export function readImageUses(db: DatabaseSync): ReadonlyMap<Sha256, ImageUse> {
   return uses
 }
 
-const USES = `SELECT ${DIGESTS.map((path) => `desired ->> '${path}'`).join(', ')}, count(*) AS vms
+/** SQL of the uses by VMs on record. It reads the index `vms_by_images` alone. */
+export const USES = `SELECT ${DIGESTS.map((path) => `desired ->> '${path}'`).join(', ')}, count(*) AS vms
   FROM vms GROUP BY 1, 2, 3`
 
 /** Forgets the uses of an image that is gone. */

@@ -8,13 +8,14 @@ import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
 import { changedRows } from './changed-rows.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
+import { readRecorded } from './recorded-sums.ts'
 import { readSummaries } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
 import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { MemoryClass, Recorded } from '../../core/capacity/ledger.ts'
+import type { Recorded } from '../../core/capacity/ledger.ts'
 import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
@@ -125,16 +126,7 @@ export class VmTable {
 
   /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
   recorded(): Recorded {
-    const sums = this.#sql(
-      `SELECT ifnull(sum(cpu_millicores), 0) AS cpuMillicores, ifnull(sum(disk_mib * (1 + ${OWES_REBUILD})), 0) AS disksMib,
-         ifnull(sum(holds_place), 0) AS consolePlaces FROM vms`,
-    ).get() as Omit<Recorded, 'classes'>
-    const classes = this.#sql(
-      `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms, sum(can_sleep OR may_be_saved) AS sleepers,
-         sum(memory_lent) AS lenders, sum(memory_lent AND can_sleep) AS partPromised FROM vms
-       GROUP BY monitor, memory_mib ORDER BY monitor, memory_mib`,
-    ).all() as MemoryClass[]
-    return { ...sums, classes: classes.map((one) => ({ ...one })) }
+    return readRecorded(this.#statements)
   }
 
   withUserId(userId: UserId): VmId | undefined {
@@ -159,15 +151,16 @@ export class VmTable {
   }
 
   insert(vm: NewVm): VmRecord {
-    this.#transactions.commit(() => {
+    return this.#transactions.commit(() => {
       insertVm(this.#statements, vm, this.#revisions.next())
       noteImageUse(this.#statements, vm.id, vm.nowMs)
-      this.#events.append(vm.nowMs, vmEvents(undefined, this.get(vm.id)))
+      this.#transactions.afterCommit(() => {
+        this.#lastUserId = vm.userId
+      })
+      const record = this.#afterChange(vm.id)
+      this.#events.append(vm.nowMs, vmEvents(undefined, record))
+      return record
     })
-    this.#transactions.afterCommit(() => {
-      this.#lastUserId = vm.userId
-    })
-    return this.#afterChange(vm.id)
   }
 
   /** Stores other URLs of the VM's images. They are not part of desired state, so no generation rises. */
@@ -191,7 +184,7 @@ export class VmTable {
       setsPower || deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
       `${id}: a generation may not rise without a change`,
     )
-    this.#transactions.commit(() => {
+    return this.#transactions.commit(() => {
       if (change.departure !== undefined && change.departure.id !== before.departure?.id)
         noteDeparted(this.#db, before.departure)
       const changesImages = !isDeepStrictEqual(desired.image, before.desired.image)
@@ -228,9 +221,10 @@ export class VmTable {
       )
       if (changesImages) noteImageUse(this.#statements, id, change.nowMs)
       if (change.inputs !== undefined) changeInputs(this.#statements, id, change.inputs)
-      this.#events.append(change.nowMs, vmEvents(before, this.get(id)))
+      const after = this.#afterChange(id)
+      this.#events.append(change.nowMs, vmEvents(before, after))
+      return after
     })
-    return this.#afterChange(id)
   }
 
   /** Changes labels and protection. The change is visible, but not part of desired state, so no generation rises. */
@@ -380,6 +374,3 @@ export class VmTable {
     return this.#statements.of(text)
   }
 }
-
-/** SQL for `owesRebuild` of core/vm: 1 or 0. */
-const OWES_REBUILD = `(ifnull(desired ->> '$.image.rebuild', 0) > ifnull(observed ->> '$.rebuild', 0))`
