@@ -71,6 +71,8 @@ export const limits = {
    * may have given them out, and cannot always be read.
    */
   revisionsSkippedByRestore: 1_000_000_000,
+  /** From the end of a start until the memory that only the start needed is returned to the host. */
+  startMemoryReturnMs: 1000,
   /** How long the daemon waits for a database that another process has locked. The event loop is blocked meanwhile. */
   databaseBusyMs: 20,
   /** How long no other write is tried after one failed, because each may cost the wait above. */

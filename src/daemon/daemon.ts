@@ -161,7 +161,9 @@ export class Daemon {
     void this.#parts.images.start()
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
-    returnStartMemory()
+    // Later, because requests that waited for the start are answered first.
+    const returning = setTimeout(returnStartMemory, limits.startMemoryReturnMs).unref()
+    this.#ending.signal.addEventListener('abort', () => clearTimeout(returning), { once: true })
   }
 
   #report(adopted: number): Promise<void> {

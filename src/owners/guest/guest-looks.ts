@@ -50,8 +50,8 @@ export class GuestLooks {
   /** Begins to look into all guests that run now or later. */
   start(): void {
     const { store } = this.#options
-    this.#stopWatching = store.onVmChange((id) => queueMicrotask(() => this.#notice(id)))
-    for (const { id } of store.vms.all()) this.#notice(id)
+    this.#stopWatching = store.onVmChange((id) => queueMicrotask(() => this.#notice(id, store.vms.get(id))))
+    for (const record of store.vms.all()) this.#notice(record.id, record)
   }
 
   stop(): void {
@@ -60,8 +60,7 @@ export class GuestLooks {
     this.#watched.clear()
   }
 
-  #notice(id: VmId): void {
-    const record = this.#options.store.vms.get(id)
+  #notice(id: VmId, record: VmRecord | undefined): void {
     if (record?.observed.state === 'running') return this.#watch(record)
     this.#watched.get(id)?.cancelTimer()
     this.#watched.delete(id)
