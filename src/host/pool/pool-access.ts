@@ -5,7 +5,7 @@ import { BoundedLooks } from '../files/bounded-looks.ts'
 import { readdir, removeTree } from '../files/pool-files.ts'
 import { orStorageFault } from '../files/storage-fault.ts'
 import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
-import { verifyPool } from './pool-marker.ts'
+import { PoolSight } from './pool-marker.ts'
 import { poolPaths } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 
@@ -30,7 +30,8 @@ export type PoolAccess = {
 export function accessPool(directory: string, poolId: string): PoolAccess {
   const paths = poolPaths(directory)
   const looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
-  const checks = new SharedLook(() => verifyPool(paths, poolId))
+  const sight = new PoolSight(paths, poolId)
+  const checks = new SharedLook(() => sight.verify())
   const verify = (): Promise<void> => checks.take()
   let swept: Promise<void> | undefined
   const ready = async (): Promise<void> => {

@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { markPool, verifyPool } from './pool-marker.ts'
+import { markPool, PoolSight } from './pool-marker.ts'
 import { poolPaths } from './pool-paths.ts'
 import type { TestContext } from 'node:test'
 
@@ -16,7 +25,7 @@ function folderOf(t: TestContext): string {
 }
 
 async function refusalOf(directory: string, poolId: string): Promise<string> {
-  const error = await verifyPool(poolPaths(directory), poolId).then(
+  const error = await new PoolSight(poolPaths(directory), poolId).verify().then(
     () => assert.fail('it was taken for the pool'),
     (reason: unknown) => reason,
   )
@@ -32,7 +41,7 @@ test('marking makes a pool, and marking it again keeps its id', async (t) => {
   assert.equal(marker.version, 1)
   assert.ok(!Number.isNaN(Date.parse(marker.created_at)))
   assert.equal((await markPool(directory)).poolId, poolId)
-  await verifyPool(poolPaths(directory), poolId)
+  await new PoolSight(poolPaths(directory), poolId).verify()
 })
 
 test('with any umask monitors can pass through the pool, and other users cannot look inside', async (t) => {
@@ -51,6 +60,22 @@ test('a pool of another id, or of another version, is refused', async (t) => {
   assert.match(await refusalOf(directory, 'another'), new RegExp(`the pool there is ${poolId}, not another$`))
   writeFileSync(join(directory, 'vmhostd-pool.json'), JSON.stringify({ pool_id: poolId, version: 2 }))
   assert.match(await refusalOf(directory, poolId), /another version/)
+})
+
+test('a pool that was in sight is refused once another lies in its place', async (t) => {
+  const directory = folderOf(t)
+  const { poolId } = await markPool(directory)
+  const sight = new PoolSight(poolPaths(directory), poolId)
+  await sight.verify()
+  await sight.verify()
+  renameSync(directory, `${directory}-away`)
+  const other = await markPool(directory)
+  const refused = new RegExp(`the pool there is ${other.poolId}, not ${poolId}$`)
+  for (const _look of [1, 2])
+    await assert.rejects(sight.verify(), ({ cause }: Error) => refused.test(errorChain(cause)))
+  rmSync(directory, { recursive: true })
+  renameSync(`${directory}-away`, directory)
+  await sight.verify()
 })
 
 test('a marker that is missing or damaged is refused', async (t) => {

@@ -42,14 +42,33 @@ export function probePool(directory: string): Promise<MarkedPool> {
   )
 }
 
-/** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
-export function verifyPool(paths: PoolPaths, poolId: string): Promise<void> {
-  const look = async (): Promise<void> => {
-    // One call at a time: if the pool hangs, only one thread hangs with it.
-    await verifyMarker(paths.marker, poolId)
-    for (const path of [paths.images, paths.disks, paths.tmp]) await stat(path)
+/** Checks that a pool is in sight, again and again. Its marker is read once, and again when it is another file or has changed. */
+export class PoolSight {
+  readonly #paths: PoolPaths
+  readonly #poolId: string
+  /** The marker that was read last. No system call sets the time of a change (ctime). */
+  #read: string | undefined
+
+  constructor(paths: PoolPaths, poolId: string) {
+    this.#paths = paths
+    this.#poolId = poolId
   }
-  return orStorageFault('looking for the storage pool', look, 'storage_inspection_failed')
+
+  /** Throws HostFault `storage_inspection_failed` unless this is the pool, whole and in sight. */
+  verify(): Promise<void> {
+    return orStorageFault('looking for the storage pool', () => this.#look(), 'storage_inspection_failed')
+  }
+
+  async #look(): Promise<void> {
+    const { marker, images, disks, tmp } = this.#paths
+    // One call at a time: if the pool hangs, only one thread hangs with it.
+    const { dev, ino, ctimeNs } = await stat(marker, { bigint: true })
+    // Taken before the read, so a change during it is seen at the next look.
+    const present = `${dev} ${ino} ${ctimeNs}`
+    if (present !== this.#read) await verifyMarker(marker, this.#poolId)
+    this.#read = present
+    for (const path of [images, disks, tmp]) await stat(path)
+  }
 }
 
 /** Throws unless this is the marker of that pool. */
@@ -127,7 +146,7 @@ export async function poolFigures(paths: PoolPaths, poolId: string): Promise<Poo
     // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
     const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
     await verifyMarker(marker, poolId)
-    await verifyPool(paths, poolId)
+    await new PoolSight(paths, poolId).verify()
     const mib = (count: number): number => Math.floor((count * frsize) / MIB)
     return { poolId, totalMib: mib(blocks), availableMib: mib(bavail) }
   } finally {
