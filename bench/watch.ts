@@ -56,7 +56,7 @@ async function packets(): Promise<Measurement> {
     await sh('sh', '-c', `tc qdisc delete dev ${DEVICE} clsact 2>/dev/null || true`)
     plain.push(round())
     program.setGuest(ifindex, { userId: USER_ID, frames: 'flowing' })
-    program.attach(ifindex)
+    await program.attach(ifindex)
     watched.push(round())
     progress(`${index + 1} of ${ROUNDS}: ${watched.at(-1)} packets/s, ${plain.at(-1)} without the program`)
   }

@@ -78,7 +78,7 @@ export async function setStage(t: TestContext, ignored?: IgnoredTraffic): Promis
     directory: bpfDirectory(),
     ...(ignored === undefined ? {} : { ignored }),
   })
-  program.attach(wire.ifindex)
+  await program.attach(wire.ifindex)
   program.setGuest(wire.ifindex, { userId, frames: 'flowing' })
   const ring = new RingBuffer(program.eventsFd, limits.trafficEventsBytes)
   // Found by mark, because a packet socket takes long to close.

@@ -108,7 +108,7 @@ test('a guest whose frame finds no room in the ring buffer is reported as wanted
   const stage = await setStage(t)
   const { program, send, events } = stage
   const other = await Wire.make(t)
-  program.attach(other.ifindex)
+  await program.attach(other.ifindex)
   fillRing(stage)
   program.startHold(other.ifindex)
   program.setGuest(other.ifindex, { userId, frames: 'held' })

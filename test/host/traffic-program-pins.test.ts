@@ -32,7 +32,7 @@ async function formerDaemon(directory: string, ifindex: number, frames: 'flowing
   const script = `import { readFileSync } from 'node:fs'
     import { TrafficProgram } from '${path.resolve(import.meta.dirname, '../../src/host/ebpf/traffic-program.ts')}'
     const program = new TrafficProgram({ object: () => readFileSync('${OBJECT}'), directory: '${directory}' })
-    program.attach(${ifindex})
+    await program.attach(${ifindex})
     program.startHold(${ifindex})
     program.setGuest(${ifindex}, { userId: ${userId}, frames: '${frames}' })`
   await run([process.execPath, '--input-type=module', '-e', script])
@@ -93,7 +93,7 @@ test('another build replaces the program on a device, and its counters stay', { 
   assert.equal(next.isAttached(wire.ifindex), false)
   // The old one works until then.
   send(ipv4({}), { on: wire })
-  next.attach(wire.ifindex)
+  await next.attach(wire.ifindex)
   assert.equal(next.isAttached(wire.ifindex), true)
   send(ipv4({}), { on: wire })
   assert.equal(next.activity(userId)?.packets, 3)
@@ -123,17 +123,17 @@ test('a program that was removed from a device is missed, and attached again', {
   assert.equal(program.isAttached(wire.ifindex), true)
   await run(['tc', 'filter', 'del', 'dev', wire.name, 'egress'])
   assert.equal(program.isAttached(wire.ifindex), false)
-  program.attach(wire.ifindex)
+  await program.attach(wire.ifindex)
   await run(['tc', 'qdisc', 'del', 'dev', wire.name, 'clsact'])
   assert.equal(program.isAttached(wire.ifindex), false)
-  program.attach(wire.ifindex)
+  await program.attach(wire.ifindex)
   assert.equal(program.isAttached(wire.ifindex), true)
 })
 
 test('a device that is gone has no program, and none can be attached', { skip }, async (t) => {
   const { program } = await setStage(t)
   assert.equal(program.isAttached(999_999), false)
-  assert.throws(() => program.attach(999_999), { code: 'ENODEV' })
+  await assert.rejects(() => program.attach(999_999), { code: 'ENODEV' })
 })
 
 test('a filter of somebody else stays, and runs after ours', { skip }, async (t) => {
@@ -143,7 +143,7 @@ test('a filter of somebody else stays, and runs after ours', { skip }, async (t)
   const action = ['action', 'mirred', 'egress', 'redirect', 'dev', theirs.name]
   const place = ['egress', 'pref', '40000', 'protocol', 'all']
   await run(['tc', 'filter', 'add', 'dev', wire.name, ...place, ...everyPacket, ...action])
-  program.attach(wire.ifindex)
+  await program.attach(wire.ifindex)
   const socket = new PacketSocket()
   atEnd(t, () => socket.close())
   socket.send(wire.ifindex, ipv4({}))
@@ -151,24 +151,24 @@ test('a filter of somebody else stays, and runs after ours', { skip }, async (t)
   assert.equal(program.activity(userId)?.packets, 1)
 })
 
-test('an unreadable program is refused with the reason, and not tried on every use', { skip }, () => {
+test('an unreadable program is refused with the reason, and not tried on every use', { skip }, async () => {
   let asked = 0
   const object = (): Uint8Array => {
     asked += 1
     return original.subarray(0, 1000)
   }
   const program = new TrafficProgram({ object, directory: bpfDirectory() })
-  assert.throws(() => program.attach(1), /loading the BPF program: elf: /)
+  await assert.rejects(() => program.attach(1), /loading the BPF program: elf: /)
   assert.throws(() => program.guests(), /loading the BPF program: elf: /)
   assert.equal(asked, 1)
 })
 
-test('a program that the kernel refuses is reported with the words of its verifier', { skip }, () => {
+test('a program that the kernel refuses is reported with the words of its verifier', { skip }, async () => {
   const broken = Buffer.from(original)
   // Overwrites the opcode of the first instruction that ends a function with an invalid one.
   broken[broken.indexOf(Buffer.from('9500000000000000', 'hex'))] = 0xff
   const program = open(bpfDirectory(), broken)
-  assert.throws(
+  await assert.rejects(
     () => program.attach(1),
     /loading the BPF program: .*PROG LOAD LOG --; last insn is not an exit/,
   )
@@ -188,7 +188,7 @@ async function makeTap(t: TestContext): Promise<{ taps: RoutedTaps; ifindex: num
 test('on a tap that no process holds, packets from the host are seen and held', { skip }, async (t) => {
   const { ifindex } = await makeTap(t)
   const program = open(bpfDirectory())
-  program.attach(ifindex)
+  await program.attach(ifindex)
   program.startHold(ifindex)
   program.setGuest(ifindex, { userId, frames: 'held' })
   const host = new Place()
@@ -200,7 +200,7 @@ test('on a tap that no process holds, packets from the host are seen and held', 
 test('limits of a tap come and go beside the program', { skip }, async (t) => {
   const { taps, ifindex } = await makeTap(t)
   const program = open(bpfDirectory())
-  program.attach(ifindex)
+  await program.attach(ifindex)
   const limited = { receiveMbitPerSecond: 100, transmitMbitPerSecond: 100 }
   for (const bandwidth of [limited, {}, limited]) {
     await taps.ensure({ ...tapSpec, ...bandwidth })

@@ -207,17 +207,17 @@ test(
 test('traffic that is no longer ignored counts again', { skip }, async (t) => {
   const directory = bpfDirectory()
   const wire = await Wire.make(t)
-  const start = (ignorePortsUdp: readonly number[]): TrafficProgram => {
+  const start = async (ignorePortsUdp: readonly number[]): Promise<TrafficProgram> => {
     const ignored = { ...NOTHING_IGNORED, ignorePortsUdp }
     const program = new TrafficProgram({ object: () => readFileSync(OBJECT), directory, ignored })
-    program.attach(wire.ifindex)
+    await program.attach(wire.ifindex)
     program.setGuest(wire.ifindex, { userId, frames: 'flowing' })
     return program
   }
   const { send } = await setStage(t)
-  start([53])
+  await start([53])
   send(ipv4({ payload: udp(53) }), { on: wire })
-  assert.equal(start([54]).activity(userId), undefined)
+  assert.equal((await start([54])).activity(userId), undefined)
   send(ipv4({ payload: udp(53) }), { on: wire })
-  assert.equal(start([]).activity(userId)?.packets, 1)
+  assert.equal((await start([])).activity(userId)?.packets, 1)
 })

@@ -1,10 +1,11 @@
 /**
  * The functions that we use of libbpf (libbpf.so.1, libbpf.readthedocs.io), and of bpf(2) through it. Every function
  * may throw ErrnoError, and an Error if the library is not installed. None of them waits: each is a system call of
- * microseconds, except `loadAndPin`, which takes some milliseconds.
+ * microseconds, except `loadAndPin`, which takes some milliseconds, and `callAtLength`.
  */
 import { constants } from 'node:os'
-import { koffi, library, errno } from '../ffi/koffi.ts'
+import { callInThread, koffi, library, errno } from '../ffi/koffi.ts'
+import type { ForeignFunction } from '../ffi/koffi.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 
@@ -60,18 +61,16 @@ const linesOf = (text: string): string[] =>
     .map((line) => line.replace(/^libbpf: /, '').trim())
     .filter((line) => line !== '')
 
-type Foreign = (...args: readonly unknown[]) => number
-
 /**
  * The functions, bound at their first use: without the library the daemon still runs, and reports that it is missing.
  */
-const bound = new Map<string, Foreign>()
+const bound = new Map<string, ForeignFunction>()
 
-function bind(prototype: string): Foreign {
+function bind(prototype: string): ForeignFunction {
   let found = bound.get(prototype)
   if (found === undefined) {
     hushLibbpf()
-    found = library('libbpf.so.1').func(prototype) as unknown as Foreign
+    found = library('libbpf.so.1').func(prototype)
     bound.set(prototype, found)
   }
   return found
@@ -79,9 +78,19 @@ function bind(prototype: string): Foreign {
 
 /** Calls a function that returns a failure as a negative errno, as nearly all do. */
 export function call(doing: string, prototype: string, ...args: readonly unknown[]): number {
-  const status = bind(prototype)(...args)
+  const status = bind(prototype)(...args) as number
   if (status < 0) throw new ErrnoError(doing, -status)
   return status
+}
+
+/** Does the same in a thread, for a function during which the kernel waits. Keep the arguments as they are until it ends. */
+export async function callAtLength(
+  doing: string,
+  prototype: string,
+  ...args: readonly unknown[]
+): Promise<void> {
+  const status = await callInThread(bind(prototype), ...args)
+  if (status < 0) throw new ErrnoError(doing, -status)
 }
 
 const LOOKUP = 'int bpf_map_lookup_elem(int fd, const void *key, void *value)'

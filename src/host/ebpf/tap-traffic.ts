@@ -85,7 +85,7 @@ export class TapTraffic implements Traffic {
 
   async ensureWatched(subject: TrafficSubject): Promise<void> {
     try {
-      this.#watchDevice(subject)
+      await this.#watchDevice(subject)
     } catch (error) {
       throw failed(`watching the traffic of ${subject.device}`, error)
     }
@@ -103,7 +103,7 @@ export class TapTraffic implements Traffic {
     const { device, userId } = subject
     try {
       const held = this.#held()
-      const ifindex = this.#watchDevice(subject)
+      const ifindex = await this.#watchDevice(subject)
       if (this.#program.guest(ifindex)?.frames === 'held') return
       held.begin(ifindex)
       this.#program.startHold(ifindex)
@@ -255,7 +255,7 @@ export class TapTraffic implements Traffic {
   /**
    * Ensures that the device is watched, and returns its index. Leaves correct state as it is: held frames stay held.
    */
-  #watchDevice({ device, userId }: TrafficSubject): number {
+  async #watchDevice({ device, userId }: TrafficSubject): Promise<number> {
     const ifindex = this.#indexOf(device)
     if (ifindex === undefined) throw new ErrnoError(`find device ${device}`, constants.errno.ENODEV)
     if (this.#program.restartedNs(userId) === undefined) this.#program.setRestarted(userId, this.#nowNs())
@@ -264,7 +264,7 @@ export class TapTraffic implements Traffic {
       this.#forget(userId)
       this.#program.setGuest(ifindex, { userId, frames: 'flowing' })
     }
-    if (!this.#program.isAttached(ifindex)) this.#program.attach(ifindex)
+    if (!this.#program.isAttached(ifindex)) await this.#program.attach(ifindex)
     return ifindex
   }
 

@@ -43,8 +43,8 @@ export class TrafficProgram {
   }
 
   /** Attaches the program to the device's egress, and replaces an older build of it. Filters of other programs stay. */
-  attach(ifindex: number): void {
-    attachToEgress(ifindex, this.#open().program.fd)
+  async attach(ifindex: number): Promise<void> {
+    await attachToEgress(ifindex, this.#open().program.fd)
   }
 
   /** Returns whether exactly this program is on the device; false if the device is gone. */

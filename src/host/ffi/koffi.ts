@@ -4,7 +4,7 @@ import koffi from 'koffi'
 export { koffi }
 
 type Library = ReturnType<typeof koffi.load>
-type ForeignFunction = ReturnType<Library['func']>
+export type ForeignFunction = ReturnType<Library['func']>
 
 const loaded = new Map<string, Library>()
 

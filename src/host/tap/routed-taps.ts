@@ -52,7 +52,7 @@ export class RoutedTaps implements Taps {
     const { device, vmId, userId } = spec
     const mark = this.#mark(vmId)
     try {
-      if (this.#ours(spec) === undefined) createTap(this.#links, { device, userId, mark })
+      if (this.#ours(spec) === undefined) await createTap(this.#links, { device, userId, mark })
       applySettings(tapSettings(spec))
       const link = this.#present(spec)
       const facts = this.#facts(link)

@@ -1,6 +1,7 @@
 /** Makes and attaches taps by the ioctls of /dev/net/tun (drivers/net/tun.c and linux/if_tun.h). */
-import { closeSync, openSync } from 'node:fs'
+import { close, openSync } from 'node:fs'
 import { constants } from 'node:os'
+import { promisify } from 'node:util'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
 import { GATEWAY_MAC } from '../../core/network/tap.ts'
@@ -69,10 +70,10 @@ function check(name: string, result: number): void {
  * the mark is set before it becomes persistent. So a crash at any moment leaves no unmarked tap. No command-line tool
  * can do this. Throws ErrnoError; EBUSY or EINVAL if the name is taken.
  */
-export function createTap(
+export async function createTap(
   links: Rtnetlink,
   tap: { readonly device: DeviceName; readonly userId: UserId; readonly mark: string },
-): void {
+): Promise<void> {
   const { device, userId, mark } = tap
   const fd = openSync('/dev/net/tun', 'r+')
   try {
@@ -86,6 +87,7 @@ export function createTap(
     links.setAlias(link.index, mark)
     makePersistent(fd)
   } finally {
-    closeSync(fd)
+    // In a thread, because the kernel waits for packets in flight.
+    await promisify(close)(fd)
   }
 }
