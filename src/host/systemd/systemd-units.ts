@@ -54,6 +54,8 @@ export class SystemdUnits implements Units {
   readonly #earlyMove = new EarlyMove()
   /** The VMs whose unit was loaded when it was last seen. It may be gone since. */
   readonly #loaded = new Set<VmId>()
+  /** The main processes that were seen. */
+  readonly #processes = new Map<VmId, MainProcess>()
 
   constructor({ bus, log, runDirectory }: SystemdUnitsOptions) {
     this.#bus = bus
@@ -173,6 +175,7 @@ export class SystemdUnits implements Units {
 
   async #start(id: VmId, spec: UnitSpec, signal: AbortSignal): Promise<string> {
     const name = unitName(id)
+    this.#processes.delete(id)
     this.expectStart()
     await mkdir(this.#rootDirectory, { recursive: true, mode: 0o755 })
     await writeUserRecord(id, spec.userId)
@@ -239,6 +242,7 @@ export class SystemdUnits implements Units {
       else this.#loaded.add(id)
       return state
     }
+    this.#processes.delete(id)
     return (await this.#leftover(id)) ?? { kind: 'absent' }
   }
 
@@ -266,17 +270,10 @@ export class SystemdUnits implements Units {
   async #look(id: VmId): Promise<UnitState> {
     const unit = unitPath(unitName(id))
     // All are sent at once. If the unit changes in between, its change arrives as a signal, and it is inspected again.
-    const [activeState, mainPid, startedAt, environment] = await Promise.all([
+    const [activeState, running] = await Promise.all([
       this.#get(unit, UNIT, 'ActiveState'),
-      this.#get(unit, SERVICE, 'MainPID'),
-      this.#get(unit, SERVICE, 'ExecMainStartTimestamp'),
-      this.#get(unit, SERVICE, 'Environment'),
+      this.#mainProcess(id, unit),
     ])
-    const running = {
-      mainPid: Number(mainPid),
-      startedAtMs: Math.floor(Number(startedAt) / 1000),
-      mark: markIn(environment as string[]),
-    }
     switch (activeState) {
       case 'active':
       case 'reloading':
@@ -293,6 +290,23 @@ export class SystemdUnits implements Units {
       default:
         throw new Error(`ActiveState ${String(activeState)} is not one that systemd documents`)
     }
+  }
+
+  /** Returns the facts about a unit's main process. What was read before holds as long as the unit has that process. */
+  async #mainProcess(id: VmId, unit: string): Promise<MainProcess> {
+    const asked = this.#get(unit, SERVICE, 'MainPID').then(Number)
+    const known = this.#processes.get(id)
+    if (known !== undefined && known.mainPid === (await asked)) return known
+    const [mainPid, startedAt, environment] = await Promise.all([
+      asked,
+      this.#get(unit, SERVICE, 'ExecMainStartTimestamp'),
+      this.#get(unit, SERVICE, 'Environment'),
+    ])
+    const startedAtMs = Math.floor(Number(startedAt) / 1000)
+    const found = { mainPid, startedAtMs, mark: markIn(environment as string[]) }
+    if (mainPid === 0) this.#processes.delete(id)
+    else this.#processes.set(id, found)
+    return found
   }
 
   async #failure(unit: string): Promise<UnitState> {
@@ -318,6 +332,12 @@ export class SystemdUnits implements Units {
     })
     return valueOf(value)
   }
+}
+
+type MainProcess = {
+  readonly mainPid: number
+  readonly startedAtMs: number
+  readonly mark: ReturnType<typeof markIn>
 }
 
 /** Returns the unit that a signal is about, if the signal reports a state change or the end of a job. */
