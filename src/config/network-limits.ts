@@ -17,6 +17,8 @@ export const networkLimits = {
   connectionsPerTurn: 256,
   /** Chains of the firewall table read before other work may run; some ten microseconds each. */
   nftChainsPerTurn: 64,
+  /** Guests that one transaction adds without running nft: their keys must fit into a netlink attribute of 64 KiB. */
+  firewallGuestsAtOnceMax: 512,
 
   /** Bandwidth limits: what may pass at once at full speed. So a tick of the slowest timer (100 Hz) costs no rate. */
   bandwidthBurstMs: 10,

@@ -22,7 +22,7 @@ export type FirewallStage = {
   drop(device: DeviceName, drops: GuestDrops): Promise<void> | void
   /** Changes some other table. */
   touchOthers(): Promise<void> | void
-  /** Makes the next change of the table fail; the returned function removes the cause. */
+  /** Makes the next change of a guest's own rules fail; the returned function removes the cause. */
   breakChanges(): Promise<() => Promise<void>> | (() => void)
 }
 
@@ -218,11 +218,12 @@ export function firewallContract(
     const firewall = stage.daemon([])
     await firewall.ensureGuest(guest)
     const heal = await stage.breakChanges()
-    await assert.rejects(firewall.ensureGuest(otherGuest), isFault('firewall_failed'))
+    const rule = { ...otherGuest, inbound }
+    await assert.rejects(firewall.ensureGuest(rule), isFault('firewall_failed'))
     await heal()
     await firewall.ensureGuest(guest)
     assert.deepEqual(await stage.letThrough(), [device, otherGuest.device])
-    assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
+    assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule })
   })
 
   promise(

@@ -5,6 +5,8 @@ import { test } from 'node:test'
 import type { InboundRule } from '../../src/core/desired.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { addressKeys } from '../../src/host/nftables/guest-elements.ts'
+import { NftNetlink } from '../../src/host/nftables/nft-netlink.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { firewallContract, guest, otherGuest } from '../contract/firewall.contract.ts'
@@ -13,11 +15,17 @@ import { closed, recordFile } from './firewall-stage.ts'
 const policy = closed
 const nft = (...args: string[]) => run(['nft', ...args])
 
+/** asm-generic/errno.h. Node has no name for it. */
+const ERESTART = 85
+
 /** Makes transactions that do not touch our table. */
 async function touchOthers(): Promise<void> {
   await nft('add', 'table', 'inet', 'someone_else')
   await nft('delete', 'table', 'inet', 'someone_else')
 }
+
+/** A guest that only `nft` can add, because it has rules of its own. */
+const ruledGuest = { ...otherGuest, inbound: [] }
 
 /** Replaces nft with another program, in the mount namespace of this test file. */
 async function replaceNft(program: string): Promise<() => Promise<void>> {
@@ -161,10 +169,10 @@ for (const when of ['just before', 'just after']) {
     const heal = await interceptNft(
       when === 'just before' ? `${alter}; "$nft" "$@"` : `"$nft" "$@"; ${alter}`,
     )
-    await firewall.ensureGuest(otherGuest)
+    await firewall.ensureGuest(ruledGuest)
     await heal()
     assert.deepEqual(await firewall.inspect(guest.device), { kind: 'altered' })
-    await firewall.ensureGuest(otherGuest)
+    await firewall.ensureGuest(ruledGuest)
     assert.deepEqual(await firewall.inspect(guest.device), { kind: 'intact', rule: guest })
   })
 }
@@ -244,11 +252,51 @@ test('nft firewall: after a change that nft refused the table is written as a wh
     firewall.close()
     await nft('flush', 'ruleset')
   })
-  await assert.rejects(firewall.ensureGuest(otherGuest), HostFault)
-  await firewall.ensureGuest(otherGuest)
-  for (const rule of [guest, otherGuest]) {
+  await assert.rejects(firewall.ensureGuest(ruledGuest), HostFault)
+  await firewall.ensureGuest(ruledGuest)
+  for (const rule of [guest, ruledGuest]) {
     assert.deepEqual(await firewall.inspect(rule.device), { kind: 'intact', rule })
   }
+})
+
+test(
+  'nft firewall: elements are added by netlink only to the table that was last seen',
+  { skip },
+  async (t) => {
+    const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
+    const netlink = new NftNetlink('vmhostd')
+    atEnd(t, async () => {
+      netlink.close()
+      firewall.close()
+      await nft('flush', 'ruleset')
+    })
+    await firewall.start()
+    const letIn = (): number => netlink.elements('guest_mac').length
+    const before = netlink.generation()
+    await touchOthers()
+    assert.throws(() => netlink.addElements(addressKeys([otherGuest]), before), { errno: -ERESTART })
+    assert.equal(letIn(), 1)
+    const after = netlink.generation()
+    const unknown = new Map([...addressKeys([otherGuest]), ['no_such_set', [Buffer.alloc(16)]]])
+    assert.throws(() => netlink.addElements(unknown, after), { code: 'ENOENT' })
+    assert.equal(letIn(), 1)
+    netlink.addElements(addressKeys([otherGuest]), after)
+    assert.equal(letIn(), 2)
+    assert.equal(netlink.generation(), after + 1)
+  },
+)
+
+test('nft firewall: a guest without rules of its own comes without a start of nft', { skip }, async (t) => {
+  const firewall = new NftFirewall({ policy, guests: [guest], recordFile })
+  await firewall.start()
+  const heal = await replaceNft('/bin/false')
+  atEnd(t, async () => {
+    await heal()
+    firewall.close()
+    await nft('flush', 'ruleset')
+  })
+  await firewall.ensureGuest(otherGuest)
+  assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
 })
 
 test('nft firewall: a host without nft is reported', { skip }, async (t) => {

@@ -7,6 +7,10 @@ import type { GuestRule } from '../world/network-state.ts'
 /** The maps from a device to the chain of its guest's own rules, with the function that names that chain. */
 export const RULE_MAPS = { inbound: inboundChain, outbound: outboundChain, prefix: prefixChain } as const
 
+/** Returns whether a guest's packets are judged by a chain that not every guest has. */
+export const hasOwnRules = (guest: GuestRule): boolean =>
+  Object.values(RULE_MAPS).some((chainOf) => chainOf(guest) !== undefined)
+
 /** Returns all chains of a guest's own, each before those that lead to it. */
 export const guestChains = (guest: GuestRule): readonly Chain[] => [
   ...inboundChains(guest),

@@ -134,6 +134,28 @@ export class NetlinkSocket {
     this.#exchange(request, NLM_F_REQUEST | NLM_F_ACK)
   }
 
+  /**
+   * Sends changes that the kernel makes together or not at all, between the requests that begin and end them (batches of
+   * linux/netfilter/nfnetlink.h). Throws ErrnoError with the errno of the first refusal.
+   */
+  changeTogether(begin: Request, changes: readonly Request[], end: Request): void {
+    const opening = this.#encode(begin, NLM_F_REQUEST)
+    const first = this.#sequence
+    const encoded = changes.map((change) => this.#encode(change, NLM_F_REQUEST | NLM_F_ACK))
+    const closing = this.#encode(end, NLM_F_REQUEST)
+    sendRequest(this.#fd, Buffer.concat([opening, ...encoded, closing]), begin.what)
+    for (let answered = 0; answered < changes.length;) {
+      const datagram = receive(this.#fd, { into: this.#datagram, what: begin.what })
+      for (const message of decodeMessages(datagram)) {
+        // The first that is refused undoes all, so its errno is the answer. The sequence of an earlier request is lower.
+        const place = (message.sequence - first) >>> 0
+        if (message.type !== NLMSG_ERROR || place > changes.length + 1) continue
+        throwIfFailed(changes[place - 1] ?? begin, failureIn(message))
+        answered += 1
+      }
+    }
+  }
+
   close(): void {
     closeNetlink(this.#fd)
   }

@@ -10,14 +10,12 @@ export const ELEMENT_SETS = [...Object.keys(GUEST_SETS), ...Object.keys(RULE_MAP
 
 /** Returns the elements of those sets when these rules are in force, as {@link elementText} writes them. */
 export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> {
+  const rules = [...guests]
   const elements = new Set<string>()
-  for (const rule of guests) {
-    for (const [set, { of }] of Object.entries(GUEST_SETS)) {
-      const value = of(rule)
-      if (value === undefined) continue
-      const key = Buffer.concat([deviceKey(rule.device), valueKey(value)]).toString('hex')
-      elements.add(elementText(set, { key }))
-    }
+  for (const [set, keys] of addressKeys(rules)) {
+    for (const key of keys) elements.add(elementText(set, { key: key.toString('hex') }))
+  }
+  for (const rule of rules) {
     for (const [map, chainOf] of Object.entries(RULE_MAPS)) {
       const chain = chainOf(rule)
       if (chain === undefined) continue
@@ -25,6 +23,18 @@ export function guestElements(guests: Iterable<GuestRule>): ReadonlySet<string> 
     }
   }
   return elements
+}
+
+/** Returns the keys of guests in the sets of addresses, by set. Sets without a key are left out. */
+export function addressKeys(guests: readonly GuestRule[]): ReadonlyMap<string, readonly Buffer[]> {
+  const keys = Object.entries(GUEST_SETS).map(([set, { of }]): readonly [string, readonly Buffer[]] => [
+    set,
+    guests.flatMap((rule) => {
+      const value = of(rule)
+      return value === undefined ? [] : [Buffer.concat([deviceKey(rule.device), valueKey(value)])]
+    }),
+  ])
+  return new Map(keys.filter(([, { length }]) => length > 0))
 }
 
 export const elementText = (set: string, { key, chain = '' }: Element): string => `${set} ${key} ${chain}`

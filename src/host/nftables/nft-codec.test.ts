@@ -25,6 +25,19 @@ test('requests are what the kernel expects', () => {
   )
 })
 
+test('a transaction that adds elements is what the kernel expects', () => {
+  const hexOf = ({ type, body }: { type: number; body: Buffer }): string =>
+    `${type.toString(16)} ${body.toString('hex')}`
+  assert.equal(hexOf(codec.beginTransaction(258)), '10 0000000a0800010000000102')
+  assert.equal(hexOf(codec.endTransaction()), '11 0000000a')
+  const added = codec.newElements('vmhostd', 's', [bytes('766d7431'), bytes('766d7432')])
+  const elements = ['766d7431', '766d7432'].map((key) => `10000180 0c000180 08000100 ${key}`).join(' ')
+  assert.equal(
+    hexOf(added),
+    `a0c ${bytes(`01000000 ${TABLE} 06000200 73000000 24000380 ${elements}`).toString('hex')}`,
+  )
+})
+
 test('the generation of nftables', () => {
   const body = bytes('00000002 08000100 00000002 08000200 00002381 14000300 6e6f64652d4d61696e54687265616400')
   assert.equal(codec.decodeGeneration(body), 2)

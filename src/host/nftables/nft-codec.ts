@@ -1,12 +1,23 @@
 /** Encodes and decodes the parts of nftables over netlink that we use (linux/netfilter/nf_tables.h). */
-import { decodeAttributes, decodeString, encodeAttribute, encodeString } from '../netlink/message.ts'
+import {
+  decodeAttributes,
+  decodeString,
+  encodeAttribute,
+  encodeString,
+  NLM_F_CREATE,
+} from '../netlink/message.ts'
 import type { Message } from '../netlink/message.ts'
 import type { Request } from '../netlink/netlink-socket.ts'
 
 const NFNL_SUBSYS_NFTABLES = 10
 const NFT_MSG_NEWGEN = 15
 const NFT_MSG_GETGEN = 16
+const NFT_MSG_NEWSETELEM = 12
 const NFT_MSG_GETSETELEM = 13
+/** linux/netfilter/nfnetlink.h: the requests around changes that are made together. */
+const NFNL_MSG_BATCH_BEGIN = 0x10
+const NFNL_MSG_BATCH_END = 0x11
+const NFNL_BATCH_GENID = 1
 const NFPROTO_INET = 1
 const NFPROTO_UNSPEC = 0
 
@@ -98,15 +109,44 @@ export const getElements = (table: string, set: string, key?: Uint8Array): Reque
     header(NFPROTO_INET),
     string(NFTA_TABLE_NAME, table),
     string(NFTA_SET_ELEM_LIST_SET, set),
-    ...(key === undefined
-      ? []
-      : [
-          nest(
-            NFTA_SET_ELEM_LIST_ELEMENTS,
-            nest(NFTA_LIST_ELEM, nest(NFTA_SET_ELEM_KEY, encodeAttribute(NFTA_DATA_VALUE, key))),
-          ),
-        ]),
+    ...(key === undefined ? [] : [nest(NFTA_SET_ELEM_LIST_ELEMENTS, elementWith(key))]),
   ]),
+})
+
+/** Requests that elements are added to a set. One that is there already stays. */
+export const newElements = (table: string, set: string, keys: readonly Uint8Array[]): Request => ({
+  what: `add elements to the set ${set}`,
+  type: messageType(NFT_MSG_NEWSETELEM),
+  flags: NLM_F_CREATE,
+  body: Buffer.concat([
+    header(NFPROTO_INET),
+    string(NFTA_TABLE_NAME, table),
+    string(NFTA_SET_ELEM_LIST_SET, set),
+    nest(NFTA_SET_ELEM_LIST_ELEMENTS, ...keys.map(elementWith)),
+  ]),
+})
+
+const elementWith = (key: Uint8Array): Buffer =>
+  nest(NFTA_LIST_ELEM, nest(NFTA_SET_ELEM_KEY, encodeAttribute(NFTA_DATA_VALUE, key)))
+
+/** struct nfgenmsg of a batch: its resource is the subsystem, in network order. */
+const BATCH_HEADER = Buffer.from([NFPROTO_UNSPEC, 0, 0, NFNL_SUBSYS_NFTABLES])
+
+/** Begins a transaction, which the kernel refuses (ERESTART) if nftables has another generation. */
+export function beginTransaction(generation: number): Request {
+  const id = Buffer.alloc(4)
+  id.writeUInt32BE(generation)
+  return {
+    what: 'change nftables',
+    type: NFNL_MSG_BATCH_BEGIN,
+    body: Buffer.concat([BATCH_HEADER, encodeAttribute(NFNL_BATCH_GENID, id)]),
+  }
+}
+
+export const endTransaction = (): Request => ({
+  what: 'change nftables',
+  type: NFNL_MSG_BATCH_END,
+  body: BATCH_HEADER,
 })
 
 const attributesOf = (body: Buffer): Attributes => decodeAttributes(body.subarray(HEADER_BYTES))

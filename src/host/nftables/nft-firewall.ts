@@ -1,9 +1,12 @@
+import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { hasOwnRules } from '../../core/network/guest-rule.ts'
 import { compileChange } from '../../core/network/ruleset-change.ts'
 import { compileRuleset } from '../../core/network/ruleset.ts'
 import { run } from '../exec/exec.ts'
+import { ErrnoError } from '../ffi/errno-error.ts'
 import { Connections } from './connections.ts'
-import { addressesOf, isPrefix, mayUse } from './guest-elements.ts'
+import { addressesOf, addressKeys, isPrefix, mayUse } from './guest-elements.ts'
 import { NftNetlink, TableWatch } from './nft-netlink.ts'
 import { TableRecordFile } from './table-record.ts'
 import { WrittenTable } from './written-table.ts'
@@ -197,10 +200,27 @@ export class NftFirewall implements Firewall {
       await nft(compileRuleset(this.#policy, guests.values(), this.#written.drops()))
       await this.#written.record(guests, before)
     } else {
-      await nft(compileChange(change))
+      if (!this.#addElements(change)) await nft(compileChange(change))
       await this.#written.recordChange(guests, change)
     }
     this.#failed = false
+  }
+
+  /**
+   * Makes a change that only adds guests without rules of their own, without running a program. Returns false if the
+   * change is another one, or was refused: then `nft` makes it, or says why not.
+   */
+  #addElements({ gone, come }: RulesetChange): boolean {
+    const { generation } = this.#written
+    const isSmall = gone.length === 0 && come.length <= limits.firewallGuestsAtOnceMax
+    if (generation === undefined || !isSmall || come.some(hasOwnRules)) return false
+    try {
+      this.#netlink.addElements(addressKeys(come), generation)
+      return true
+    } catch (error) {
+      if (!(error instanceof ErrnoError)) throw error
+      return false
+    }
   }
 
   #compare(): Promise<FirewallState['kind']> {

@@ -71,6 +71,11 @@ export class WrittenTable {
     return this.#guests.get(device)
   }
 
+  /** The generation of nftables in which the table was last as it should be. */
+  get generation(): number | undefined {
+    return this.#generation
+  }
+
   isUntouched(): boolean {
     return this.#generation !== undefined && this.#netlink.generation() === this.#generation
   }
