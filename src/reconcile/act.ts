@@ -163,8 +163,8 @@ function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefi
  */
 function isSuperseded({ store, record }: Pass, done: readonly Step[]): boolean {
   if (done.some(({ kind }) => kind === 'monitor.ensure-restored')) return false
-  const now = store.vms.get(record.id)
-  if (now?.generations.desired !== record.generations.desired) return true
+  const now = store.vms.wantedOf(record.id)
+  if (now?.generation !== record.generations.desired) return true
   return record.wake === undefined && now.wake !== undefined
 }
 

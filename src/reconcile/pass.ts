@@ -167,7 +167,7 @@ function noteWake(
   if (drain !== undefined) return record
   const { capabilities } = host.monitors[record.monitor]
   // Reads the record as it is now: a request for the guest during this look came first.
-  const asked = record.wake ?? store.vms.wakeOf(record.id)
+  const asked = record.wake ?? store.vms.wantedOf(record.id)?.wake
   const known = asked === undefined ? record : { ...record, wake: asked }
   const wake = wakeThatBegins(known, world, { nowMs, capabilities })
   if (wake === undefined) return record

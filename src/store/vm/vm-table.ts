@@ -19,7 +19,7 @@ import type { Recorded } from '../../core/capacity/ledger.ts'
 import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
-import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
+import type { DeviceName, Generation, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
 import type { Metadata, Observed, Progress, VmRecord, VmSummary, PendingWake } from '../../core/vm/record.ts'
 import type { EventTable } from '../events/event-table.ts'
@@ -86,10 +86,18 @@ export class VmTable {
     return row && recordOf(this.#unwritten.on(row))
   }
 
-  /** Returns the request for a VM's guest; undefined without one. Reads nothing else of the record. */
-  wakeOf(id: VmId): PendingWake | undefined {
-    const row = this.#unwritten.get(id) ?? this.#sql('SELECT wake FROM vms WHERE id = ?').get(id)
-    return typeof row?.wake === 'string' ? (JSON.parse(row.wake) as PendingWake) : undefined
+  /**
+   * Returns what a request may change while a pass acts: the desired generation, and the request for the guest. Reads
+   * nothing else of the record; undefined if the VM is gone.
+   */
+  wantedOf(id: VmId): { readonly generation: Generation; readonly wake?: PendingWake } | undefined {
+    const row = this.#sql('SELECT desired_generation, wake FROM vms WHERE id = ?').get(id) as
+      | Pick<VmRow, 'desired_generation' | 'wake'>
+      | undefined
+    if (row === undefined) return undefined
+    const { wake } = this.#unwritten.get(id) ?? row
+    const generation = row.desired_generation as Generation
+    return wake === null ? { generation } : { generation, wake: JSON.parse(wake) as PendingWake }
   }
 
   /** Lists VMs in the order of ids. */
