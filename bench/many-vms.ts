@@ -21,7 +21,8 @@ const USER_IDS = { first: 600_000, count: 50_000 }
 /** For a start whose first passes make disks or taps for 10,000 VMs. */
 export const START_BOUND_MS = 600_000
 const SETTLE_BOUND_MS = 180_000
-const LOOK_EVERY_MS = 250
+/** Between two looks at all VMs: less if few of them are missing, so that the looks take little from the daemon. */
+const LOOK_MS = { forEachMissing: 5, min: 250, max: 2000 }
 
 /** Returns ids in order, such as `bench-0007`. */
 const numbered = (prefix: string, count: number): string[] =>
@@ -75,14 +76,12 @@ export async function inStore(work: (context: CommandContext) => void | Promise<
 export const allSettled = (count: number): Promise<void> =>
   allVms('settled', count, ({ generations }) => generations.desired === generations.observed)
 
-/**
- * Waits until so many VMs are as wanted. Asks for states alone, and not often, so that the wait takes little from the
- * daemon.
- */
+/** Waits until so many VMs are as wanted. Asks for states alone. */
 export async function allVms(what: string, count: number, isSo: (vm: VmState) => boolean): Promise<void> {
   const look = async (): Promise<true | undefined> => {
-    if ((await vmStates()).filter(isSo).length === count) return true
-    await delay(LOOK_EVERY_MS)
+    const missing = count - (await vmStates()).filter(isSo).length
+    if (missing === 0) return true
+    await delay(Math.min(LOOK_MS.max, Math.max(LOOK_MS.min, missing * LOOK_MS.forEachMissing)))
     return undefined
   }
   await until(`${count} VMs are ${what}`, look, SETTLE_BOUND_MS)
