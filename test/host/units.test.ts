@@ -149,6 +149,19 @@ test('a unit has its runtime files from its start to its end', { skip }, async (
   }
 })
 
+test('a unit that somebody else restarts is seen with its new process', { skip }, async (t) => {
+  const { units, shell } = stageOf(t)
+  await units.ensureStarted(web, shell(web, 'exec sleep infinity'), never)
+  const before = await units.inspect(web)
+  await sh('systemctl', 'restart', `vmhost-${web}.service`)
+  const after = await units.inspect(web)
+  assert.ok(before.kind === 'active' && after.kind === 'active')
+  assert.notEqual(after.mainPid, before.mainPid)
+  assert.ok(after.startedAtMs > before.startedAtMs)
+  assert.deepEqual(after.mark, before.mark)
+  assert.deepEqual(await units.inspect(web), after)
+})
+
 test('a unit has the bounds of its spec', { skip }, async (t) => {
   const { units, shell } = stageOf(t)
   await units.ensureStarted(web, shell(web, untilExit), never)
