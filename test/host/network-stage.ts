@@ -9,6 +9,9 @@ import { atEnd } from '../contract/at-end.ts'
 import { endChild, firstLine } from '../contract/child.ts'
 import { until } from '../contract/until.ts'
 
+/** Longer than the second after which a kernel asks again who has an address (RFC 4861, RETRANS_TIMER). */
+const ANSWER_SECONDS = 3
+
 /** A place with a network stack of its own: a guest behind its tap, the world behind the host, or the host itself. */
 export class Place {
   readonly #prefix: readonly string[]
@@ -35,7 +38,7 @@ export class Place {
 
   /** Sends one echo and waits for its answer; `from` is one of the place's addresses. */
   async canPing(to: string, from?: string): Promise<boolean> {
-    return (await this.#ping(to, { from, waitSeconds: 1 })).code === 0
+    return (await this.#ping(to, { from, waitSeconds: ANSWER_SECONDS })).code === 0
   }
 
   /** Sends one echo and does not wait for an answer. */
