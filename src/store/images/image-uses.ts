@@ -45,7 +45,7 @@ export function readImageUses(db: DatabaseSync): ReadonlyMap<Sha256, ImageUse> {
   return uses
 }
 
-/** SQL of the uses by VMs on record. It reads the index `vms_by_images` alone. */
+/** SQL of the uses by VMs on record. It goes through the index `vms_by_images`, and not through the records. */
 export const USES = `SELECT ${DIGESTS.map((path) => `desired ->> '${path}'`).join(', ')}, count(*) AS vms
   FROM vms GROUP BY 1, 2, 3`
 

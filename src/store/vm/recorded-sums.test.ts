@@ -8,7 +8,7 @@ import { RECORDED_SUMS } from './recorded-sums.ts'
 const SUMS = { ...RECORDED_SUMS, 'uses of images': USES }
 
 for (const [name, sql] of Object.entries(SUMS)) {
-  test(`a sum over all VMs (${name}) reads an index, and no record`, (t) => {
+  test(`a sum over all VMs (${name}) goes through an index, and not through the records`, (t) => {
     const stage = new StoreStage(t)
     const db = new DatabaseSync(`${stage.directory}/vmhostd.db`, { readOnly: true })
     t.after(() => db.close())
