@@ -4,6 +4,7 @@ import { given } from '../lib/given.ts'
 import { backOffOf } from '../core/plan/back-off.ts'
 import { isInTurn } from '../core/plan/plan-wake.ts'
 import { withDelivery } from '../core/status/wake-progress.ts'
+import { isOvertaken } from '../core/vm/record.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
 import { fail, observed, write } from './progress.ts'
@@ -164,8 +165,7 @@ function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefi
 function isSuperseded({ store, record }: Pass, done: readonly Step[]): boolean {
   if (done.some(({ kind }) => kind === 'monitor.ensure-restored')) return false
   const now = store.vms.wantedOf(record.id)
-  if (now?.generation !== record.generations.desired) return true
-  return record.wake === undefined && now.wake !== undefined
+  return now === undefined || isOvertaken(record, now)
 }
 
 const notConverging = (step: Step): Failure => ({

@@ -1,4 +1,4 @@
-import { mustEnd } from '../core/vm/record.ts'
+import { isOvertaken, mustEnd } from '../core/vm/record.ts'
 import { limits } from '../config/limits.ts'
 import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
@@ -188,7 +188,7 @@ export class Worker {
     const now = this.#context.store.vms.get(this.#id)
     if (now === undefined) return false
     if (this.#context.saves.has(this.#id) && this.#context.hostEnd.policy === undefined)
-      return isWanted(started, now)
+      return isOvertaken(started, now)
     return endsVm(started, now)
   }
 
@@ -199,10 +199,6 @@ export class Worker {
     return now !== undefined && endsVm(this.#still.record, now)
   }
 }
-
-const isWanted = (started: VmRecord, now: VmRecord): boolean =>
-  now.generations.desired !== started.generations.desired ||
-  (started.wake === undefined && now.wake !== undefined)
 
 /**
  * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed, or a deletion of a VM

@@ -245,6 +245,15 @@ export type Progress = {
   readonly nowMs: number
 }
 
+/** The part of a record that a request may change while a pass acts. */
+export type Wanted = Pick<VmRecord, 'wake'> & {
+  readonly generations: Pick<VmRecord['generations'], 'desired'>
+}
+
+/** Returns whether a change, or a request for the guest, came since the record was read. */
+export const isOvertaken = (read: Wanted, now: Wanted): boolean =>
+  now.generations.desired !== read.generations.desired || (read.wake === undefined && now.wake !== undefined)
+
 /**
  * Returns whether an accepted stop is not carried out yet. It is carried out before any later start, whatever power is
  * desired meanwhile.

@@ -21,7 +21,15 @@ import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { DeviceName, Generation, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
-import type { Metadata, Observed, Progress, VmRecord, VmSummary, PendingWake } from '../../core/vm/record.ts'
+import type {
+  Metadata,
+  Observed,
+  Progress,
+  VmRecord,
+  VmSummary,
+  PendingWake,
+  Wanted,
+} from '../../core/vm/record.ts'
 import type { EventTable } from '../events/event-table.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { NewVm } from './new-vm.ts'
@@ -86,18 +94,15 @@ export class VmTable {
     return row && recordOf(this.#unwritten.on(row))
   }
 
-  /**
-   * Returns what a request may change while a pass acts: the desired generation, and the request for the guest. Reads
-   * nothing else of the record; undefined if the VM is gone.
-   */
-  wantedOf(id: VmId): { readonly generation: Generation; readonly wake?: PendingWake } | undefined {
+  /** Returns what a request may change while a pass acts, and reads nothing else; undefined if the VM is gone. */
+  wantedOf(id: VmId): Wanted | undefined {
     const row = this.#sql('SELECT desired_generation, wake FROM vms WHERE id = ?').get(id) as
       | Pick<VmRow, 'desired_generation' | 'wake'>
       | undefined
     if (row === undefined) return undefined
     const { wake } = this.#unwritten.get(id) ?? row
-    const generation = row.desired_generation as Generation
-    return wake === null ? { generation } : { generation, wake: JSON.parse(wake) as PendingWake }
+    const generations = { desired: row.desired_generation as Generation }
+    return wake === null ? { generations } : { generations, wake: JSON.parse(wake) as PendingWake }
   }
 
   /** Lists VMs in the order of ids. */
