@@ -8,7 +8,7 @@ import {
   systemdVersion,
 } from '../../host/figures/host-features.ts'
 import { memoryFigures } from '../../host/figures/linux-figures.ts'
-import { poolFigures, probePool } from '../../host/pool/pool-marker.ts'
+import { PoolSight, probePool } from '../../host/pool/pool-marker.ts'
 import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { checkDescriptorStore } from '../../host/systemd/descriptor-store.ts'
 import { findUnit } from '../../host/systemd/own-unit.ts'
@@ -63,7 +63,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
 
 async function poolOf(directory: string) {
   const { poolId, reflink } = await probePool(directory)
-  const { availableMib } = await poolFigures(poolPaths(directory), poolId)
+  const { availableMib } = await new PoolSight(poolPaths(directory), poolId).figures()
   return { directory, poolId, reflink, availableMib }
 }
 

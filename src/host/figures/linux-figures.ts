@@ -5,11 +5,10 @@ import { HostFault } from '../../core/errors.ts'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { given } from '../../lib/given.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
-import { poolFigures } from '../pool/pool-marker.ts'
+import { PoolSight } from '../pool/pool-marker.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import { HostAddresses } from './host-addresses.ts'
 import { storageFault } from '../files/storage-fault.ts'
-import type { PoolPaths } from '../pool/pool-paths.ts'
 import type {
   HostFigures,
   Machine,
@@ -41,14 +40,12 @@ export class LinuxFigures implements HostFigures {
     firecracker: new BoundedLooks({ code: 'monitor_missing', places: 1 }),
   }
   readonly #addresses = new HostAddresses()
-  readonly #paths: PoolPaths
-  readonly #poolId: string
+  readonly #pool: PoolSight
   readonly #poolLooks: BoundedLooks
 
   constructor({ poolDirectory, poolId, monitors, lookMs }: LinuxFiguresOptions) {
     this.#monitors = monitors
-    this.#paths = poolPaths(poolDirectory)
-    this.#poolId = poolId
+    this.#pool = new PoolSight(poolPaths(poolDirectory), poolId)
     this.#poolLooks = new BoundedLooks({
       code: 'storage_inspection_failed',
       places: 1,
@@ -65,7 +62,7 @@ export class LinuxFigures implements HostFigures {
   }
 
   pool(): Promise<PoolFigures> {
-    return this.#poolLooks.take('measuring the storage pool', () => poolFigures(this.#paths, this.#poolId))
+    return this.#poolLooks.take('measuring the storage pool', () => this.#pool.figures())
   }
 
   addresses(): Promise<ReadonlySet<string>> {

@@ -59,6 +59,22 @@ export class PoolSight {
     return orStorageFault('looking for the storage pool', () => this.#look(), 'storage_inspection_failed')
   }
 
+  /** Returns the sizes of the file system that has the pool's marker. Throws errors of system calls, and HostFault. */
+  async figures(): Promise<PoolFigures> {
+    const poolId = this.#poolId
+    const marker = await open(this.#paths.marker, 'r')
+    try {
+      // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
+      const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
+      await verifyMarker(marker, poolId)
+      await this.verify()
+      const mib = (count: number): number => Math.floor((count * frsize) / MIB)
+      return { poolId, totalMib: mib(blocks), availableMib: mib(bavail) }
+    } finally {
+      await marker.close()
+    }
+  }
+
   async #look(): Promise<void> {
     const { marker, images, disks, tmp } = this.#paths
     // One call at a time: if the pool hangs, only one thread hangs with it.
@@ -138,18 +154,3 @@ function parseObject(text: string): Record<string, unknown> {
 
 const inspectionFault = (doing: string, why: string): HostFault =>
   new HostFault('storage_inspection_failed', doing, { cause: new Error(why) })
-
-/** Returns the sizes of the file system that has the pool's marker. Throws errors of system calls, and HostFault. */
-export async function poolFigures(paths: PoolPaths, poolId: string): Promise<PoolFigures> {
-  const marker = await open(paths.marker, 'r')
-  try {
-    // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
-    const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
-    await verifyMarker(marker, poolId)
-    await new PoolSight(paths, poolId).verify()
-    const mib = (count: number): number => Math.floor((count * frsize) / MIB)
-    return { poolId, totalMib: mib(blocks), availableMib: mib(bavail) }
-  } finally {
-    await marker.close()
-  }
-}
