@@ -1,6 +1,6 @@
 /** Attaches the program to the egress of a device, with libbpf's bpf_tc_* functions over netlink. */
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
-import { call, callAtLength } from './libbpf.ts'
+import { call, callLibbpfInThread } from './libbpf.ts'
 
 /**
  * The counterpart of `OUR_FILTER` of src/host/tap/tc-batch.ts for egress. The preference leaves room for filters that
@@ -37,14 +37,18 @@ function optionsOf(): Buffer {
 export async function attachToEgress(ifindex: number, programFd: number): Promise<void> {
   const hook = hookOf(ifindex)
   try {
-    await callAtLength(`bpf_tc_hook_create on device ${ifindex}`, 'int bpf_tc_hook_create(void *hook)', hook)
+    await callLibbpfInThread(
+      `bpf_tc_hook_create on device ${ifindex}`,
+      'int bpf_tc_hook_create(void *hook)',
+      hook,
+    )
   } catch (error) {
     if (!hasErrno(error, 'EEXIST')) throw error
   }
   const options = optionsOf()
   options.writeInt32LE(programFd, OPTIONS.programFdAt)
   options.writeUInt32LE(REPLACE, OPTIONS.flagsAt)
-  await callAtLength(
+  await callLibbpfInThread(
     `bpf_tc_attach on device ${ifindex}`,
     'int bpf_tc_attach(const void *hook, void *options)',
     hook,

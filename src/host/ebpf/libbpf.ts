@@ -1,7 +1,7 @@
 /**
  * The functions that we use of libbpf (libbpf.so.1, libbpf.readthedocs.io), and of bpf(2) through it. Every function
  * may throw ErrnoError, and an Error if the library is not installed. None of them waits: each is a system call of
- * microseconds, except `loadAndPin`, which takes some milliseconds, and `callAtLength`.
+ * microseconds, except `loadAndPin`, which takes some milliseconds, and `callLibbpfInThread`.
  */
 import { constants } from 'node:os'
 import { callInThread, koffi, library, errno } from '../ffi/koffi.ts'
@@ -84,7 +84,7 @@ export function call(doing: string, prototype: string, ...args: readonly unknown
 }
 
 /** Does the same in a thread, for a function during which the kernel waits. Keep the arguments as they are until it ends. */
-export async function callAtLength(
+export async function callLibbpfInThread(
   doing: string,
   prototype: string,
   ...args: readonly unknown[]

@@ -105,12 +105,7 @@ export const getObjects = (kind: Kind, table: string, chain?: string): Request =
 export const getElements = (table: string, set: string, key?: Uint8Array): Request => ({
   what: `get elements of the set ${set}`,
   type: messageType(NFT_MSG_GETSETELEM),
-  body: Buffer.concat([
-    header(NFPROTO_INET),
-    string(NFTA_TABLE_NAME, table),
-    string(NFTA_SET_ELEM_LIST_SET, set),
-    ...(key === undefined ? [] : [nest(NFTA_SET_ELEM_LIST_ELEMENTS, elementWith(key))]),
-  ]),
+  body: elementsBody(table, set, key === undefined ? [] : [key]),
 })
 
 /** Requests that elements are added to a set. One that is there already stays. */
@@ -118,16 +113,21 @@ export const newElements = (table: string, set: string, keys: readonly Uint8Arra
   what: `add elements to the set ${set}`,
   type: messageType(NFT_MSG_NEWSETELEM),
   flags: NLM_F_CREATE,
-  body: Buffer.concat([
+  body: elementsBody(table, set, keys),
+})
+
+/** Encodes a set, and elements with these keys if there are any. */
+function elementsBody(table: string, set: string, keys: readonly Uint8Array[]): Buffer {
+  const elements = keys.map((key) =>
+    nest(NFTA_LIST_ELEM, nest(NFTA_SET_ELEM_KEY, encodeAttribute(NFTA_DATA_VALUE, key))),
+  )
+  return Buffer.concat([
     header(NFPROTO_INET),
     string(NFTA_TABLE_NAME, table),
     string(NFTA_SET_ELEM_LIST_SET, set),
-    nest(NFTA_SET_ELEM_LIST_ELEMENTS, ...keys.map(elementWith)),
-  ]),
-})
-
-const elementWith = (key: Uint8Array): Buffer =>
-  nest(NFTA_LIST_ELEM, nest(NFTA_SET_ELEM_KEY, encodeAttribute(NFTA_DATA_VALUE, key)))
+    ...(elements.length === 0 ? [] : [nest(NFTA_SET_ELEM_LIST_ELEMENTS, ...elements)]),
+  ])
+}
 
 /** struct nfgenmsg of a batch: its resource is the subsystem, in network order. */
 const BATCH_HEADER = Buffer.from([NFPROTO_UNSPEC, 0, 0, NFNL_SUBSYS_NFTABLES])

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import type { FaultCode, RetryClass } from '../../core/errors.ts'
-import type { UnitState } from '../../core/world/world.ts'
+import type { FoundMark, UnitState } from '../../core/world/world.ts'
 import { parseUnitName, UNIT_PATTERN, unitName } from '../../core/unit/unit-spec.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { Resident } from '../../core/capacity/resident.ts'
@@ -337,7 +337,7 @@ export class SystemdUnits implements Units {
 type MainProcess = {
   readonly mainPid: number
   readonly startedAtMs: number
-  readonly mark: ReturnType<typeof markIn>
+  readonly mark: FoundMark
 }
 
 /** Returns the unit that a signal is about, if the signal reports a state change or the end of a job. */
