@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import { isAtRest } from '../core/vm/at-rest.ts'
+import { hasNoGuest, isAtRest } from '../core/vm/at-rest.ts'
 import { areHeld } from '../core/world/network-state.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
@@ -30,10 +30,11 @@ export type Looks = {
 export async function firstLooks(context: WorkerContext, looks: Looks): Promise<void> {
   const resting: Resting[] = []
   const due: Promise<void>[] = []
-  for (const ids of inTurns(context.store.vms.ids())) {
+  for (const some of inTurns([...context.store.vms.states()])) {
     const now: VmId[] = []
-    for (const id of ids) {
-      const rest = restOnRecord(context, id)
+    for (const [id, state] of some) {
+      // The record of a VM with a guest is read by its pass.
+      const rest = hasNoGuest(state) ? restOnRecord(context, id) : undefined
       if (rest === undefined) now.push(id)
       else resting.push(rest)
     }

@@ -5,7 +5,7 @@ import { owesStop } from './record.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { UnitState } from '../world/world.ts'
 import type { Departure } from '../migration/departure.ts'
-import type { VmRecord } from './record.ts'
+import type { ObservedState, VmRecord } from './record.ts'
 
 /**
  * Returns whether a guest that is handed over has come to rest: no process can write to its disk, and its memory is saved if it
@@ -31,19 +31,26 @@ export function restOf(
   }
 }
 
+/** Returns whether a VM in this state has no guest that runs. */
+export const hasNoGuest = (state: ObservedState): boolean => state === 'sleeping' || state === 'stopped'
+
 /**
  * Returns whether a VM is settled without a guest and, by its record, nothing is left to do for it, now or at a known
  * time.
  */
 export function isAtRest(record: VmRecord): boolean {
   const { generations, observed, deleting, wake, memoryWantedAtMs, stops } = record
-  const hasNoGuest = observed.state === 'sleeping' || observed.state === 'stopped'
   const isWell =
     observed.fault === undefined && observed.partialFaults === undefined && observed.waitingFor === undefined
   const isAskedFor = deleting || wake !== undefined || memoryWantedAtMs !== undefined
   const ends = owesStop(record) || stops.grace !== undefined || deletionDueMs(record) !== undefined
   const moves = isLeaving(record) || isHeldBack(record)
   return (
-    hasNoGuest && generations.observed === generations.desired && isWell && !isAskedFor && !ends && !moves
+    hasNoGuest(observed.state) &&
+    generations.observed === generations.desired &&
+    isWell &&
+    !isAskedFor &&
+    !ends &&
+    !moves
   )
 }

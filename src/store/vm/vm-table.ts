@@ -24,6 +24,7 @@ import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
 import type {
   Metadata,
   Observed,
+  ObservedState,
   Progress,
   VmRecord,
   VmSummary,
@@ -129,6 +130,14 @@ export class VmTable {
     return this.#sql('SELECT id FROM vms ORDER BY id')
       .all()
       .map((row) => row['id'] as VmId)
+  }
+
+  /** Returns the observed state of each VM in the order of ids, and reads nothing else of a record. */
+  states(): ReadonlyMap<VmId, ObservedState> {
+    const rows = this.#sql('SELECT id, state FROM vms ORDER BY id').all() as Pick<VmSummary, 'id' | 'state'>[]
+    return new Map(
+      rows.map(({ id, state }) => [id, (this.#unwritten.get(id)?.state ?? state) as ObservedState]),
+    )
   }
 
   all(): VmRecord[] {
