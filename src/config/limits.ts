@@ -146,8 +146,6 @@ export const limits = {
   busReconnectMs: 250,
   /** Until systemd has read a notification of ours; like `busCallMs`. */
   notifyBarrierMs: 10_000,
-  /** How long a check of how the daemon's unit is set up counts for further consoles that are stored. */
-  storeCheckedMs: 1000,
 
   /** Passes that run at the same time over all VMs. */
   passesMax: 32,

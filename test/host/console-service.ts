@@ -14,6 +14,7 @@ import type { AgentAnswer, AgentMethod } from './console-agent.ts'
 
 const NAME = 'vmhostd-console-test.service'
 const UNITS = '/run/systemd/system'
+const LINK = join(UNITS, 'multi-user.target.wants', NAME)
 const SOCKET = '/run/vmhostd-console-test.sock'
 const RUN_DIRECTORY = '/run/vmhostd-console-test'
 const STORE_MAX = 8
@@ -68,10 +69,16 @@ export class ConsoleService {
       '',
     ]
     writeFileSync(join(UNITS, NAME), unit.join('\n'))
-    const link = join(UNITS, 'multi-user.target.wants', NAME)
-    rmSync(link, { force: true })
-    mkdirSync(dirname(link), { recursive: true })
-    if (enabled) symlinkSync(join(UNITS, NAME), link)
+    rmSync(LINK, { force: true })
+    mkdirSync(dirname(LINK), { recursive: true })
+    if (enabled) symlinkSync(join(UNITS, NAME), LINK)
+    await systemctl('daemon-reload')
+  }
+
+  /** Disables the running service. The next test installs it again. */
+  async disable(): Promise<void> {
+    this.#installed = 'disabled'
+    rmSync(LINK)
     await systemctl('daemon-reload')
   }
 

@@ -180,6 +180,16 @@ for (const [why, setting, enabled, because, remedy] of wrong) {
   })
 }
 
+test('a service that is disabled while it runs makes no more consoles', { skip }, async (t) => {
+  await serviceFor(t)
+  await service.consoles.ensureMaster(web)
+  await service.disable()
+  // Its answer comes after all that systemd reported before.
+  const check = (await service.ask('check')) as { available: boolean }
+  assert.equal(check.available, false)
+  await assert.rejects(service.consoles.ensureMaster('web-2' as VmId), { code: 'console_unprotected' })
+})
+
 test('a service with the right set-up says so, and takes each console once', { skip }, async (t) => {
   await serviceFor(t)
   assert.deepEqual(await service.ask('check'), { available: true })

@@ -162,6 +162,20 @@ test('a unit that somebody else restarts is seen with its new process', { skip }
   assert.deepEqual(await units.inspect(web), after)
 })
 
+test('a unit that ends after it was listed is seen as ended', { skip }, async (t) => {
+  const { units, shell } = stageOf(t)
+  await units.ensureStarted(web, shell(web, 'exec sleep infinity'), never)
+  // Twice, because signals of the start may come after the first answer.
+  for (const _ of [1, 2]) assert.deepEqual(await units.active(), [web])
+  const { promise: changed, resolve } = Promise.withResolvers<void>()
+  units.watch((id) => {
+    if (id === web) resolve()
+  })
+  await sh('systemctl', 'kill', '--signal=KILL', `vmhost-${web}.service`)
+  await changed
+  assert.notEqual((await units.inspect(web)).kind, 'active')
+})
+
 test('a unit has the bounds of its spec', { skip }, async (t) => {
   const { units, shell } = stageOf(t)
   await units.ensureStarted(web, shell(web, untilExit), never)

@@ -4,6 +4,7 @@ import { Batch } from '../../lib/batch.ts'
 import { SharedLook } from '../../lib/shared-look.ts'
 import { HostFault } from '../../core/errors.ts'
 import { BusError } from './bus.ts'
+import { isReload } from './early-signals.ts'
 import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
 import { setCloseOnExec } from '../ffi/descriptor.ts'
 import { StoredEntries } from './stored-entries.ts'
@@ -44,7 +45,8 @@ export class SystemdDescriptorStore implements DescriptorStore {
   /** How many entries may have come, and gone, by what is under way. */
   #coming = 0
   #going = 0
-  #checked: { readonly atMs: number; readonly check: StoreCheck } | undefined
+  /** How the unit is set up. It stays so until systemd loads its units again. */
+  #setUp: Promise<SetUp> | undefined
   /** All VMs that are inspected at the same time ask for the names. */
   readonly #looks = new SharedLook(() => this.#now())
 
@@ -57,6 +59,13 @@ export class SystemdDescriptorStore implements DescriptorStore {
 
   constructor({ bus }: { readonly bus: SystemdBus }) {
     this.#bus = bus
+    const forget = (): void => {
+      this.#setUp = undefined
+    }
+    bus.onSignal((signal) => {
+      if (isReload(signal)) forget()
+    })
+    bus.onLoss(forget)
   }
 
   /** Checks whether stored descriptors outlive a stop of the daemon. Throws HostFault `systemd_unavailable`. */
@@ -80,8 +89,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   async #storeAll(stores: readonly Store[]): Promise<ReadonlyMap<Store, Error>> {
-    const [check, entries, total] = await Promise.all([this.#recentCheck(), this.#now(), this.#total()])
-    if (!check.available) throw new Error(`${check.because}; to fix it: ${check.remedy}`)
+    const [{ total }, entries] = await Promise.all([this.#knownSetUp(), this.#now()])
     const failed = new Map<Store, Error>()
     const { names } = entries
     let free = total - entries.count
@@ -95,8 +103,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
     try {
       // Without FDPOLL=0 systemd drops a pty master as soon as no slave is open (sd_notify(3)).
       for (const { name, fd } of sent) notify(`FDSTORE=1\nFDNAME=${name}\nFDPOLL=0`, [fd])
-      await notifyBarrier()
-      if (areNew && (await this.#hasNow(entries, entries.count + sent.length))) {
+      if (await this.#reaches(areNew ? entries : undefined, sent.length)) {
         entries.add(sent.map(({ name, fd }) => ({ name, ...numbersOf(fd) })))
         return failed
       }
@@ -130,9 +137,8 @@ export class SystemdDescriptorStore implements DescriptorStore {
       // If systemd does not listen, nothing was ever stored.
       const heard = names.map((name) => notify(`FDSTOREREMOVE=1\nFDNAME=${name}`))
       if (!heard.includes(true)) return new Map()
-      await notifyBarrier()
-      if (entries !== undefined && (await this.#hasNow(entries, entries.count - going))) {
-        entries.remove(removed)
+      if (await this.#reaches(entries, -going)) {
+        entries?.remove(removed)
         return new Map()
       }
     } finally {
@@ -175,22 +181,37 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   /**
-   * Returns whether systemd did all that it was sent, by the number of entries that it then has. It never keeps more
-   * after a store, or fewer after a removal, so their number is proof, and no listing of all stored descriptors is
-   * needed.
+   * Waits until systemd has read what it was sent. Returns whether it did all of that, by the number of entries that it
+   * then has. It never keeps more after a store, or fewer after a removal, so their number is proof, and no listing of
+   * all stored descriptors is needed. It mostly reads notifications before calls, so the number is asked for without a
+   * wait first.
+   *
+   * @param before the entries before; undefined if their number proves nothing
+   * @param change how many more entries there should be
    */
-  async #hasNow(before: StoredEntries, expected: number): Promise<boolean> {
-    return (await this.#count()) === expected && this.#entries === before
+  async #reaches(before: StoredEntries | undefined, change: number): Promise<boolean> {
+    const isReached = async (): Promise<boolean> =>
+      before !== undefined && (await this.#count()) === before.count + change && this.#entries === before
+    if (await isReached()) return true
+    await notifyBarrier()
+    return isReached()
   }
 
-  /** Returns the newest check if it is of this moment: with many VMs, stores follow each other without a pause. */
-  async #recentCheck(): Promise<StoreCheck> {
-    const nowMs = performance.now()
-    if (this.#checked !== undefined && nowMs - this.#checked.atMs < limits.storeCheckedMs)
-      return this.#checked.check
-    const check = await this.check()
-    this.#checked = { atMs: nowMs, check }
-    return check
+  #knownSetUp(): Promise<SetUp> {
+    if (this.#setUp !== undefined) return this.#setUp
+    const checked = this.#checkSetUp()
+    this.#setUp = checked
+    checked.catch(() => {
+      if (this.#setUp === checked) this.#setUp = undefined
+    })
+    return checked
+  }
+
+  /** Throws an error that says what to do if consoles would not outlive the daemon. */
+  async #checkSetUp(): Promise<SetUp> {
+    const [check, total] = await Promise.all([this.check(), this.#total()])
+    if (!check.available) throw new Error(`${check.because}; to fix it: ${check.remedy}`)
+    return { total }
   }
 
   async #count(): Promise<number> {
@@ -219,6 +240,9 @@ export class SystemdDescriptorStore implements DescriptorStore {
     return this.#ownUnit
   }
 }
+
+/** How many descriptors the own unit may keep, while it keeps them over a stop of the daemon. */
+type SetUp = { readonly total: number }
 
 const noPlace = (name: string, places: number): HostFault =>
   new HostFault(

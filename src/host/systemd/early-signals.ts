@@ -5,7 +5,7 @@
  * PropertiesChanged has dozens of properties, and to decode them takes long. Only its path and its interface count, and
  * they can be read from the bytes (D-Bus specification, "Message Format").
  */
-import { PROPERTIES, PROPERTIES_CHANGED, UNIT_PATH_PREFIX } from './bus-names.ts'
+import { MANAGER, PROPERTIES, PROPERTIES_CHANGED, UNIT_PATH_PREFIX } from './bus-names.ts'
 import type { Readable } from 'node:stream'
 
 /** Byte order, type, flags, version, length of the body, serial, and length of the fields that follow. */
@@ -30,6 +30,10 @@ export type BusSignal = {
   readonly member: string
   readonly body: readonly unknown[]
 }
+
+/** Returns whether systemd has loaded all its units again, after `systemctl daemon-reload`. */
+export const isReload = ({ interface: from, member, body }: BusSignal): boolean =>
+  from === MANAGER && member === 'Reloading' && body[0] === false
 
 /**
  * Returns a signal that needs no library: the change of a unit's properties, with the interface alone as its body;

@@ -21,6 +21,7 @@ import {
   unitOfPath,
   unitPath,
 } from './bus-names.ts'
+import { isReload } from './early-signals.ts'
 import type { BusSignal } from './early-signals.ts'
 import { EarlyMove, UnitGroups, endProcesses, processesIn } from './control-groups.ts'
 import { describeExit, EXIT_EXEC } from './exit-status.ts'
@@ -54,6 +55,10 @@ export class SystemdUnits implements Units {
   readonly #earlyMove = new EarlyMove()
   /** The VMs whose unit was loaded when it was last seen. It may be gone since. */
   readonly #loaded = new Set<VmId>()
+  /** ActiveState of units by the newest listing. Each is taken once, and only if no change was reported since. */
+  readonly #listed = new Map<VmId, string>()
+  /** Counts the reported changes of units. */
+  #changes = 0
   /** The main processes that were seen. */
   readonly #processes = new Map<VmId, MainProcess>()
 
@@ -62,6 +67,8 @@ export class SystemdUnits implements Units {
     this.#log = log
     this.#rootDirectory = `${runDirectory}/root`
     this.#groups = new UnitGroups(async () => String(await this.#get(MANAGER_PATH, MANAGER, 'ControlGroup')))
+    bus.onSignal((signal) => this.#forgetListed(signal))
+    bus.onLoss(() => this.#forgetAllListed())
   }
 
   async inspect(id: VmId): Promise<UnitState> {
@@ -164,8 +171,7 @@ export class SystemdUnits implements Units {
       const id = name === undefined ? undefined : parseUnitName(name)
       if (id !== undefined) onChange(id)
       // All units were loaded again, perhaps the daemon's own with another descriptor store.
-      if (signal.interface === MANAGER && signal.member === 'Reloading' && signal.body[0] === false)
-        onChange(undefined)
+      if (isReload(signal)) onChange(undefined)
     })
     this.#bus.onReturn(() => onChange(undefined))
     this.#bus.connect().catch((error: unknown) => {
@@ -248,12 +254,18 @@ export class SystemdUnits implements Units {
 
   /** Returns the VMs with a loaded unit in one of these states; in any state if no state is named. */
   async #listLoaded(states: readonly string[]): Promise<readonly VmId[]> {
+    const before = this.#changes
     const [units] = await this.#bus.callManager('ListUnitsByPatterns', 'asas', [states, [UNIT_PATTERN]])
-    const found = (units as readonly (readonly string[])[])
-      .map(([name = '']) => parseUnitName(name))
-      .filter((id) => id !== undefined)
-    for (const id of found) this.#loaded.add(id)
-    return found
+    this.#listed.clear()
+    // A change that arrived together with the listing is handled before it.
+    const isNewest = this.#changes === before
+    return (units as readonly ListedUnit[]).flatMap(([name, , , activeState]) => {
+      const id = parseUnitName(name)
+      if (id === undefined) return []
+      this.#loaded.add(id)
+      if (isNewest) this.#listed.set(id, activeState)
+      return [id]
+    })
   }
 
   async #isLoaded(id: VmId): Promise<boolean> {
@@ -270,8 +282,10 @@ export class SystemdUnits implements Units {
   async #look(id: VmId): Promise<UnitState> {
     const unit = unitPath(unitName(id))
     // All are sent at once. If the unit changes in between, its change arrives as a signal, and it is inspected again.
+    const listed = this.#listed.get(id)
+    this.#listed.delete(id)
     const [activeState, running] = await Promise.all([
-      this.#get(unit, UNIT, 'ActiveState'),
+      listed ?? this.#get(unit, UNIT, 'ActiveState'),
       this.#mainProcess(id, unit),
     ])
     switch (activeState) {
@@ -309,6 +323,22 @@ export class SystemdUnits implements Units {
     return found
   }
 
+  /** Forgets what a listing said of a unit that has changed since, and of all units after they were loaded again. */
+  #forgetListed(signal: BusSignal): void {
+    const name = changedUnit(signal)
+    const id = name === undefined ? undefined : parseUnitName(name)
+    if (id !== undefined) {
+      this.#listed.delete(id)
+      this.#changes += 1
+    }
+    if (isReload(signal)) this.#forgetAllListed()
+  }
+
+  #forgetAllListed(): void {
+    this.#listed.clear()
+    this.#changes += 1
+  }
+
   async #failure(unit: string): Promise<UnitState> {
     const [result, status] = await Promise.all([
       this.#get(unit, SERVICE, 'Result'),
@@ -333,6 +363,9 @@ export class SystemdUnits implements Units {
     return valueOf(value)
   }
 }
+
+/** The first fields of a unit in a listing (org.freedesktop.systemd1(5), ListUnits). */
+type ListedUnit = readonly [name: string, description: string, loadState: string, activeState: string]
 
 type MainProcess = {
   readonly mainPid: number
