@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
 import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import type { FaultCode, RetryClass } from '../../core/errors.ts'
@@ -106,7 +106,7 @@ export class SystemdUnits implements Units {
     signal.throwIfAborted()
     try {
       await this.#stop(id, signal)
-      await removeUserRecord(id)
+      removeUserRecord(id)
     } catch (error) {
       throw signal.aborted ? signal.reason : fault('unit_stop_failed', `stopping ${unitName(id)}`, error)
     }
@@ -183,8 +183,8 @@ export class SystemdUnits implements Units {
     const name = unitName(id)
     this.#processes.delete(id)
     this.expectStart()
-    await mkdir(this.#rootDirectory, { recursive: true, mode: 0o755 })
-    await writeUserRecord(id, spec.userId)
+    mkdirSync(this.#rootDirectory, { recursive: true, mode: 0o755 })
+    writeUserRecord(id, spec.userId)
     const properties = unitProperties(id, spec, this.#rootDirectory).map(([property, signature, value]) => [
       property,
       variant(signature, value),

@@ -18,11 +18,11 @@ function directoryFor(t: TestContext): string {
 const lookUp = (directory: string, id: number): { userName?: string } =>
   JSON.parse(readFileSync(join(directory, `${id}.user`), 'utf8')) as { userName?: string }
 
-test('every user can look up the user of a VM by its id', async (t) => {
+test('every user can look up the user of a VM by its id', (t) => {
   const directory = join(directoryFor(t), 'userdb')
   const umask = process.umask(0o077)
   try {
-    await writeUserRecord(web, user, directory)
+    writeUserRecord(web, user, directory)
   } finally {
     process.umask(umask)
   }
@@ -31,29 +31,29 @@ test('every user can look up the user of a VM by its id', async (t) => {
   assert.equal(statSync(directory).mode & 0o777, 0o755)
 })
 
-test('writing and removing can be repeated, and leave nothing behind', async (t) => {
+test('writing and removing can be repeated, and leave nothing behind', (t) => {
   const directory = directoryFor(t)
-  await writeUserRecord(web, user, directory)
-  await writeUserRecord(web, user, directory)
+  writeUserRecord(web, user, directory)
+  writeUserRecord(web, user, directory)
   assert.deepEqual(readdirSync(directory), ['600001.user', 'vmhost-web-1.user'])
-  await removeUserRecord(web, directory)
-  await removeUserRecord(web, directory)
+  removeUserRecord(web, directory)
+  removeUserRecord(web, directory)
   assert.deepEqual(readdirSync(directory), [])
 })
 
-test('a user id that passed to another VM stays with it', async (t) => {
+test('a user id that passed to another VM stays with it', (t) => {
   const directory = directoryFor(t)
   const other = 'web-2' as VmId
-  await writeUserRecord(web, user, directory)
-  await writeUserRecord(other, user, directory)
+  writeUserRecord(web, user, directory)
+  writeUserRecord(other, user, directory)
   assert.equal(lookUp(directory, user).userName, 'vmhost-web-2')
-  await removeUserRecord(web, directory)
+  removeUserRecord(web, directory)
   assert.equal(lookUp(directory, user).userName, 'vmhost-web-2')
 })
 
-test('a record that was cut short is removed and can be written again', async (t) => {
+test('a record that was cut short is removed and can be written again', (t) => {
   const directory = directoryFor(t)
   writeFileSync(join(directory, 'vmhost-web-1.user'), '{"uid":')
-  await removeUserRecord(web, directory)
+  removeUserRecord(web, directory)
   assert.deepEqual(readdirSync(directory), [])
 })

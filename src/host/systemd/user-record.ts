@@ -1,18 +1,19 @@
-import { chmod, mkdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmodSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 
 /**
  * The directory of user records that last until a reboot; nss-systemd(8) reads it. systemd runs nothing as a user id
- * that the user database does not know. So each VM's user has a record there while its unit exists.
+ * that the user database does not know. So each VM's user has a record there while its unit exists. It lies in memory,
+ * so no call can hang, and a call in a thread would take longer.
  */
 const DIRECTORY = '/run/userdb'
 
 const nameOf = (id: VmId): string => `vmhost-${id}`
 
 /** Writes the record (systemd.io/USER_RECORD) and the link for lookups by user id. Safe to repeat. */
-export async function writeUserRecord(id: VmId, userId: UserId, directory = DIRECTORY): Promise<void> {
+export function writeUserRecord(id: VmId, userId: UserId, directory = DIRECTORY): void {
   const file = `${nameOf(id)}.user`
   const record = {
     userName: nameOf(id),
@@ -25,39 +26,46 @@ export async function writeUserRecord(id: VmId, userId: UserId, directory = DIRE
     locked: true,
   }
   // Everybody must be able to look users up, whatever the umask is.
-  if ((await mkdir(directory, { recursive: true })) !== undefined) await chmod(directory, 0o755)
-  await writeFile(join(directory, file), JSON.stringify(record))
-  await chmod(join(directory, file), 0o644)
-  await link(join(directory, `${userId}.user`), file)
+  if (mkdirSync(directory, { recursive: true }) !== undefined) chmodSync(directory, 0o755)
+  writeFileSync(join(directory, file), JSON.stringify(record))
+  chmodSync(join(directory, file), 0o644)
+  link(join(directory, `${userId}.user`), file)
 }
 
-async function link(path: string, target: string): Promise<void> {
+function link(path: string, target: string): void {
   try {
-    await symlink(target, path)
+    symlinkSync(target, path)
   } catch (error) {
     if (!hasErrno(error, 'EEXIST')) throw error
-    if ((await readlink(path)) === target) return
+    if (readlinkSync(path) === target) return
     // The link is from a VM that had the id before, and whose removal was cut short.
-    await rm(path)
-    await symlink(target, path)
+    rmSync(path)
+    symlinkSync(target, path)
   }
 }
 
 /** Removes what {@link writeUserRecord} wrote for this VM; does nothing if there is nothing. */
-export async function removeUserRecord(id: VmId, directory = DIRECTORY): Promise<void> {
+export function removeUserRecord(id: VmId, directory = DIRECTORY): void {
   const file = `${nameOf(id)}.user`
-  const userId = await readUserId(join(directory, file))
+  const userId = readUserId(join(directory, file))
   if (userId !== undefined) {
     const path = join(directory, `${userId}.user`)
-    const target = await readlink(path).catch(() => undefined)
-    if (target === file) await rm(path, { force: true })
+    if (targetOf(path) === file) rmSync(path, { force: true })
   }
-  await rm(join(directory, file), { force: true })
+  rmSync(join(directory, file), { force: true })
 }
 
-async function readUserId(path: string): Promise<number | undefined> {
+function targetOf(path: string): string | undefined {
   try {
-    const record: unknown = JSON.parse(await readFile(path, 'utf8'))
+    return readlinkSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+function readUserId(path: string): number | undefined {
+  try {
+    const record: unknown = JSON.parse(readFileSync(path, 'utf8'))
     const uid = (record as { uid?: unknown } | null)?.uid
     return typeof uid === 'number' ? uid : undefined
   } catch (error) {
