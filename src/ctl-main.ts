@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Runs vmhostctl in this process. The executable comes here when it is called by that name. */
+/** Runs vmhostctl in this process. */
 import { writeSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'

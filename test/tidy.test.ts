@@ -60,7 +60,8 @@ const law: Record<string, readonly string[]> = {
     'core',
     'lib',
   ],
-  'main.ts': ['daemon', 'lib', 'ctl-main.ts'],
+  'executable.ts': [],
+  'main.ts': ['daemon'],
   // The same code makes a terminal and a console's pty raw.
   'ctl-main.ts': ['ctl', 'daemon/build.ts', 'host/pty/open-pty.ts'],
 }

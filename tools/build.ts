@@ -16,6 +16,7 @@ import { ensurePackages } from './apt.ts'
 import { BPF_OBJECT, ensureBpfObject } from './bpf-object.ts'
 import { bundle, KOFFI_ASSET, koffiBinary, packageVersion } from './bundle.ts'
 import { ensureClientTypes } from './client-types.ts'
+import { FIXED_SEED, makeProgram } from './code-cache.ts'
 import type { BuildInfo } from './bundle.ts'
 import { hashInputs } from './hash.ts'
 import { renderLicences } from './licences.ts'
@@ -37,21 +38,18 @@ const NEEDS = [
 /** Number of finished builds that the cache keeps, for switching between branches. */
 const KEPT_BUILDS = 4
 
-/**
- * V8's code cache has hashes in it, whose seed comes from this number. With --hash-seed the cache would be equal too, but
- * V8 uses a cache only under the flags that it was made with; this one does not count. A running daemon has its own seed.
- */
-const FIXED_SEED = '--random-seed=1'
-
 const LICENCES = 'third-party-licences.txt'
 const SBOM = 'vmhostd.cdx.json'
 
-/** One single-file program: its entry, and its embedded files by name. */
+/** One file with several programs, so that Node is on the host only once. */
 interface Executable {
   readonly name: string
-  /** Further names of the program. It decides by its name what it is, so that Node is on the host only once. */
+  /** Its further names. It decides by the name that it is called by which program it is. */
   readonly aliases: readonly string[]
+  /** The script that it runs first. */
   readonly entry: string
+  /** The entry of each program, by its name. */
+  readonly programs: Readonly<Record<string, string>>
   readonly assets: Readonly<Record<string, string>>
 }
 
@@ -59,7 +57,8 @@ export const EXECUTABLES: readonly Executable[] = [
   {
     name: 'vmhostd',
     aliases: ['vmhostctl'],
-    entry: 'src/main.ts',
+    entry: 'src/executable.ts',
+    programs: { vmhostd: 'src/main.ts', vmhostctl: 'src/ctl-main.ts' },
     assets: {
       [KOFFI_ASSET]: koffiBinary(),
       'scalar.js': 'node_modules/@scalar/api-reference/dist/browser/standalone.js',
@@ -104,6 +103,7 @@ export async function buildExecutables(): Promise<Build> {
     'package-lock.json',
     'package.json',
     'tools/bundle.ts',
+    'tools/code-cache.ts',
     'tools/page-bundle.ts',
     'tools/thread-bundle.ts',
     'tools/build.ts',
@@ -156,17 +156,22 @@ async function buildOne(
   log: StepLog,
 ): Promise<string[]> {
   // Relative, because the executable has this path in it: equal sources must give an equal executable in any folder.
-  const script = `${executable.name}.cjs`
+  const main = 'first.cjs'
   const output = executable.name
-  const inputs = await bundle(executable.entry, path.join(folder, script), info)
+  const inputs = new Set(await bundle(executable.entry, path.join(folder, main), info))
   const assets = Object.entries(executable.assets).map(([name, file]) => [name, path.resolve(checkout, file)])
+  for (const [name, entry] of Object.entries(executable.programs)) {
+    const made = { bundle: `${name}.cjs`, script: `${name}.js`, code: `${name}.code` }
+    for (const input of await bundle(entry, path.join(folder, made.bundle), info)) inputs.add(input)
+    await makeProgram(folder, made, log)
+    for (const file of [made.script, made.code]) assets.push([file, path.join(folder, file)])
+  }
   const config = {
-    main: script,
+    main,
     output,
     executable: await strippedNode(log),
     assets: Object.fromEntries(assets) as Record<string, string>,
     disableExperimentalSEAWarning: true,
-    useCodeCache: true,
     // Otherwise a user who sets NODE_OPTIONS could run code inside the daemon.
     execArgvExtension: 'none',
   }

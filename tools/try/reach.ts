@@ -39,6 +39,11 @@ const USED: readonly { readonly file: string; readonly user: string; readonly wh
     user: 'lab/inside/shell.ts',
     why: 'it installs the package, which has all of the product',
   },
+  {
+    file: 'src/ctl-main.ts',
+    user: 'lab/inside/shell.ts',
+    why: 'it installs the package, which has the client too',
+  },
 ]
 
 /** Reads all sources. Takes about 0.2 s. */
