@@ -7,6 +7,7 @@ import { parseUnitName, UNIT_PATTERN, unitName } from '../../core/unit/unit-spec
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { Resident } from '../../core/capacity/resident.ts'
 import type { VmId } from '../../core/ids.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
 import type { Units } from '../../ports/units.ts'
@@ -59,6 +60,7 @@ export class SystemdUnits implements Units {
   readonly #listed = new Map<VmId, string>()
   /** Counts the reported changes of units. */
   #changes = 0
+  readonly #watchers = new Listeners<[id: VmId | undefined]>()
   /** The main processes that were seen. */
   readonly #processes = new Map<VmId, MainProcess>()
 
@@ -67,8 +69,14 @@ export class SystemdUnits implements Units {
     this.#log = log
     this.#rootDirectory = `${runDirectory}/root`
     this.#groups = new UnitGroups(async () => String(await this.#get(MANAGER_PATH, MANAGER, 'ControlGroup')))
-    bus.onSignal((signal) => this.#forgetListed(signal))
-    bus.onLoss(() => this.#forgetAllListed())
+    bus.onSignal((signal) => {
+      const id = changedVm(signal)
+      if (id !== undefined) this.#noteChange(id)
+      // All units were loaded again, perhaps the daemon's own with another descriptor store.
+      if (isReload(signal)) this.#noteChange(undefined)
+    })
+    bus.onLoss(() => this.#forgetListed(undefined))
+    bus.onReturn(() => this.#watchers.notify(undefined))
   }
 
   async inspect(id: VmId): Promise<UnitState> {
@@ -166,14 +174,7 @@ export class SystemdUnits implements Units {
 
   /** Watches units. UnitNew and UnitRemoved are ignored, because inspecting a unit that is not loaded causes both. */
   watch(onChange: (id: VmId | undefined) => void): void {
-    this.#bus.onSignal((signal) => {
-      const name = changedUnit(signal)
-      const id = name === undefined ? undefined : parseUnitName(name)
-      if (id !== undefined) onChange(id)
-      // All units were loaded again, perhaps the daemon's own with another descriptor store.
-      if (isReload(signal)) onChange(undefined)
-    })
-    this.#bus.onReturn(() => onChange(undefined))
+    this.#watchers.add(onChange)
     this.#bus.connect().catch((error: unknown) => {
       this.#log.warn({ reason: errorChain(error) }, 'unit watch failed; tried again later')
     })
@@ -323,19 +324,16 @@ export class SystemdUnits implements Units {
     return found
   }
 
-  /** Forgets what a listing said of a unit that has changed since, and of all units after they were loaded again. */
-  #forgetListed(signal: BusSignal): void {
-    const name = changedUnit(signal)
-    const id = name === undefined ? undefined : parseUnitName(name)
-    if (id !== undefined) {
-      this.#listed.delete(id)
-      this.#changes += 1
-    }
-    if (isReload(signal)) this.#forgetAllListed()
+  /** Notes that the unit of a VM has changed, or perhaps all units. */
+  #noteChange(id: VmId | undefined): void {
+    this.#forgetListed(id)
+    this.#watchers.notify(id)
   }
 
-  #forgetAllListed(): void {
-    this.#listed.clear()
+  /** Forgets what the listing said of a unit, or of all units. */
+  #forgetListed(id: VmId | undefined): void {
+    if (id === undefined) this.#listed.clear()
+    else this.#listed.delete(id)
     this.#changes += 1
   }
 
@@ -373,11 +371,12 @@ type MainProcess = {
   readonly mark: FoundMark
 }
 
-/** Returns the unit that a signal is about, if the signal reports a state change or the end of a job. */
-function changedUnit({ path, interface: from, member, body }: BusSignal): string | undefined {
-  if (from === PROPERTIES && member === PROPERTIES_CHANGED && body[0] === UNIT) return unitOfPath(path)
-  if (from === MANAGER && member === 'JobRemoved') return String(body[2])
-  return undefined
+/** Returns the VM whose unit a signal is about, if the signal reports a state change or the end of a job. */
+function changedVm({ path, interface: from, member, body }: BusSignal): VmId | undefined {
+  if (from === MANAGER && member === 'JobRemoved') return parseUnitName(String(body[2]))
+  const isOfUnit = from === PROPERTIES && member === PROPERTIES_CHANGED && body[0] === UNIT
+  const name = isOfUnit ? unitOfPath(path) : undefined
+  return name === undefined ? undefined : parseUnitName(name)
 }
 
 const isBusError = (error: unknown, errorName: string): boolean =>
