@@ -43,12 +43,11 @@ const SBOM = 'vmhostd.cdx.json'
 
 /** One file with several programs, so that Node is on the host only once. */
 interface Executable {
+  /** The program whose name the file has; the others are links to it. */
   readonly name: string
-  /** Its further names. It decides by the name that it is called by which program it is. */
-  readonly aliases: readonly string[]
   /** The script that it runs first. */
   readonly entry: string
-  /** The entry of each program, by its name. */
+  /** The entry of each program, by its name. The file decides by the name that it is called by which one it is. */
   readonly programs: Readonly<Record<string, string>>
   readonly assets: Readonly<Record<string, string>>
 }
@@ -56,7 +55,6 @@ interface Executable {
 export const EXECUTABLES: readonly Executable[] = [
   {
     name: 'vmhostd',
-    aliases: ['vmhostctl'],
     entry: 'src/executable.ts',
     programs: { vmhostd: 'src/main.ts', vmhostctl: 'src/ctl-main.ts' },
     assets: {
@@ -75,6 +73,9 @@ export const EXECUTABLES: readonly Executable[] = [
     },
   },
 ]
+
+const aliasesOf = ({ name, programs }: Executable): readonly string[] =>
+  Object.keys(programs).filter((program) => program !== name)
 
 /** A finished build: a folder of the cache that holds every executable and the licences of its contents. */
 export interface Build {
@@ -179,8 +180,8 @@ async function buildOne(
   writeFileSync(path.join(folder, configFile), JSON.stringify(config))
   await log.run([process.execPath, FIXED_SEED, '--build-sea', configFile], { cwd: folder })
   chmodSync(path.join(folder, output), 0o755)
-  for (const alias of executable.aliases) symlinkSync(executable.name, path.join(folder, alias))
-  for (const name of [executable.name, ...executable.aliases]) {
+  for (const alias of aliasesOf(executable)) symlinkSync(executable.name, path.join(folder, alias))
+  for (const name of Object.keys(executable.programs)) {
     await checkStart(path.join(folder, name), log)
   }
   return [...inputs, ...Object.values(executable.assets)]
@@ -216,11 +217,12 @@ async function strippedNode(log: StepLog): Promise<string> {
 function copyToDist(folder: string): void {
   const dist = path.join(checkout, 'dist')
   mkdirSync(dist, { recursive: true })
-  for (const { name, aliases } of EXECUTABLES) {
+  for (const executable of EXECUTABLES) {
+    const { name } = executable
     const target = path.join(dist, name)
     copyFileSync(path.join(folder, name), `${target}.${process.pid}.new`)
     renameSync(`${target}.${process.pid}.new`, target)
-    for (const alias of aliases) {
+    for (const alias of aliasesOf(executable)) {
       const aside = path.join(dist, `${alias}.${process.pid}.new`)
       symlinkSync(name, aside)
       renameSync(aside, path.join(dist, alias))
