@@ -8,7 +8,7 @@ import { joinLabs } from '../lab/wires.ts'
 import { buildDeb } from './deb.ts'
 import { checkout } from './paths.ts'
 import { runChecked } from './process.ts'
-import { step } from './step.ts'
+import { StepFailed, step } from './step.ts'
 import { recordFigures } from './figures/record.ts'
 import type { StepLog } from './step.ts'
 import type { LabState } from '../lab/lab.ts'
@@ -71,8 +71,10 @@ Measures in a lab of its own: ${NAMES.join(', ')}; all of them without a name. O
 the same run, in turn. Figures are medians unless the metric says otherwise; this machine's noise is in both.
 
   --minutes N   how long soak works; an hour unless given, and a slope over less says less
-  --json FILE   the same rows for programs
+  --json FILE   the same rows for programs, written after each benchmark
   --figures     put the rows on record: docs/figures.json, and from it docs/figures.md and its chart
+
+A benchmark that fails is named, and the others go on; the exit status is then 1.
 `
 
 /** Returns the exit status. */
@@ -96,17 +98,41 @@ export async function main(args: readonly string[]): Promise<number> {
   const names = asked.filter((name) => canRun(name))
   await buildDeb()
   const together = names.filter((name) => PACKAGES[name] === undefined && BESIDE[name] === undefined)
-  const rows = await measure(LAB, together, { minutes })
+  const results = new Results(values.json)
+  await measure(LAB, together, { results, minutes })
   for (const name of names) {
     const packages = PACKAGES[name]
     const labName = `${LAB}-${name}`
-    if (BESIDE[name] !== undefined) rows.push(...(await measureBeside(labName, name)))
-    else if (packages !== undefined) rows.push(...(await measure(labName, [name], { packages, minutes })))
+    if (BESIDE[name] !== undefined) await results.keep(name, () => measureBeside(labName, name))
+    else if (packages !== undefined) await measure(labName, [name], { results, packages, minutes })
   }
+  const { rows, failed } = results
   console.log(renderTable(rows) + renderNotes(rows))
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(rows, undefined, 2)}\n`)
   if (values.figures === true) await recordFigures(rows)
-  return 0
+  for (const name of failed) console.error(`bench ${name} failed`)
+  return failed.length === 0 ? 0 : 1
+}
+
+/** The rows of a run so far. */
+class Results {
+  readonly rows: Measurement[] = []
+  readonly failed: Name[] = []
+  readonly #file: string | undefined
+
+  constructor(file: string | undefined) {
+    this.#file = file
+  }
+
+  /** Keeps the rows that a benchmark prints. Its failure does not end the run, which may have gone on for an hour. */
+  async keep(name: Name, run: () => Promise<string>): Promise<void> {
+    try {
+      this.rows.push(...(JSON.parse(await run()) as Measurement[]))
+    } catch (error) {
+      this.failed.push(name)
+      if (!(error instanceof StepFailed)) console.error(error)
+    }
+    if (this.#file !== undefined) writeFileSync(this.#file, `${JSON.stringify(this.rows, undefined, 2)}\n`)
+  }
 }
 
 /** Returns whether this machine has what a benchmark needs; says so if not. */
@@ -122,29 +148,30 @@ function canRun(name: Name): boolean {
 async function measure(
   labName: string,
   names: readonly Name[],
-  { packages = [], minutes }: { readonly packages?: readonly string[]; readonly minutes: number },
-): Promise<Measurement[]> {
-  if (names.length === 0) return []
+  {
+    results,
+    packages = [],
+    minutes,
+  }: { readonly results: Results; readonly packages?: readonly string[]; readonly minutes: number },
+): Promise<void> {
+  if (names.length === 0) return
   await labDown(labName)
   const lab = await labUp(labName, { packages })
   try {
     await step('install the daemon', () => inLab(lab, ['lab/inside/install.ts']))
-    const rows: Measurement[] = []
     for (const name of names) {
       const isSoak = name === 'soak'
       const script = [`bench/${name}.ts`, ...(isSoak ? [String(minutes)] : [])]
       const timeoutMs = BENCH_BOUND_MS + (MORE_MS[name] ?? 0) + (isSoak ? minutes * MINUTE_MS : 0)
-      const text = await step(`bench ${name}`, (log) => inLab(lab, script, { timeoutMs, log }))
-      rows.push(...(JSON.parse(text) as Measurement[]))
+      await results.keep(name, () => step(`bench ${name}`, (log) => inLab(lab, script, { timeoutMs, log })))
     }
-    return rows
   } finally {
     await labDown(lab)
   }
 }
 
 /** Runs a benchmark beside its labs. */
-async function measureBeside(labName: string, name: Name): Promise<Measurement[]> {
+async function measureBeside(labName: string, name: Name): Promise<string> {
   const names = Array.from({ length: BESIDE[name] ?? 1 }, (_, index) => `${labName}-${index + 1}`)
   const packages = PACKAGES[name] ?? []
   const endGuards = names.map(guardLab)
@@ -156,11 +183,10 @@ async function measureBeside(labName: string, name: Name): Promise<Measurement[]
     if (first !== undefined && second !== undefined) await joinLabs(first, second)
     const script = path.join(checkout, 'bench', `${name}.ts`)
     const { argv, env } = besideLabs(labs, [process.execPath, '--no-warnings', script])
-    const text = await step(`bench ${name}`, async (log) => {
+    return await step(`bench ${name}`, async (log) => {
       const onOutput = (chunk: Buffer) => noteProgress(chunk.toString(), log)
       return runChecked(argv, { cwd: checkout, env, timeoutMs: BENCH_BOUND_MS, onOutput })
     })
-    return JSON.parse(text) as Measurement[]
   } finally {
     for (const one of names) await labDown(one)
     for (const end of endGuards) end()
