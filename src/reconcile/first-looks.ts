@@ -4,6 +4,7 @@ import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { hasNoGuest, isAtRest } from '../core/vm/at-rest.ts'
 import { areHeld } from '../core/world/network-state.ts'
+import { partsOf } from '../lib/parts.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
 import type { TrafficSubject } from '../core/world/network-state.ts'
@@ -30,7 +31,7 @@ export type Looks = {
 export async function firstLooks(context: WorkerContext, looks: Looks): Promise<void> {
   const resting: Resting[] = []
   const due: Promise<void>[] = []
-  for (const some of inTurns([...context.store.vms.states()])) {
+  for (const some of partsOf([...context.store.vms.states()], limits.recordsPerTurn)) {
     const now: VmId[] = []
     for (const [id, state] of some) {
       // The record of a VM with a guest is read by its pass.
@@ -77,7 +78,7 @@ function readable(store: PassContext['store'], id: VmId): VmRecord | undefined {
 async function lookAtResting(context: PassContext, resting: readonly Resting[], looks: Looks): Promise<void> {
   const listed = await listHost(context)
   // In turns: the look at one VM puts a firewall in force that the last daemon left unverified.
-  for (const some of inTurns(resting)) {
+  for (const some of partsOf(resting, limits.recordsPerTurn)) {
     const due: VmId[] = []
     for (const one of some) {
       if (listed !== undefined && (await restsOnHost(context.host, one, listed))) looks.later(one.id)
@@ -131,10 +132,4 @@ async function isGuarded({ firewall, traffic }: Host, subject: TrafficSubject): 
   if (passage.kind !== 'intact' || passage.rule === undefined) return false
   const seen = await traffic.inspect(subject)
   return areHeld(seen) && seen.wantedSinceMs === undefined
-}
-
-/** Cuts a list into parts, each of which takes one turn of the event loop. */
-function* inTurns<T>(all: readonly T[]): Generator<readonly T[]> {
-  for (let start = 0; start < all.length; start += limits.recordsPerTurn)
-    yield all.slice(start, start + limits.recordsPerTurn)
 }

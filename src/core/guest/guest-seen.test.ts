@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
-import { afterLook, checkedBy, missesAfter, nextLookMs, readySinceMs } from './guest-seen.ts'
+import {
+  afterLook,
+  checkedBy,
+  firstLookMs,
+  looksIn,
+  missesAfter,
+  nextLookMs,
+  readySinceMs,
+} from './guest-seen.ts'
 import type { GuestLook, GuestSeen, Misses } from './guest-seen.ts'
 
 const http = { protocol: 'http', port: 80, path: '/healthz' } as const
@@ -65,4 +73,14 @@ test('a check is made at least every ten seconds, and soon again after one that 
   )
   assert.equal(nextLookMs(seen, http, { looks: 9, misses: { ...none, check: 1 } }), 1000)
   assert.equal(nextLookMs({}, http, { looks: 9, misses: { ...none, check: 9 } }), limits.readinessLookMsMax)
+})
+
+test('the first look of a daemon comes soon after the start of a guest, and else at a random time', () => {
+  assert.deepEqual([-5, 0, 999, 1000, 2999, 3000, 7000, 3_600_000].map(looksIn), [0, 0, 0, 1, 1, 2, 3, 11])
+  const seen = { agentSinceMs: 1 }
+  assert.equal(firstLookMs(seen, undefined, { looks: 0, random: 0.5 }), limits.guestLookMsMin)
+  assert.equal(firstLookMs({}, undefined, { looks: 2, random: 0.5 }), 2500)
+  const times = [0, 0.5, 1].map((random) => firstLookMs(seen, undefined, { looks: 2, random }))
+  assert.deepEqual(times, [1000, 15_500, 30_000])
+  assert.equal(firstLookMs({}, http, { looks: 11, random: 1 }), limits.readinessLookMsMax)
 })

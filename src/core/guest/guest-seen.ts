@@ -89,3 +89,25 @@ export function nextLookMs(
   if (readySinceMs(seen, check) !== undefined) return isMissed ? limits.guestLookMsMin : longestMs
   return Math.min(longestMs, limits.guestLookMsMin * 2 ** Math.min(looks, 20))
 }
+
+/**
+ * Returns the number of looks into a guest that has run for this long. The time between them doubles, see
+ * {@link nextLookMs}: n looks take 2^n - 1 times the shortest time.
+ */
+export const looksIn = (ageMs: number): number =>
+  Math.floor(Math.log2(1 + Math.max(0, ageMs) / limits.guestLookMsMin))
+
+/**
+ * Returns when this daemon makes its first look, in milliseconds. If an earlier daemon has made `looks` already, the
+ * time is random and at most that between two looks. Otherwise a start would look into all guests of the host at once,
+ * and again after each interval. `random` is from 0 to 1.
+ */
+export function firstLookMs(
+  seen: GuestSeen,
+  check: ReadinessCheck | undefined,
+  { looks, random }: { readonly looks: number; readonly random: number },
+): number {
+  if (looks === 0) return limits.guestLookMsMin
+  const untilNextMs = nextLookMs(seen, check, { looks, misses: { agent: 0, check: 0 } })
+  return limits.guestLookMsMin + random * (untilNextMs - limits.guestLookMsMin)
+}

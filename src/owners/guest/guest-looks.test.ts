@@ -9,6 +9,7 @@ import { HostFault } from '../../core/errors.ts'
 import { GuestLooks } from './guest-looks.ts'
 import { silentLog } from '../../log/log.ts'
 import type { ReadinessCheck } from '../../core/desired.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { TestContext } from 'node:test'
 
 async function stage(t: TestContext) {
@@ -92,6 +93,84 @@ test('another daemon goes on with what the earlier one saw', async (t) => {
   await pass(limits.guestLookMsMax)
   await pass(limits.guestLookMsMin)
   assert.equal(seen(), undefined)
+})
+
+test('what was seen of a guest that ended while nothing looked is dropped at the next start', async (t) => {
+  const { store, host, context, id, probes, looks, pass, seen, shown, idle } = await stage(t)
+  host.monitor.agents.add(id)
+  await pass(limits.guestLookMsMin)
+  looks.stop()
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.equal(shown(), 'stopped')
+  assert.ok(seen() !== undefined)
+  const next = new GuestLooks({ store, host, probes, log: silentLog })
+  t.after(() => next.stop())
+  next.start()
+  assert.equal(seen(), undefined)
+})
+
+test('another daemon looks into guests that have run for long at random times, not into all at once', async (t) => {
+  const { store, host, probes, clock, looks, createAnother, idle, receive } = await stage(t)
+  looks.stop()
+  createAnother(11)
+  await idle()
+  clock.advance(limits.guestLookMsMax)
+  receive('keeps it awake')
+  const randoms = [0.25, 0.75]
+  const times: number[] = []
+  const next = new GuestLooks({
+    store,
+    host: {
+      monitors: host.monitors,
+      clock: {
+        now: () => clock.now(),
+        monotonicMs: () => clock.monotonicMs(),
+        after: (ms, callback) => {
+          times.push(ms)
+          return clock.after(ms, callback)
+        },
+        random: () => randoms.shift() ?? 0,
+      },
+    },
+    probes,
+    log: silentLog,
+  })
+  t.after(() => next.stop())
+  next.start()
+  const { guestLookMsMin: min } = limits
+  // Four looks have begun in half a minute, and the next is 16 times the shortest time away.
+  assert.deepEqual(times, [min + 0.25 * 15 * min, min + 0.75 * 15 * min])
+})
+
+test('a record that cannot be read does not keep a daemon from looking into other guests', async (t) => {
+  const { store, host, id, probes, looks, createAnother, idle, turns, clock } = await stage(t)
+  looks.stop()
+  createAnother(11)
+  await idle()
+  const other = 'web-11' as VmId
+  host.monitor.agents.add(other)
+  const next = new GuestLooks({
+    store: {
+      onVmChange: (listener) => store.onVmChange(listener),
+      vms: {
+        states: () => store.vms.states(),
+        get: (asked) => {
+          if (asked === id) throw new SyntaxError('Unexpected end of JSON input')
+          return store.vms.get(asked)
+        },
+        setGuestSeen: (...seen) => store.vms.setGuestSeen(...seen),
+      },
+    },
+    host,
+    probes,
+    log: silentLog,
+  })
+  t.after(() => next.stop())
+  next.start()
+  clock.advance(limits.guestLookMsMin)
+  await turns()
+  assert.ok(store.vms.get(other)?.guest?.agentSinceMs !== undefined)
 })
 
 const http = { protocol: 'http', port: 80, path: '/healthz' } as const

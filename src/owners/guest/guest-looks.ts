@@ -1,6 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
-import { afterLook, isSameCheck, missesAfter, nextLookMs } from '../../core/guest/guest-seen.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  afterLook,
+  firstLookMs,
+  isSameCheck,
+  looksIn,
+  missesAfter,
+  nextLookMs,
+} from '../../core/guest/guest-seen.ts'
 import { given } from '../../lib/given.ts'
+import { partsOf } from '../../lib/parts.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
 import { limits } from '../../config/limits.ts'
 import type { GuestLook, GuestSeen, Misses } from '../../core/guest/guest-seen.ts'
@@ -13,16 +22,19 @@ import type { Host } from '../../ports/host.ts'
 import type { Store } from '../../store/store.ts'
 
 export type GuestLooksOptions = {
-  readonly store: Pick<Store, 'vms' | 'onVmChange'>
+  readonly store: Pick<Store, 'onVmChange'> & {
+    readonly vms: Pick<Store['vms'], 'get' | 'states' | 'setGuestSeen'>
+  }
   readonly host: Pick<Host, 'monitors' | 'clock'>
   readonly probes: GuestProbes
   readonly log: Log
 }
 
-/** A guest that runs, and the looks into it by this daemon. */
+/** A guest that runs, and the looks into it. */
 type Watched = {
   /** The check that was desired when these looks began. */
   readonly check: ReadinessCheck | undefined
+  /** The looks since it runs or since its check changed, also those of an earlier daemon. */
   looks: number
   misses: Misses
   cancelTimer: () => void
@@ -41,6 +53,7 @@ const SAME_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
 export class GuestLooks {
   readonly #options: GuestLooksOptions
   readonly #watched = new Map<VmId, Watched>()
+  #isRunning = false
   #stopWatching = (): void => {}
 
   constructor(options: GuestLooksOptions) {
@@ -50,14 +63,37 @@ export class GuestLooks {
   /** Begins to look into all guests that run now or later. */
   start(): void {
     const { store } = this.#options
-    this.#stopWatching = store.onVmChange((id) => queueMicrotask(() => this.#notice(id, store.vms.get(id))))
-    for (const record of store.vms.all()) this.#notice(record.id, record)
+    this.#isRunning = true
+    this.#stopWatching = store.onVmChange((id) => queueMicrotask(() => this.#noticeRecord(id)))
+    void this.#noticeAll()
   }
 
   stop(): void {
+    this.#isRunning = false
     this.#stopWatching()
     for (const { cancelTimer } of this.#watched.values()) cancelTimer()
     this.#watched.clear()
+  }
+
+  /** Notices guests that run, and those that ended while no daemon ran. A thousand records take many turns. */
+  async #noticeAll(): Promise<void> {
+    const { vms } = this.#options.store
+    const due = [...vms.states()].filter(([, state]) => state === 'running' || !SAME_GUEST.has(state))
+    for (const some of partsOf(due, limits.recordsPerTurn)) {
+      if (!this.#isRunning) return
+      for (const [id] of some) this.#noticeRecord(id)
+      await nextTurn()
+    }
+  }
+
+  /** Notices a VM as its record is now. One that cannot be read is left to the pass of the VM, which reports it. */
+  #noticeRecord(id: VmId): void {
+    const { store, log } = this.#options
+    try {
+      this.#notice(id, store.vms.get(id))
+    } catch (error) {
+      log.debug({ vm_id: id, error }, 'guest not looked into: its record cannot be read')
+    }
   }
 
   #notice(id: VmId, record: VmRecord | undefined): void {
@@ -67,13 +103,15 @@ export class GuestLooks {
     if (record?.guest !== undefined && !SAME_GUEST.has(record.observed.state)) this.#record(record, {})
   }
 
-  #watch({ id, desired: { readiness: check } }: VmRecord): void {
+  #watch({ id, desired: { readiness: check }, observed: { sinceMs }, guest = {} }: VmRecord): void {
     const known = this.#watched.get(id)
     if (known !== undefined && isSameCheck(known.check, check)) return
     known?.cancelTimer()
-    const watched: Watched = { check, looks: 0, misses: { agent: 0, check: 0 }, cancelTimer: () => {} }
+    const { clock } = this.#options.host
+    const looks = known === undefined ? looksIn(clock.now() - sinceMs) : 0
+    const watched: Watched = { check, looks, misses: { agent: 0, check: 0 }, cancelTimer: () => {} }
     this.#watched.set(id, watched)
-    this.#lookAfter(limits.guestLookMsMin, id, watched)
+    this.#lookAfter(firstLookMs(guest, check, { looks, random: clock.random() }), id, watched)
   }
 
   #lookAfter(ms: number, id: VmId, watched: Watched): void {
