@@ -24,7 +24,9 @@ import { tapSpecOf } from '../reconcile/decide.ts'
 import { imageThreadSource, packThreadSource, readAsset } from './assets.ts'
 import { buildMonitors } from './build-monitors.ts'
 import { outboundPolicyOf } from './compose.ts'
+import type { VmId } from '../core/ids.ts'
 import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
+import type { GuestRule } from '../core/world/network-state.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -62,7 +64,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   const pool = buildPool(config, { poolId, outbound, log })
   const ignored = withOwnMark(config.sleep)
   const traffic = buildTraffic(config, ignored, log)
-  const firewall = buildFirewall(config, store)
+  const firewall = buildFirewall(config, store, log)
   const host: Host = {
     units: new SystemdUnits({ bus, log, runDirectory: config.runDirectory }),
     consoles,
@@ -121,7 +123,7 @@ function buildTraffic({ runDirectory }: Config, ignored: IgnoredTraffic, log: Lo
   return new TapTraffic({ program, log })
 }
 
-function buildFirewall({ network, runDirectory }: Config, store: Store): NftFirewall {
+function buildFirewall({ network, runDirectory }: Config, store: Store, log: Log): NftFirewall {
   const services = (protocol: 'tcp' | 'udp', ports: readonly number[]) =>
     ports.map((port) => ({ protocol, port }))
   return new NftFirewall({
@@ -133,12 +135,23 @@ function buildFirewall({ network, runDirectory }: Config, store: Store): NftFire
       connectionsMax: network.guestConnectionsMax,
     },
     recordFile: `${runDirectory}/firewall.json`,
-    guests: store.vms
-      .all()
-      .map(tapSpecOf)
-      .filter((spec) => spec !== undefined)
-      .map(guestRuleOf),
+    guests: store.vms.ids().flatMap((id) => guestRuleFor(store, id, log) ?? []),
   })
+}
+
+/**
+ * Returns the firewall's rule for a guest; undefined if it has no network. A VM whose record cannot be read has no rule,
+ * so nothing passes to its guest or from it. The other VMs go on.
+ */
+function guestRuleFor(store: Store, id: VmId, log: Log): GuestRule | undefined {
+  try {
+    const wanted = store.addresses.wantedBy(id)
+    const tap = wanted && tapSpecOf(wanted)
+    return tap && guestRuleOf(tap)
+  } catch (error) {
+    log.error({ vm_id: id, error }, 'VM record not readable: its guest has no network')
+    return undefined
+  }
 }
 
 /** Builds the only outbound path: image downloads and snapshot uploads use it. */

@@ -57,7 +57,11 @@ export function intentOf(
 }
 
 /** Returns the VM's tap; undefined for a VM without network. */
-export function tapSpecOf({ id, host, desired: { network } }: VmRecord): TapSpec | undefined {
+export function tapSpecOf({
+  id,
+  host,
+  desired: { network },
+}: Pick<VmRecord, 'id' | 'host' | 'desired'>): TapSpec | undefined {
   if (network === undefined) return undefined
   const { macAddress: guestMac, ipv4Address, ipv6Address, ipv6Prefix, bandwidth, firewall } = network
   return {

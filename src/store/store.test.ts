@@ -185,6 +185,18 @@ test('the holder of an address may have it in its prefix, also after a change', 
   assert.equal(store.addresses.holder('2001:db8:2::5'), id)
 })
 
+test('what a VM wants of the network is known even if the rest of its record cannot be read', () => {
+  const { id, host, desired: wanted } = store.vms.insert(newVm('web-1'))
+  store.close()
+  const database = new DatabaseSync(join(directory, 'vmhostd.db'))
+  database.prepare('UPDATE vms SET labels = ? WHERE id = ?').run('{', id)
+  database.close()
+  store = new Store(directory, range)
+  assert.throws(() => store.vms.get(id), SyntaxError)
+  assert.deepEqual(store.addresses.wantedBy(id), { id, host, desired: wanted })
+  assert.equal(store.addresses.wantedBy('web-2' as VmId), undefined)
+})
+
 test('user ids go round the range, so that a freed one rests, and run out in the end', () => {
   const ids = ['a', 'b', 'c'].map((id) => store.vms.insert(withoutNetwork(id)).host.userId)
   assert.deepEqual(ids, [600_000, 600_001, 600_002])

@@ -1,11 +1,12 @@
 /**
- * The installed daemon on a state directory that was restored from a backup, and on disks that somebody put into the
- * pool.
+ * The installed daemon on a state directory that was restored from a backup, on disks that somebody put into the pool,
+ * and on a record that cannot be read.
  */
 import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
@@ -110,4 +111,29 @@ test('a disk that was restored from a backup gets its owner and its mode again',
   await settled(OLDER, 'running')
   assert.equal(await sh('stat', '--format=%u:%g %a', disk), owner)
   rmSync(BACKUP, { recursive: true })
+})
+
+/** Writes the labels of a VM's record while no daemon runs, and starts the daemon again. */
+async function labelsBecome(id: string, labels: string): Promise<void> {
+  await sh('systemctl', 'stop', 'vmhostd')
+  const database = new DatabaseSync(join(STATE, 'vmhostd.db'))
+  database.prepare('UPDATE vms SET labels = ? WHERE id = ?').run(labels, id)
+  database.close()
+  await sh('systemctl', 'start', 'vmhostd')
+  await ready()
+}
+
+test('a record that cannot be read keeps its own VM alone from being served, and its guest runs on', async () => {
+  const other = 'beside-it'
+  await create(other)
+  await settled(other, 'running')
+  const pid = await mainPid(`vmhost-${OLDER}`)
+  await labelsBecome(OLDER, '{')
+  assert.equal((await call('GET', `/v1/vms/${OLDER}`)).status, 500)
+  await setPower(other, 'stopped')
+  await settled(other, 'stopped')
+  assert.equal(await mainPid(`vmhost-${OLDER}`), pid)
+  await labelsBecome(OLDER, '{}')
+  await settled(OLDER, 'running')
+  assert.equal(await mainPid(`vmhost-${OLDER}`), pid)
 })

@@ -1,16 +1,35 @@
 import { networkContains, networksOverlap } from '../../core/network/address.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
-import type { VmId } from '../../core/ids.ts'
+import type { Desired } from '../../core/desired.ts'
+import type { DeviceName, UserId, VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 
 type Row<Column extends string> = { readonly id: VmId } & { readonly [Name in Column]: string }
 
-/** Knows which VM has an address. A VM under deletion has its addresses until its record is gone. */
+/**
+ * Knows what each VM wants of the network, and which VM has an address. A VM under deletion has its addresses until its
+ * record is gone.
+ */
 export class GuestAddresses {
   readonly #statements: Statements
 
   constructor(db: DatabaseSync) {
     this.#statements = new Statements(db)
+  }
+
+  /**
+   * Returns a VM's place on the host and what it wants, without the rest of its record; undefined if the VM is gone.
+   * Throws if that is not JSON.
+   */
+  wantedBy(id: VmId): Pick<VmRecord, 'id' | 'host' | 'desired'> | undefined {
+    const row = this.#statements.of('SELECT user_id, device, desired FROM vms WHERE id = ?').get(id)
+    if (row === undefined) return undefined
+    return {
+      id,
+      host: { userId: row['user_id'] as UserId, device: row['device'] as DeviceName },
+      desired: JSON.parse(row['desired'] as string) as Desired,
+    }
   }
 
   /** Returns the VM, other than `except`, that has this address or has it in its prefix. */
