@@ -5,6 +5,7 @@ import {
   afterLook,
   checkedBy,
   firstLookMs,
+  groupedWaitMs,
   looksIn,
   missesAfter,
   nextLookMs,
@@ -83,4 +84,10 @@ test('the first look of a daemon comes soon after the start of a guest, and else
   const times = [0, 0.5, 1].map((random) => firstLookMs(seen, undefined, { looks: 2, random }))
   assert.deepEqual(times, [1000, 15_500, 30_000])
   assert.equal(firstLookMs({}, http, { looks: 11, random: 1 }), limits.readinessLookMsMax)
+})
+
+test('looks that are due at about the same time come together, and none comes late', () => {
+  const dueMs = (nowMs: number): number => nowMs + groupedWaitMs(limits.guestLookMsMax, nowMs)
+  assert.deepEqual([0, 1, 1874, 1875].map(dueMs), [30_000, 30_000, 30_000, 31_875])
+  assert.equal(groupedWaitMs(limits.guestLookMsMin, 62.5), limits.guestLookMsMin)
 })

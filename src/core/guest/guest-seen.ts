@@ -91,6 +91,15 @@ export function nextLookMs(
 }
 
 /**
+ * Returns a wait for the next look that is up to a sixteenth shorter, so that the looks into many guests come in groups.
+ * A process that wakes for one look alone spends more time on it than on one of many.
+ */
+export function groupedWaitMs(waitMs: number, nowMs: number): number {
+  const stepMs = waitMs / 16
+  return Math.floor((nowMs + waitMs) / stepMs) * stepMs - nowMs
+}
+
+/**
  * Returns the number of looks into a guest that has run for this long. The time between them doubles, see
  * {@link nextLookMs}: n looks take 2^n - 1 times the shortest time.
  */

@@ -110,15 +110,16 @@ test('what was seen of a guest that ended while nothing looked is dropped at the
   assert.equal(seen(), undefined)
 })
 
-test('another daemon looks into guests that have run for long at random times, not into all at once', async (t) => {
-  const { store, host, probes, clock, looks, createAnother, idle, receive } = await stage(t)
+test('another daemon looks into guests that have run for long at random times, and later into groups of them', async (t) => {
+  const { store, host, probes, clock, looks, createAnother, idle, turns, receive } = await stage(t)
   looks.stop()
   createAnother(11)
   await idle()
   clock.advance(limits.guestLookMsMax)
   receive('keeps it awake')
-  const randoms = [0.25, 0.75]
-  const times: number[] = []
+  const randoms = [0.1, 0.11]
+  const startMs = clock.monotonicMs()
+  const dueMs: number[] = []
   const next = new GuestLooks({
     store,
     host: {
@@ -127,7 +128,7 @@ test('another daemon looks into guests that have run for long at random times, n
         now: () => clock.now(),
         monotonicMs: () => clock.monotonicMs(),
         after: (ms, callback) => {
-          times.push(ms)
+          dueMs.push(clock.monotonicMs() + ms - startMs)
           return clock.after(ms, callback)
         },
         random: () => randoms.shift() ?? 0,
@@ -140,7 +141,12 @@ test('another daemon looks into guests that have run for long at random times, n
   next.start()
   const { guestLookMsMin: min } = limits
   // Four looks have begun in half a minute, and the next is 16 times the shortest time away.
-  assert.deepEqual(times, [min + 0.25 * 15 * min, min + 0.75 * 15 * min])
+  assert.deepEqual(dueMs.splice(0), [2.5 * min, 2.65 * min])
+  clock.advance(3 * min)
+  await turns()
+  const [one, other] = dueMs
+  assert.ok(one !== undefined && one > 30 * min)
+  assert.equal(other, one)
 })
 
 test('a record that cannot be read does not keep a daemon from looking into other guests', async (t) => {

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   afterLook,
   firstLookMs,
+  groupedWaitMs,
   isSameCheck,
   looksIn,
   missesAfter,
@@ -137,7 +138,8 @@ export class GuestLooks {
     const at = { misses: watched.misses, nowMs: host.clock.now() }
     const seen = afterLook(record.guest ?? {}, look, at)
     this.#record(record, seen)
-    this.#lookAfter(nextLookMs(seen, watched.check, watched), id, watched)
+    const waitMs = nextLookMs(seen, watched.check, watched)
+    this.#lookAfter(groupedWaitMs(waitMs, host.clock.monotonicMs()), id, watched)
   }
 
   async #seesAgent({ id, monitor }: VmRecord): Promise<boolean | undefined> {
