@@ -209,6 +209,8 @@ export const limits = {
   /** The shortest and the longest time between two looks for an agent in a guest. */
   guestLookMsMin: 1000,
   guestLookMsMax: 30_000,
+  /** Fraction by which such a time may be shorter, so that looks into many guests come together. */
+  guestLooksTogether: 1 / 16,
   /** The longest time between two checks whether a guest is ready. */
   readinessLookMsMax: 10_000,
   /** For one such check, with its connection and its answer. */

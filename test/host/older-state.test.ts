@@ -36,23 +36,30 @@ async function faulted(id: string, code: string): Promise<void> {
   )
 }
 
-async function putStateBack(): Promise<void> {
+/** Changes the state directory while no daemon runs, and starts the daemon again. */
+async function whileStopped(change: () => void): Promise<void> {
   await sh('systemctl', 'stop', 'vmhostd')
-  for (const name of databaseFiles(STATE)) rmSync(join(STATE, name))
-  for (const name of databaseFiles(copy)) cpSync(join(copy, name), join(STATE, name))
+  change()
   await sh('systemctl', 'start', 'vmhostd')
   await ready()
 }
+
+const copyDatabase = (from: string, to: string): void => {
+  for (const name of databaseFiles(from)) cpSync(join(from, name), join(to, name))
+}
+
+const putStateBack = (): Promise<void> =>
+  whileStopped(() => {
+    for (const name of databaseFiles(STATE)) rmSync(join(STATE, name))
+    copyDatabase(copy, STATE)
+  })
 
 sharedHost({
   make: async () => {
     copy = mkdtempSync(join(tmpdir(), 'vmh-state-'))
     await create(OLDER)
     await settled(OLDER, 'running')
-    await sh('systemctl', 'stop', 'vmhostd')
-    for (const name of databaseFiles(STATE)) cpSync(join(STATE, name), join(copy, name))
-    await sh('systemctl', 'start', 'vmhostd')
-    await ready()
+    await whileStopped(() => copyDatabase(STATE, copy))
   },
   remove: async () => {
     rmSync(copy, { recursive: true })
@@ -113,15 +120,12 @@ test('a disk that was restored from a backup gets its owner and its mode again',
   rmSync(BACKUP, { recursive: true })
 })
 
-/** Writes the labels of a VM's record while no daemon runs, and starts the daemon again. */
-async function labelsBecome(id: string, labels: string): Promise<void> {
-  await sh('systemctl', 'stop', 'vmhostd')
-  const database = new DatabaseSync(join(STATE, 'vmhostd.db'))
-  database.prepare('UPDATE vms SET labels = ? WHERE id = ?').run(labels, id)
-  database.close()
-  await sh('systemctl', 'start', 'vmhostd')
-  await ready()
-}
+const labelsBecome = (id: string, labels: string): Promise<void> =>
+  whileStopped(() => {
+    const database = new DatabaseSync(join(STATE, 'vmhostd.db'))
+    database.prepare('UPDATE vms SET labels = ? WHERE id = ?').run(labels, id)
+    database.close()
+  })
 
 test('a record that cannot be read keeps its own VM alone from being served, and its guest runs on', async () => {
   const other = 'beside-it'

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { endingTogetherMs } from '../../lib/ending-together.ts'
 import { given } from '../../lib/given.ts'
 import type { ReadinessCheck } from '../desired.ts'
 
@@ -91,13 +92,11 @@ export function nextLookMs(
 }
 
 /**
- * Returns a wait for the next look that is up to a sixteenth shorter, so that the looks into many guests come in groups.
- * A process that wakes for one look alone spends more time on it than on one of many.
+ * Shortens the wait for the next look a little, so that the looks into many guests come in groups. A process that wakes
+ * for one look alone spends more time on it than on one of many.
  */
-export function groupedWaitMs(waitMs: number, nowMs: number): number {
-  const stepMs = waitMs / 16
-  return Math.floor((nowMs + waitMs) / stepMs) * stepMs - nowMs
-}
+export const groupedWaitMs = (waitMs: number, monotonicMs: number): number =>
+  endingTogetherMs(waitMs, waitMs * limits.guestLooksTogether, monotonicMs)
 
 /**
  * Returns the number of looks into a guest that has run for this long. The time between them doubles, see

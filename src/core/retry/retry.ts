@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { endingTogetherMs } from '../../lib/ending-together.ts'
 import type { FaultCode, RetryClass } from '../errors.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
 
@@ -59,9 +60,9 @@ export const firstLookDelayMs = (terms: ResyncTerms): number =>
 const resyncIntervalMs = (vms: number): number =>
   Math.max(limits.resyncMs, (vms * 1000) / limits.resyncsPerSecondMax)
 
-/** Shortens a delay so that it ends at the same time as others. Looks at the same time share checks of the host. */
+/** Shortens a delay so that looks come together, and share checks of the host. */
 const withOthersMs = (ms: number, { monotonicMs }: ResyncTerms): number =>
-  Math.max(0, ms - ((monotonicMs + ms) % limits.resyncsTogetherMs))
+  endingTogetherMs(ms, limits.resyncsTogetherMs, monotonicMs)
 
 function plainDelayMs(retry: RetryClass, attempt: number): number {
   switch (retry) {

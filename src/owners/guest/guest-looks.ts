@@ -90,11 +90,14 @@ export class GuestLooks {
   /** Notices a VM as its record is now. One that cannot be read is left to the pass of the VM, which reports it. */
   #noticeRecord(id: VmId): void {
     const { store, log } = this.#options
+    let record: VmRecord | undefined
     try {
-      this.#notice(id, store.vms.get(id))
+      record = store.vms.get(id)
     } catch (error) {
       log.debug({ vm_id: id, error }, 'guest not looked into: its record cannot be read')
+      return
     }
+    this.#notice(id, record)
   }
 
   #notice(id: VmId, record: VmRecord | undefined): void {
