@@ -4,9 +4,18 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/ids.ts'
+import { unitName } from '../../src/core/unit/unit-spec.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { PRIVATE_SOCKET, SYSTEM_BUS } from '../../src/host/systemd/bus.ts'
 import type { BusAddress } from '../../src/host/systemd/bus.ts'
+import {
+  MANAGER,
+  MANAGER_PATH,
+  PROPERTIES,
+  PROPERTIES_CHANGED,
+  UNIT,
+  unitPath,
+} from '../../src/host/systemd/bus-names.ts'
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import { silentLog } from '../../src/log/log.ts'
@@ -26,6 +35,27 @@ const systemctl = (...words: string[]): Promise<unknown> => run(['systemctl', ..
 const stopDbus = (): Promise<unknown> => systemctl('stop', 'dbus.socket', 'dbus.service')
 const startDbus = (): Promise<unknown> => systemctl('start', 'dbus.socket')
 
+/** Returns the reported changes, a list that grows: VMs, and undefined where any may have changed. */
+function seenBy(units: SystemdUnits): (VmId | undefined)[] {
+  const seen: (VmId | undefined)[] = []
+  units.watch((id) => seen.push(id))
+  return seen
+}
+
+const anyMayHaveChanged = (seen: readonly (VmId | undefined)[]): boolean => seen.includes(undefined)
+
+const asNobody = (...command: string[]): Promise<unknown> =>
+  run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', ...command])
+
+/** Returns the names of all connections to the message bus that stay open, this process's among them. */
+async function connectionNames(): Promise<readonly string[]> {
+  const list = async (): Promise<readonly string[]> =>
+    (await run(['busctl', 'list', '--unique', '--no-legend'])).stdout.match(/^:\S+/gm) ?? []
+  // The one that lists is among them.
+  const before = await list()
+  return (await list()).filter((name) => before.includes(name))
+}
+
 const isUnavailable = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'systemd_unavailable' && error.retry === 'backoff'
 
@@ -43,8 +73,7 @@ test(
   { skip },
   async (t) => {
     const units = unitsOver(t, SYSTEM_BUS)
-    const seen: (VmId | undefined)[] = []
-    units.watch((id) => seen.push(id))
+    const seen = seenBy(units)
     assert.deepEqual(await units.inspect(web), { kind: 'absent' })
     await stopDbus()
     atEnd(t, startDbus)
@@ -54,11 +83,7 @@ test(
     assert.equal(seen.length, 0)
     await startDbus()
     // No call is made: the watcher's connection comes back on its own, and reports that anything may have changed.
-    await until(
-      () => [...seen],
-      (ids) => ids.includes(undefined),
-      10_000,
-    )
+    await until(() => [...seen], anyMayHaveChanged, 10_000)
     assert.deepEqual(await units.inspect(web), { kind: 'absent' })
   },
 )
@@ -74,18 +99,37 @@ test('a call that waits when the connection ends fails with that', { skip }, asy
   assert.ok(isUnavailable(await lost.promise))
 })
 
-test('systemd re-executes itself, and watchers are notified to inspect again', { skip }, async (t) => {
-  const units = unitsOver(t, PRIVATE_SOCKET, SYSTEM_BUS)
-  const seen: (VmId | undefined)[] = []
-  units.watch((id) => seen.push(id))
+for (const address of [PRIVATE_SOCKET, SYSTEM_BUS])
+  test(`${address.path}: systemd re-executes itself, and watchers inspect again`, { skip }, async (t) => {
+    const units = unitsOver(t, address)
+    const seen = seenBy(units)
+    await units.inspect(web)
+    await systemctl('daemon-reexec')
+    await until(() => [...seen], anyMayHaveChanged, 10_000)
+    assert.deepEqual(await units.inspect(web), { kind: 'absent' })
+    // The connection that systemd has now is listened to.
+    await run(['systemd-run', '--quiet', '--wait', `--unit=${unitName(web)}`, 'true'])
+    await until(
+      () => [...seen],
+      (ids) => ids.includes(web),
+      10_000,
+    )
+  })
+
+test('over the message bus, a signal that systemd did not send is ignored', { skip }, async (t) => {
+  const units = unitsOver(t, SYSTEM_BUS)
+  const seen = seenBy(units)
   await units.inspect(web)
-  await systemctl('daemon-reexec')
-  await until(
-    () => [...seen],
-    (ids) => ids.includes(undefined),
-    10_000,
+  const job = [MANAGER_PATH, MANAGER, 'JobRemoved', 'uoss', '1', '/', unitName(web), 'done']
+  const change = [unitPath(unitName(web)), PROPERTIES, PROPERTIES_CHANGED, 'sa{sv}as', UNIT, '0', '0']
+  for (const name of await connectionNames())
+    for (const signal of [job, change]) await asNobody('busctl', `--destination=${name}`, 'emit', ...signal)
+  await systemctl('daemon-reload')
+  await until(() => [...seen], anyMayHaveChanged, 10_000)
+  assert.deepEqual(
+    seen.filter((id) => id !== undefined),
+    [],
   )
-  assert.deepEqual(await units.inspect(web), { kind: 'absent' })
 })
 
 test('a host without systemd is reported, call by call', { skip }, async (t) => {

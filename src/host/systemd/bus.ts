@@ -78,8 +78,18 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
     bus.disconnect()
     if (open) events.onLost(error)
   }
+  /** The name of systemd's connection on a bus, once known. */
+  let owner: unknown
+  /** How often systemd's name was reported to have moved to another connection, or to none. */
+  let moves = 0
   bus.on('message', (message) => {
-    if (message.type === dbus.MessageType.SIGNAL) events.onSignal(message)
+    if (message.type !== dbus.MessageType.SIGNAL) return
+    // Any process of the host may send us a signal over a bus. The bus itself writes the sender into it.
+    if (address.direct || message.sender === owner) events.onSignal(message)
+    else if (message.sender === BUS && message.member === OWNER_CHANGED && message.body[0] === SYSTEMD) {
+      moves += 1
+      if (owner !== undefined) lose(new Error(`systemd has left its connection to ${address.path}`))
+    }
   })
   onEvent(bus, 'error', (error) => {
     // The library greets a bus (Hello). Without a bus in between, the greeting is refused, which does no harm.
@@ -89,7 +99,7 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
   onEvent(connection, 'end', () => lose(new Error(`${address.path} was closed by the other end`)))
   onEvent(connection, 'connect', () => {
     const { stream } = connection
-    if (stream !== undefined)
+    if (address.direct && stream !== undefined)
       takeEarly(stream, (head, rest) => {
         const signal = earlySignal(head, rest)
         if (typeof signal === 'object') events.onSignal(signal)
@@ -116,7 +126,17 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
   const unanswered = new Error(`there is no answer from ${address.path}`)
   const deadline = setTimeout(() => lose(unanswered), limits.busOpenMs)
   try {
-    if (!address.direct) for (const rule of MATCH_RULES) await call('org.freedesktop.DBus', addMatch(rule))
+    if (!address.direct) {
+      for (const rule of MATCH_RULES) await call(BUS, ofBus('AddMatch', rule))
+      // A move that is reported right behind the answer is seen before it.
+      let found: unknown
+      let before: number
+      do {
+        before = moves
+        ;[found] = await call(BUS, ofBus('GetNameOwner', SYSTEMD))
+      } while (before !== moves)
+      owner = found
+    }
     await call(SYSTEMD, { path: MANAGER_PATH, interface: MANAGER, member: 'Subscribe' })
     open = true
   } catch (error) {
@@ -135,18 +155,23 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
   }
 }
 
+/** The name of the bus itself (D-Bus specification, "Message Bus Specification"). No client can have it. */
+const BUS = 'org.freedesktop.DBus'
+const OWNER_CHANGED = 'NameOwnerChanged'
+
 /** A bus forwards only the signals that were subscribed to. systemd's own socket carries all signals of systemd. */
 const MATCH_RULES = [
+  `type='signal',sender='${BUS}',interface='${BUS}',member='${OWNER_CHANGED}',arg0='${SYSTEMD}'`,
   `type='signal',sender='${SYSTEMD}',interface='${MANAGER}'`,
   `type='signal',sender='${SYSTEMD}',interface='${PROPERTIES}',path_namespace='${MANAGER_PATH}/unit'`,
 ]
 
-const addMatch = (rule: string): BusCall => ({
+const ofBus = (member: string, argument: string): BusCall => ({
   path: '/org/freedesktop/DBus',
-  interface: 'org.freedesktop.DBus',
-  member: 'AddMatch',
+  interface: BUS,
+  member,
   signature: 's',
-  body: [rule],
+  body: [argument],
 })
 
 const asBusError = (error: unknown): Error => {

@@ -23,7 +23,7 @@ const CHANGED = field(PROPERTIES_CHANGED)
 /** Signals of the manager that are not listened to. */
 const IGNORED = ['UnitNew', 'UnitRemoved'].map(field)
 
-/** A received signal. The sender is always systemd. Of PropertiesChanged of a unit the body has only the interface. */
+/** A received signal of systemd. Of PropertiesChanged of a unit the body may have only the interface. */
 export type BusSignal = {
   readonly path: string
   readonly interface: string
