@@ -131,6 +131,8 @@ export const limits = {
   heldBytesMax: 1024 * 1024,
   /** A frame that waited longer is useless to its sender: clients give up a connection after about this time. */
   heldFrameAgeMs: 60_000,
+  /** Held frames of all guests that the daemon has in its memory, because the buffer below is needed for others. */
+  copiedFramesBytesMax: 64 * 1024 * 1024,
   /** Buffer in which the kernel keeps held frames until the daemon takes them; a power of two. */
   trafficEventsBytes: 4 * 1024 * 1024,
   /** Delay before a program that the kernel would not load is tried again. */

@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import { HeldFrames } from './held-frames.ts'
 import type { HeldFrame } from './held-frames.ts'
 
-const frame = (ifindex: number, byte: number): HeldFrame => ({
+const frame = (ifindex: number, ...bytes: readonly [number, ...number[]]): HeldFrame => ({
   ifindex,
-  atNs: BigInt(byte),
+  atNs: BigInt(bytes[0]),
   gsoSize: 0,
   counts: true,
-  frame: Uint8Array.of(byte),
+  frame: Uint8Array.from(bytes),
 })
 
 test('frames of a device wait in the order they came, whatever arrives for other devices', () => {
@@ -62,4 +62,21 @@ test('a copy does not change with the ring', () => {
   frames.copyOut()
   inRing.frame[0] = 99
   assert.equal(frames.first(1)?.frame[0], 10)
+})
+
+test('copies are bounded over all devices, and the device with the most gives up its frames', () => {
+  const frames = new HeldFrames()
+  frames.add(frame(1, 10), 100)
+  for (const end of [200, 300, 400]) frames.add(frame(2, 20, 21), end)
+  assert.equal(frames.overfull(0), undefined, 'frames in the ring are no copies')
+  frames.copyOut()
+  frames.add(frame(2, 22, 23), 500)
+  assert.equal(frames.overfull(7), undefined)
+  const gaveUp: number[] = []
+  for (let device = frames.overfull(2); device !== undefined; device = frames.overfull(2)) {
+    gaveUp.push(device)
+    frames.settleFirst(device)
+  }
+  assert.deepEqual(gaveUp, [2, 2, 2])
+  assert.deepEqual([frames.count(1), frames.first(2)?.frame[0]], [1, 22], 'the one in the ring stays')
 })

@@ -14,6 +14,7 @@ type Place = {
   /** The position in the ring buffer at which the record ends. */
   readonly end: number
   settled: boolean
+  isCopy: boolean
 }
 
 /**
@@ -21,15 +22,17 @@ type Place = {
  * buffer outlives the daemon. The ring can be released only from its start, so a settled frame waits for all frames
  * before it.
  *
- * The kernel's program limits how much is held for each guest.
+ * The kernel's program limits how much is held for each guest. {@link HeldFrames.overfull} limits the copies of all.
  */
 export class HeldFrames {
   readonly #waiting = new Map<number, Place[]>()
   /** Places that are not released yet, in the order of the ring. */
   #inRing: Place[] = []
+  /** Bytes of the copies that wait, by device. */
+  readonly #copied = new Map<number, number>()
 
   add(held: HeldFrame, end: number): void {
-    const place = { held, end, settled: false }
+    const place = { held, end, settled: false, isCopy: false }
     this.#inRing.push(place)
     const places = this.#waiting.get(held.ifindex)
     if (places === undefined) this.#waiting.set(held.ifindex, [place])
@@ -39,7 +42,7 @@ export class HeldFrames {
   /** Notes a record that belongs to no guest. */
   skip(end: number): void {
     const nothing = { ifindex: 0, atNs: 0n, gsoSize: 0, counts: false, frame: new Uint8Array() }
-    this.#inRing.push({ held: nothing, end, settled: true })
+    this.#inRing.push({ held: nothing, end, settled: true, isCopy: false })
   }
 
   devices(): readonly number[] {
@@ -68,6 +71,7 @@ export class HeldFrames {
   settleFirst(ifindex: number): void {
     const places = this.#waiting.get(ifindex)
     const place = places?.shift()
+    if (place?.isCopy === true) this.#countCopied(ifindex, -place.held.frame.length)
     if (place !== undefined) place.settled = true
     if (places?.length === 0) this.#waiting.delete(ifindex)
   }
@@ -84,10 +88,34 @@ export class HeldFrames {
   /** Copies the waiting frames, so that the whole ring can be released. */
   copyOut(): void {
     for (const place of this.#inRing) {
-      if (!place.settled) place.held = { ...place.held, frame: Uint8Array.from(place.held.frame) }
+      if (place.settled) continue
+      const { ifindex, frame } = place.held
+      place.held = { ...place.held, frame: Uint8Array.from(frame) }
+      place.isCopy = true
+      this.#countCopied(ifindex, frame.length)
     }
     const last = this.#inRing.at(-1)
     this.#inRing = []
     if (last !== undefined) this.skip(last.end)
+  }
+
+  /**
+   * Returns the device with the most bytes of copies if all copies together have more than `bytesMax`. Its first frame is
+   * a copy. So a guest that has little loses nothing to others that have much.
+   */
+  overfull(bytesMax: number): number | undefined {
+    let sum = 0
+    let most: { readonly ifindex: number; readonly bytes: number } | undefined
+    for (const [ifindex, bytes] of this.#copied) {
+      sum += bytes
+      if (bytes > (most?.bytes ?? 0)) most = { ifindex, bytes }
+    }
+    return sum > bytesMax ? most?.ifindex : undefined
+  }
+
+  #countCopied(ifindex: number, more: number): void {
+    const bytes = (this.#copied.get(ifindex) ?? 0) + more
+    if (bytes > 0) this.#copied.set(ifindex, bytes)
+    else this.#copied.delete(ifindex)
   }
 }

@@ -294,6 +294,16 @@ export class HeldTraffic {
     if (!this.#events.isHalfFull()) return
     this.#frames.copyOut()
     this.#release()
+    this.#dropExcess()
+  }
+
+  /** Drops frames in memory beyond the bound for all guests. A guest that loses frames stays wanted. */
+  #dropExcess(): void {
+    const excess = (): number | undefined => this.#frames.overfull(limits.copiedFramesBytesMax)
+    for (let ifindex = excess(); ifindex !== undefined; ifindex = excess()) {
+      this.#drop(ifindex, 1)
+      this.#settleHeld(ifindex)
+    }
   }
 
   #release(): void {
