@@ -362,6 +362,8 @@ export const limits = {
   connectionCheckMs: 5000,
   /** Over HTTP/1.1 a long poll holds one: room for one per VM on a full host; more is a leak of the client. */
   connectionsMax: 4096,
+  /** Those of clients that are not controllers. Beside these and `handshakesMax`, a quarter is left for controllers. */
+  connectionsOthersMax: 1024,
   headerBytesMax: 16 * 1024,
   /** Between two tries to start the listener for other hosts. */
   listenRetryMs: 10_000,

@@ -9,6 +9,7 @@ import { until } from '../contract/until.ts'
 import { eventually } from './support/eventually.ts'
 import type { Socket } from 'node:net'
 import type { TestContext } from 'node:test'
+import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'
 import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
 
 let pki: Pki
@@ -40,6 +41,12 @@ async function silent(
     await once(socket, 'connect')
   }
   return sockets
+}
+
+/** Opens as many connections of a client as it asks at once; they stay open until the agent is destroyed. */
+function asReader(host: ControllerHost, pair: CertificatePair, agent: Agent): Promise<Answer> {
+  const client = { ca: pki.authority.certificate, cert: pair.certificate, key: pair.key, agent }
+  return send(host.port, { path: '/healthz', client })
 }
 
 const isClosed = (socket: Socket): boolean => socket.destroyed || socket.readableEnded
@@ -79,4 +86,27 @@ test('connections that were let in do not count', async (t) => {
   for (const answer of await Promise.all(calls)) assert.equal(answer.status, 200)
   await silent(t, host, limits.handshakesPerPeerMax - 1)
   assert.equal((await asController(host, '127.0.0.1')).status, 200)
+})
+
+test('however many connections a reader holds, the controller is let in', async (t) => {
+  const host = await startControllerHost(t, pki, { clients: [{ commonName: 'metrics', role: 'reader' }] })
+  const reader = await pki.issue({ commonName: 'metrics' })
+  const atOnce = 64
+  const agents: Agent[] = []
+  t.after(() => agents.forEach((agent) => agent.destroy()))
+  for (let held = 0; held < limits.connectionsOthersMax; held += atOnce) {
+    const agent = new Agent({ keepAlive: true, maxSockets: atOnce })
+    agents.push(agent)
+    const answers = await Promise.all(Array.from({ length: atOnce }, () => asReader(host, reader, agent)))
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]))
+  }
+  const once = new Agent({ keepAlive: false })
+  await assert.rejects(asReader(host, reader, once), /ECONNRESET|socket hang up|disconnected/)
+  assert.equal((await asController(host, '127.0.0.1')).status, 200)
+  await eventually(() => host.logLines.some((line) => line.includes('too_many_connections')))
+  agents[0]?.destroy()
+  await until(
+    async () => (await asReader(host, reader, once).catch(() => undefined))?.status,
+    (status) => status === 200,
+  )
 })

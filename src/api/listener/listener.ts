@@ -11,7 +11,7 @@ import type { Log } from '../../log/log.ts'
 import type { App, Transport } from './app.ts'
 import type { RevocationState } from './revocations.ts'
 import type { TlsFiles, TlsMaterial } from './tls-files.ts'
-import type { Admit, BeginsUpgrade } from './transports.ts'
+import type { Admit, BeginsUpgrade, HasRoom } from './transports.ts'
 
 /** Where a listener is, and which certificates it uses. */
 export type ListenerPlace = {
@@ -27,6 +27,8 @@ export type ListenerOptions = ListenerPlace & {
   readonly createApp: (transport: Transport) => Promise<App>
   readonly admit: Admit
   readonly beginsUpgrade: BeginsUpgrade
+  /** Unless given, every verified client has room. */
+  readonly hasRoom?: HasRoom
   /** Called at the start, and each time that the certificate files were read, with what is in use then. */
   readonly onCertificates?: (inUse: TlsMaterial, revocations: () => RevocationState | undefined) => void
   /** Called for each connection with a verified client certificate. `isRevoked` says whether it is revoked by now. */
@@ -46,11 +48,11 @@ export type Listener = {
 
 /** Serves an API over TLS. Throws TlsFilesUnusable, or the error of listen(2). */
 export async function startListener(options: ListenerOptions): Promise<Listener> {
-  const { tlsFiles, admit, beginsUpgrade, onCertificates, onConnection, log } = options
+  const { tlsFiles, admit, beginsUpgrade, hasRoom = () => true, onCertificates, onConnection, log } = options
   const tls = readTlsFiles(tlsFiles)
   const peers = await TrustedPeers.open({ tls, ...given({ revocationsPath: tlsFiles.revocations }), log })
   const isRevoked = (socket: TLSSocket): boolean => peers.isRevoked(socket)
-  const transport = tlsTransport({ secure: tls.options, admit, beginsUpgrade, isRevoked, log })
+  const transport = tlsTransport({ secure: tls.options, admit, beginsUpgrade, isRevoked, hasRoom, log })
   const app = await options.createApp(transport)
   try {
     await app.listen({ host: options.address, port: options.port })

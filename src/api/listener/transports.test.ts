@@ -13,6 +13,7 @@ test('the certificate of a connection is read once, however many requests come o
     admit: () => ok('controller'),
     beginsUpgrade: () => false,
     isRevoked: () => false,
+    hasRoom: () => true,
     log: silentLog,
   })
   const connection = new TLSSocket(new Duplex())

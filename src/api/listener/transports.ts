@@ -20,6 +20,9 @@ export type BeginsUpgrade = (request: IncomingMessage) => boolean
 /** Decides whether a peer with this common name may use the API. A certificate without exactly one name has undefined. */
 export type Admit = (commonName: string | undefined) => Result<string, Rejection>
 
+/** Returns whether a verified client may have one more connection. Called once for each. */
+export type HasRoom = (socket: TLSSocket) => boolean
+
 const httpOptions = {
   maxHeaderSize: limits.headerBytesMax,
   headersTimeout: limits.requestHeadersMs,
@@ -47,6 +50,7 @@ export type TlsTransportOptions = {
   readonly beginsUpgrade: BeginsUpgrade
   /** Returns whether the certificate of a peer is revoked. */
   readonly isRevoked: (socket: TLSSocket) => boolean
+  readonly hasRoom: HasRoom
   readonly log: Log
 }
 
@@ -59,6 +63,7 @@ export function tlsTransport({
   admit,
   beginsUpgrade,
   isRevoked,
+  hasRoom,
   log,
 }: TlsTransportOptions): TlsTransport {
   const gate = new HandshakeGate()
@@ -81,7 +86,7 @@ export function tlsTransport({
       )
       server.maxConnections = limits.connectionsMax
       const refused = new RefusedHandshakes(log)
-      guardHandshakes(server, { gate, refused, isRevoked })
+      guardHandshakes(server, { gate, refused, isRevoked, hasRoom })
       server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
         const reason = refusalOf(socket) ?? error.code ?? error.name
         refused.note({ peer: socket.remoteAddress, reason })
@@ -98,7 +103,8 @@ function guardHandshakes(
     gate,
     refused,
     isRevoked,
-  }: Pick<TlsTransportOptions, 'isRevoked'> & { gate: HandshakeGate; refused: RefusedHandshakes },
+    hasRoom,
+  }: Pick<TlsTransportOptions, 'isRevoked' | 'hasRoom'> & { gate: HandshakeGate; refused: RefusedHandshakes },
 ): void {
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
@@ -109,11 +115,14 @@ function guardHandshakes(
       socket.destroy()
     }
   })
-  // Before the listener of the HTTP server. A revoked certificate counts as a handshake that failed.
+  // Before the listener of the HTTP server.
   server.prependListener('secureConnection', (socket: TLSSocket) => {
-    if (!isRevoked(socket)) return gate.letIn(socket)
-    const certificate = peerCertificate(socket)
-    refused.note({ peer: socket.remoteAddress, reason: 'CERT_REVOKED', certificate })
+    const revoked = isRevoked(socket)
+    // A revoked certificate counts as a handshake that failed.
+    if (!revoked) gate.letIn(socket)
+    if (!revoked && hasRoom(socket)) return
+    const reason = revoked ? 'CERT_REVOKED' : 'too_many_connections'
+    refused.note({ peer: socket.remoteAddress, reason, certificate: peerCertificate(socket) })
     socket.destroy()
   })
 }
