@@ -40,8 +40,9 @@ const NAMES = [
   'shutdown',
   'density',
   'load',
-  'sleepers',
   'soak',
+  // Last: its lab ends with 10,000 network devices, and no other lab boots while the kernel removes them.
+  'sleepers',
 ] as const
 type Name = (typeof NAMES)[number]
 
@@ -99,12 +100,13 @@ export async function main(args: readonly string[]): Promise<number> {
   await buildDeb()
   const together = names.filter((name) => PACKAGES[name] === undefined && BESIDE[name] === undefined)
   const results = new Results(values.json)
-  await measure(LAB, together, { results, minutes })
+  await results.ofLab(together, () => measure(LAB, together, { results, minutes }))
   for (const name of names) {
     const packages = PACKAGES[name]
     const labName = `${LAB}-${name}`
     if (BESIDE[name] !== undefined) await results.keep(name, () => measureBeside(labName, name))
-    else if (packages !== undefined) await measure(labName, [name], { results, packages, minutes })
+    else if (packages !== undefined)
+      await results.ofLab([name], () => measure(labName, [name], { results, packages, minutes }))
   }
   const { rows, failed } = results
   console.log(renderTable(rows) + renderNotes(rows))
@@ -125,13 +127,20 @@ class Results {
 
   /** Keeps the rows that a benchmark prints. Its failure does not end the run, which may have gone on for an hour. */
   async keep(name: Name, run: () => Promise<string>): Promise<void> {
-    try {
+    await this.ofLab([name], async () => {
       this.rows.push(...(JSON.parse(await run()) as Measurement[]))
+    })
+    if (this.#file !== undefined) writeFileSync(this.#file, `${JSON.stringify(this.rows, undefined, 2)}\n`)
+  }
+
+  /** Runs the benchmarks of a lab. If the lab does not boot, or does not end, they have failed. */
+  async ofLab(names: readonly Name[], run: () => Promise<void>): Promise<void> {
+    try {
+      await run()
     } catch (error) {
-      this.failed.push(name)
+      this.failed.push(...names.filter((name) => !this.failed.includes(name)))
       if (!(error instanceof StepFailed)) console.error(error)
     }
-    if (this.#file !== undefined) writeFileSync(this.#file, `${JSON.stringify(this.rows, undefined, 2)}\n`)
   }
 }
 

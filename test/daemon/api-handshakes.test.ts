@@ -100,13 +100,13 @@ test('however many connections a reader holds, the controller is let in', async 
     const answers = await Promise.all(Array.from({ length: atOnce }, () => asReader(host, reader, agent)))
     assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]))
   }
-  const once = new Agent({ keepAlive: false })
-  await assert.rejects(asReader(host, reader, once), /ECONNRESET|socket hang up|disconnected/)
+  const single = new Agent({ keepAlive: false })
+  await assert.rejects(asReader(host, reader, single), /ECONNRESET|socket hang up|disconnected/)
   assert.equal((await asController(host, '127.0.0.1')).status, 200)
   await eventually(() => host.logLines.some((line) => line.includes('too_many_connections')))
   agents[0]?.destroy()
   await until(
-    async () => (await asReader(host, reader, once).catch(() => undefined))?.status,
+    async () => (await asReader(host, reader, single).catch(() => undefined))?.status,
     (status) => status === 200,
   )
 })
