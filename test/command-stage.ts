@@ -59,6 +59,7 @@ export function commandStage(t: TestContext, userIds = 10) {
   const parts = composed({ store, host, instead: { capacity, actors } })
   const context: Writable<CommandContext> = parts.commands
   return {
+    directory,
     store,
     id,
     capacity,

@@ -6,6 +6,7 @@ import { afterEvent } from '../../core/migration/departure.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { silentLog } from '../../log/log.ts'
 import { commandStage } from '../../../test/command-stage.ts'
+import { lockStore } from '../../../test/locked-store.ts'
 import { OfferExpiry } from './offer-expiry.ts'
 import type { TestContext } from 'node:test'
 import type { ArrivalId, DepartureEvent } from '../../core/migration/departure.ts'
@@ -22,7 +23,7 @@ const offer = (expiresInMs: number): Offer => ({
 })
 
 function stage(t: TestContext, expiresInMs = 60_000) {
-  const { store, id, context, create, accepted, pokes } = commandStage(t)
+  const { directory, store, id, context, create, accepted, pokes } = commandStage(t)
   accepted(create())
   accepted(offerVm(context, id, offer(expiresInMs)))
   pokes.length = 0
@@ -35,6 +36,7 @@ function stage(t: TestContext, expiresInMs = 60_000) {
   })
   t.after(() => expiry.stop())
   return {
+    directory,
     clock,
     expiry,
     pokes,
@@ -100,5 +102,19 @@ test('a clock that was set forward ends an offer at the next look', (t) => {
   expiry.start()
   clock.set(limits.offerMsMax)
   clock.advance(limits.offerRecheckMs)
+  assert.equal(record().departure?.because, 'expired')
+})
+
+test('an offer that expires while the records cannot be written is withdrawn when they can', async (t) => {
+  const { directory, clock, expiry, record } = stage(t, 60_000)
+  clock.advance(60_000)
+  const free = lockStore(directory)
+  expiry.start()
+  clock.advance(limits.offerRecheckMs)
+  assert.equal(record().departure?.stage, 'offered')
+  await free()
+  clock.advance(limits.offerRecheckMs - 1)
+  assert.equal(record().departure?.stage, 'offered', 'it is not tried all the time')
+  clock.advance(1)
   assert.equal(record().departure?.because, 'expired')
 })

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { isUndecided } from '../../core/migration/departure.ts'
+import { warnOfFault } from '../../log/log.ts'
 import { withdraw } from './withdraw.ts'
 import type { WithdrawalReason } from '../../core/migration/departure.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
@@ -32,25 +33,31 @@ export class OfferExpiry {
   }
 
   #look(): void {
-    const { store, clock } = this.#options
+    const { store, clock, log } = this.#options
     const nowMs = clock.now()
+    let leastMs = 0
     for (const { id } of store.departures.undecided())
-      withdraw(this.#options, id, (record) => {
-        const deadline = deadlineOf(record)
-        return deadline !== undefined && deadline.atMs <= nowMs ? deadline.because : undefined
-      })
-    this.#wait()
+      try {
+        withdraw(this.#options, id, (record) => {
+          const deadline = deadlineOf(record)
+          return deadline !== undefined && deadline.atMs <= nowMs ? deadline.because : undefined
+        })
+      } catch (error) {
+        warnOfFault(log, error, 'offer not withdrawn; tried again later', { vm_id: id })
+        leastMs = limits.offerRecheckMs
+      }
+    this.#wait(leastMs)
   }
 
-  /** Waits for the next deadline, but not for long: the clock may be set meanwhile. */
-  #wait(): void {
+  /** Waits for the next deadline, for at least `leastMs`, but not for long: the clock may be set meanwhile. */
+  #wait(leastMs = 0): void {
     this.#cancelTimer()
     if (this.#isStopped) return
     const { store, clock } = this.#options
     const deadlines = store.departures.undecided().flatMap((record) => deadlineOf(record)?.atMs ?? [])
     if (deadlines.length === 0) return
     const waitMs = Math.min(...deadlines) - clock.now()
-    this.#cancelTimer = clock.after(Math.max(0, Math.min(waitMs, limits.offerRecheckMs)), () => this.#look())
+    this.#cancelTimer = clock.after(Math.max(leastMs, Math.min(waitMs, limits.offerRecheckMs)), () => this.#look())
   }
 }
 
