@@ -183,6 +183,17 @@ test('the memory that a VM without sleep lends is promised to no new VM', async 
   assert.equal(refusalOf(result), 'insufficient_capacity')
 })
 
+test('a VM whose wake became guaranteed while a pass settled it lends nothing', async (t) => {
+  const { context, store, one, heldMib } = await sharedHost(t, 3)
+  const settled = one(1)
+  store.memoryLoans.end(named(1))
+  assert.equal(refusalOf(setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })), undefined)
+  // What the pass does at its end, with the record that it read before.
+  store.memoryLoans.lend(settled.id)
+  assert.equal(one(1).memoryLent, undefined)
+  assert.equal(heldMib(), SLEEPER.memoryMib)
+})
+
 test('a stop makes room for a VM that waits, and the stopped one waits in its turn when it starts', async (t) => {
   const { context, receive, states, places, idle, later, heldMib } = await sharedHost(t, 1)
   await receive(2)

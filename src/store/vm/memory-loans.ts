@@ -3,6 +3,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
 import type { Transactions } from '../database/transactions.ts'
 
+/** A wake of the VM may wait for memory. */
+const MAY_WAIT = `ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed'`
+
 /**
  * Notes which VMs have lent their memory, and which of them wait to have it back. The notes are not flushed: they
  * outlive the daemon, and after a power cut no guest has memory. No reader sees them, so no revision rises.
@@ -16,9 +19,9 @@ export class MemoryLoans {
     this.#statements = new Statements(db)
   }
 
-  /** Notes that the VM's memory is for others until it has it back. */
+  /** Notes that the VM's memory is for others until it has it back. Does nothing for a VM whose wake is guaranteed by now. */
   lend(id: VmId): void {
-    this.#write('UPDATE vms SET memory_lent = 1, memory_wanted_at_ms = NULL WHERE id = ?', id)
+    this.#write(`UPDATE vms SET memory_lent = 1, memory_wanted_at_ms = NULL WHERE id = ? AND ${MAY_WAIT}`, id)
   }
 
   /** Notes that the VM has its memory back. */
@@ -57,7 +60,7 @@ export class MemoryLoans {
   idlest(limit: number, nowMs: number): readonly VmId[] {
     return this.#statements
       .of(
-        `SELECT id FROM vms WHERE NOT memory_lent AND ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed' AND (
+        `SELECT id FROM vms WHERE NOT memory_lent AND ${MAY_WAIT} AND (
            state = 'stopped' OR (state = 'running' AND can_sleep AND ifnull(keep_awake_until_ms, 0) <= ?))
          ORDER BY state = 'running', observed ->> '$.lastTrafficAtMs', id LIMIT ?`,
       )
