@@ -1,4 +1,5 @@
-import { commitmentOf } from '../../core/capacity/ledger.ts'
+import { commitmentOf, savedMib } from '../../core/capacity/ledger.ts'
+import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { isComing } from '../../core/migration/arrival.ts'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
@@ -75,7 +76,11 @@ function insert(
   // Its disk is that of its last rebuild.
   const observed = given({ rebuild: vm.desired.image.rebuild })
   const commitment = commitmentOf({ ...vm, observed }, capacity.memoryTerms())
-  const refusal = refuseIncrease(context, commitment)
+  const bringsMemory = manifest.mode === 'live' && manifest.power !== 'stopped'
+  // Its memory comes as a saved state, also if it never sleeps.
+  const arrivesMib =
+    bringsMemory && !canSleep(vm.desired) ? savedMib(vm.monitor, vm.desired.compute.memoryMib) : 0
+  const refusal = refuseIncrease(context, { ...commitment, diskMib: commitment.diskMib + arrivesMib })
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({
     id,
@@ -89,7 +94,7 @@ function insert(
     move: {
       arrival: { id: arrivalId, migrationId, source, stage: 'pulling', wakes: false, round: 0 },
       createdAtMs: vm.createdAtMs,
-      bringsMemory: manifest.mode === 'live' && manifest.power !== 'stopped',
+      bringsMemory,
       exitStreak: vm.exitStreak,
       ...given({ lastTrafficAtMs: vm.lastTrafficAtMs, keepAwakeUntilMs: vm.keepAwakeUntilMs }),
     },

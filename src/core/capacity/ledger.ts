@@ -66,7 +66,7 @@ export type Ledger = {
 }
 
 /** Returns the most that a guest takes in the pool to be saved: its memory and the state of its devices, each time. */
-const savedMib = (monitor: MonitorKind, memoryMib: number): number =>
+export const savedMib = (monitor: MonitorKind, memoryMib: number): number =>
   (memoryMib + limits.savedDevicesMib) * SAVED_STATES_MAX[monitor]
 
 /** Returns the ledger. It is a sum over the records and what the host shows, so a restart does not change it. */
