@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,6 +25,12 @@ async function served(t: TestContext, answer: RequestListener): Promise<string> 
   const path = join(directory, 'api.sock')
   await once(server.listen(path), 'listening')
   return path
+}
+
+/** Does something again and again until the connection ends. */
+function untilClosed({ socket }: IncomingMessage, write: () => void): void {
+  const timer = setInterval(write, 5)
+  socket.once('close', () => clearInterval(timer))
 }
 
 test('a request has its body, and its answer is returned', async (t) => {
@@ -65,6 +71,22 @@ for (const [what, answer, why] of [
     'an answer that is too long',
   ],
   ['that is cut off', (request) => void request.socket.destroy(), 'ECONNRESET'],
+  [
+    'that changes the protocol',
+    ({ socket }) => void socket.write('HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+    'closed',
+  ],
+  [
+    'that is announced again and again',
+    (request) => untilClosed(request, () => request.socket.write('HTTP/1.1 103 X\r\n\r\n')),
+    'no answer',
+  ],
+  [
+    'that comes byte by byte without end',
+    (request, response) => untilClosed(request, () => response.write(' ')),
+    'no answer',
+  ],
+  ['that stops in its middle', (_request, response) => void response.write('{'), 'no answer'],
 ] as const satisfies readonly (readonly [string, RequestListener, string])[]) {
   test(`an answer ${what} is a loss`, async (t) => {
     const path = await served(t, answer)

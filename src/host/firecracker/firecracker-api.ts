@@ -2,6 +2,7 @@ import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import type { IncomingMessage } from 'node:http'
 import { limits } from '../../config/limits.ts'
+import { abortable } from '../../lib/abortable.ts'
 import { connectToMonitor } from '../monitors/monitor-socket.ts'
 import { lostBy, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 
@@ -24,18 +25,24 @@ export async function askFirecracker(path: string, asked: ApiRequest, signal: Ab
   signal.throwIfAborted()
   const { withinMs = limits.qmpCommandMs } = asked
   const late = AbortSignal.timeout(withinMs)
+  const ended = AbortSignal.any([signal, late])
   try {
-    const response = await send(path, asked, AbortSignal.any([signal, late]))
-    const content = await text(bounded(response))
-    const answer = content === '' ? undefined : (JSON.parse(content) as unknown)
-    if ((response.statusCode ?? 0) < 300) return answer
-    const { fault_message: desc } = (answer ?? {}) as { fault_message?: unknown }
-    throw new MonitorRefusal({ desc })
+    // The bound must hold no matter what Node makes of the bytes that come.
+    return await abortable(exchange(path, asked, ended), ended)
   } catch (error) {
     signal.throwIfAborted()
     if (late.aborted) throw new MonitorLost('no answer')
     throw error instanceof MonitorRefusal || error instanceof MonitorLost ? error : lostBy(error)
   }
+}
+
+async function exchange(path: string, asked: ApiRequest, signal: AbortSignal): Promise<unknown> {
+  const response = await send(path, asked, signal)
+  const content = await text(bounded(response))
+  const answer = content === '' ? undefined : (JSON.parse(content) as unknown)
+  if ((response.statusCode ?? 0) < 300) return answer
+  const { fault_message: desc } = (answer ?? {}) as { fault_message?: unknown }
+  throw new MonitorRefusal({ desc })
 }
 
 function send(
@@ -55,6 +62,8 @@ function send(
   return new Promise((resolve, reject) => {
     const sent = request({ createConnection: () => socket, method, path: target, headers, signal }, resolve)
     sent.on('error', reject)
+    // Node reports no error when an answer changes the protocol (101): it closes the connection.
+    sent.on('close', () => reject(new MonitorLost('closed')))
     sent.end(content)
   })
 }
