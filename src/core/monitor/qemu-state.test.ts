@@ -87,3 +87,41 @@ test('the counters of the disk are those of its device', () => {
   const counters = { readBytes: 1, readOperations: 2, writtenBytes: 3, writeOperations: 4 }
   assert.deepEqual(diskCountersIn([{ 'node-name': 'disk', stats }]), counters)
 })
+
+const NO_LISTS = [undefined, null, 7, 'text', {}, [null], [7], [{}]]
+
+test('what is not as QEMU shows a disk is none', () => {
+  const node = { 'node-name': 'disk' }
+  const [good] = [block('disk', '0')]
+  assert.notEqual(diskIn([null, 7, { inserted: null }, good]), undefined)
+  for (const answer of [
+    ...NO_LISTS,
+    [{ ...good, inserted: null }],
+    [{ ...good, inserted: node }],
+    [{ ...good, qdev: 7 }],
+    ...[null, 'text', {}, { 'virtual-size': '67108864' }, { 'virtual-size': -1 }].map((image) => [
+      block('disk', '0', { image }),
+    ]),
+    ...[null, '1', -1, 0.5, Infinity, NaN, [], { toString: 7 }].flatMap((figure) => [
+      [block('disk', '0', { iops: figure })],
+      [block('disk', '0', { bps: figure })],
+    ]),
+  ])
+    assert.equal(diskIn(answer), undefined, JSON.stringify(answer))
+})
+
+test('counters that are not numbers, or negative, are not counted', () => {
+  const stats = { rd_bytes: 2 ** 60, rd_operations: 2, wr_bytes: 3, wr_operations: 4 }
+  const shown = (changes: object): unknown =>
+    diskCountersIn([{ 'node-name': 'disk', stats: { ...stats, ...changes } }])
+  assert.notEqual(shown({}), undefined)
+  for (const answer of [
+    ...NO_LISTS,
+    [{ 'node-name': 'disk', stats: null }],
+    [{ 'node-name': 'disk', stats: 7 }],
+  ])
+    assert.equal(diskCountersIn(answer), undefined, JSON.stringify(answer))
+  for (const name of Object.keys(stats))
+    for (const figure of [undefined, null, '1', -1, 0.5, Infinity, NaN, {}])
+      assert.equal(shown({ [name]: figure }), undefined, `${name}: ${JSON.stringify(figure)}`)
+})

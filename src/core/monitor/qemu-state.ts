@@ -1,4 +1,5 @@
 import { MIB } from '../../lib/byte-units.ts'
+import { isCount } from '../../lib/is-count.ts'
 import type { MonitorDisk, MonitorState } from '../world/world.ts'
 import type { DiskCounters } from '../world/counters.ts'
 import type { DiskLimits } from '../desired.ts'
@@ -62,46 +63,48 @@ export const resizeArguments = (sizeMib: number): object => ({
 export type QemuDisk = MonitorDisk & { readonly qdev: string }
 
 /**
- * Finds the disk in an answer to `query-block` (BlockInfo); undefined if it is not there. The size is what the guest
- * sees: QEMU reads the file's size once, and again only on a resize.
+ * Finds the disk in an answer to `query-block` (BlockInfo); undefined if it is not there, or not as QEMU shows it. The
+ * size is what the guest sees: QEMU reads the file's size once, and again only on a resize.
  */
 export function diskIn(answer: unknown): QemuDisk | undefined {
-  const blocks = answer as readonly { qdev?: string; inserted?: BlockDeviceInfo }[]
-  const block = blocks.find(({ inserted }) => inserted?.['node-name'] === DISK_NODE)
-  if (block?.inserted === undefined || block.qdev === undefined) return undefined
-  const { image, iops, bps } = block.inserted
+  const block = (listIn(answer) as readonly Block[]).find((one) => one?.inserted?.['node-name'] === DISK_NODE)
+  const { iops, bps, image } = block?.inserted ?? {}
+  const bytes = image?.['virtual-size']
+  if (typeof block?.qdev !== 'string' || !isCount(bytes) || !isCount(iops) || !isCount(bps)) return undefined
   return {
     qdev: block.qdev,
-    sizeMib: Math.floor(image['virtual-size'] / MIB),
+    sizeMib: Math.floor(bytes / MIB),
     ...(iops === 0 ? {} : { iopsMax: iops }),
     ...(bps === 0 ? {} : { mibPerSecondMax: bps / MIB }),
   }
 }
 
-type BlockDeviceInfo = {
-  readonly 'node-name'?: string
-  readonly image: { readonly 'virtual-size': number }
-  readonly iops: number
-  readonly bps: number
-}
-
-/** Finds the disk in an answer to `query-blockstats` (BlockStats); undefined if it is not there. */
+/** Finds the disk in an answer to `query-blockstats` (BlockStats); undefined as for {@link diskIn}. */
 export function diskCountersIn(answer: unknown): DiskCounters | undefined {
-  const blocks = answer as readonly { 'node-name'?: string; stats: BlockDeviceStats }[]
-  const stats = blocks.find((block) => block['node-name'] === DISK_NODE)?.stats
-  return (
-    stats && {
-      readBytes: stats.rd_bytes,
-      readOperations: stats.rd_operations,
-      writtenBytes: stats.wr_bytes,
-      writeOperations: stats.wr_operations,
-    }
-  )
+  const stats = (listIn(answer) as readonly BlockStats[]).find(
+    (one) => one?.['node-name'] === DISK_NODE,
+  )?.stats
+  const { rd_bytes: readBytes, rd_operations: readOperations } = stats ?? {}
+  const { wr_bytes: writtenBytes, wr_operations: writeOperations } = stats ?? {}
+  return isCount(readBytes) && isCount(readOperations) && isCount(writtenBytes) && isCount(writeOperations)
+    ? { readBytes, readOperations, writtenBytes, writeOperations }
+    : undefined
 }
 
-type BlockDeviceStats = {
-  readonly rd_bytes: number
-  readonly rd_operations: number
-  readonly wr_bytes: number
-  readonly wr_operations: number
-}
+/** The parts of answers that are read. A monitor that its guest took over may answer anything. */
+type Block = {
+  readonly qdev?: unknown
+  readonly inserted?: {
+    readonly 'node-name'?: unknown
+    readonly image?: { readonly 'virtual-size'?: unknown } | null
+    readonly iops?: unknown
+    readonly bps?: unknown
+  } | null
+} | null
+
+type BlockStats = {
+  readonly 'node-name'?: unknown
+  readonly stats?: Readonly<Record<string, unknown>> | null
+} | null
+
+const listIn = (answer: unknown): readonly unknown[] => (Array.isArray(answer) ? answer : [])

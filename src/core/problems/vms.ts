@@ -140,7 +140,7 @@ export const vms = {
     monitor_refused: {
       retry: 'backoff',
       title: 'The monitor of the VM refused a command',
-      meaning: 'The monitor answered a command with an error.',
+      meaning: 'The monitor answered a command with an error, or without what was requested.',
       remedy: 'The error quotes its words.',
       example: 'resuming VM web-1: Resetting the Virtual Machine is required',
       writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],

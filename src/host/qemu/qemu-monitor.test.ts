@@ -1,15 +1,123 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { HostFault } from '../../core/errors.ts'
+import { qmpSocketPath } from '../../core/monitor/qemu-command.ts'
 import { EMULATED, processorOf } from '../../core/monitor/processor.ts'
 import { silentLog } from '../../log/log.ts'
+import { restoredOf } from '../../../test/fakes/machine.ts'
+import { scriptedQmp } from '../../../test/fakes/scripted-qmp.ts'
 import { QemuMonitor } from './qemu-monitor.ts'
+import type { FaultCode } from '../../core/errors.ts'
+import type { VmId } from '../../core/ids.ts'
+
+const PROGRAM = '/usr/bin/qemu-system-x86_64'
 
 test("a guest has the host's processor with KVM, and one of its own with emulation", async () => {
   const of = (accelerator: 'kvm' | 'tcg') =>
-    new QemuMonitor({ program: '/usr/bin/qemu-system-x86_64', accelerator, log: silentLog }).processor()
+    new QemuMonitor({ program: PROGRAM, accelerator, log: silentLog }).processor()
   const own = processorOf(readFileSync('/proc/cpuinfo', 'utf8'))
   assert.ok(own.vendor !== 'unknown' && own.features.length > 3)
   assert.deepEqual(await of('kvm'), own)
   assert.deepEqual(await of('tcg'), EMULATED)
 })
+
+const id = 'web-1' as VmId
+const never = new AbortController().signal
+const MIB = 1024 * 1024
+
+const honest = (): Record<string, unknown> => {
+  const inserted = { 'node-name': 'disk', image: { 'virtual-size': 64 * MIB }, iops: 0, bps: 0 }
+  const stats = { rd_bytes: 1, rd_operations: 2, wr_bytes: 3, wr_operations: 4 }
+  return {
+    'query-status': { status: 'paused' },
+    'query-block': [{ qdev: '/machine/disk', inserted }],
+    'query-blockstats': [{ 'node-name': 'disk', stats }],
+    'query-chardev': [{ label: 'agent', 'frontend-open': true }],
+  }
+}
+
+/** The driver, and a monitor whose answers can be changed. */
+async function scripted(t: TestContext): Promise<{ monitor: QemuMonitor; answers: Record<string, unknown> }> {
+  const runDirectory = mkdtempSync(join(tmpdir(), 'vmh-'))
+  const path = qmpSocketPath(runDirectory, id)
+  mkdirSync(dirname(path))
+  const answers = honest()
+  await scriptedQmp(t, path, answers)
+  const monitor = new QemuMonitor({ program: PROGRAM, accelerator: 'tcg', runDirectory, log: silentLog })
+  t.after(() => {
+    monitor.close()
+    rmSync(runDirectory, { recursive: true })
+  })
+  return { monitor, answers }
+}
+
+test('a monitor that answers as QEMU does is understood', async (t) => {
+  const { monitor } = await scripted(t)
+  assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk: { sizeMib: 64 } })
+  const counters = { readBytes: 1, readOperations: 2, writtenBytes: 3, writeOperations: 4 }
+  assert.deepEqual(await monitor.diskCounters(id), counters)
+  assert.equal(await monitor.agentListens(id), true)
+  await monitor.ensureRunning(id, never)
+})
+
+/** Answers that are none to any question. */
+const NONE = [null, 7, 'text', [], {}, [null], [7], [{}]]
+
+for (const [command, answers, calls] of [
+  [
+    'query-status',
+    [...NONE, { status: null }, { status: 7 }, { status: {} }],
+    ['inspect', 'ensureRunning', 'ensurePaused', 'ensureDiskSize', 'save'],
+  ],
+  [
+    'query-block',
+    [...NONE, [{ qdev: 7, inserted: { 'node-name': 'disk' } }]],
+    ['inspect', 'ensureRunning', 'ensurePaused', 'ensureDiskSize', 'ensureDiskLimits', 'save'],
+  ],
+  ['query-blockstats', NONE, ['diskCounters']],
+  ['query-chardev', [null, 7, 'text', {}], ['agentListens']],
+  ['query-migrate', [null, 7, 'text'], ['ensureRunning']],
+] as const) {
+  test(`an answer of another form to ${command} is a refusal, and is not a bug`, async (t) => {
+    const { monitor, answers: script } = await scripted(t)
+    const called = {
+      inspect: () => monitor.inspect(id),
+      ensureRunning: () => monitor.ensureRunning(id, never),
+      ensurePaused: () => monitor.ensurePaused(id, never),
+      ensureDiskSize: () => monitor.ensureDiskSize(id, 128, never),
+      ensureDiskLimits: () => monitor.ensureDiskLimits(id, { iopsMax: 1 }, never),
+      diskCounters: () => monitor.diskCounters(id),
+      agentListens: () => monitor.agentListens(id),
+      save: () => monitor.save(id, '/pool/memory', never),
+    }
+    for (const answer of answers) {
+      script[command] = answer
+      for (const call of calls) {
+        const what = `${call}: ${JSON.stringify(answer)}`
+        const code = call === 'save' ? 'save_failed' : 'monitor_refused'
+        await assert.rejects(called[call](), isFault(code), what)
+      }
+    }
+    Object.assign(script, honest())
+    assert.equal((await monitor.inspect(id)).kind, 'paused', 'the connection is still in use')
+  })
+}
+
+test('a guest whose monitor shows no state is not restored, and devices without a name are no agent', async (t) => {
+  const { monitor, answers } = await scripted(t)
+  answers['query-chardev'] = [null, 7, {}, { label: 'agent' }]
+  assert.equal(await monitor.agentListens(id), false)
+  answers['query-status'] = null
+  await assert.rejects(
+    monitor.ensureRestored(restoredOf(id, '/pool/memory'), never),
+    isFault('restore_failed'),
+  )
+})
+
+function isFault(code: FaultCode): (error: unknown) => boolean {
+  return (error) => error instanceof HostFault && error.code === code
+}

@@ -11,14 +11,7 @@ import type { MonitorCapabilities, MachineSpec } from '../../core/monitor/machin
 import type { Architecture } from '../../core/monitor/kernel-arguments.ts'
 import { agentSocketPath, qemuUnitSpec, qemuMemoryMib } from '../../core/monitor/qemu-command.ts'
 import type { Accelerator, QemuHost } from '../../core/monitor/qemu-command.ts'
-import {
-  diskCountersIn,
-  diskIn,
-  resizeArguments,
-  throttleArguments,
-  monitorStateOf,
-} from '../../core/monitor/qemu-state.ts'
-import type { QemuDisk } from '../../core/monitor/qemu-state.ts'
+import { resizeArguments, throttleArguments, monitorStateOf } from '../../core/monitor/qemu-state.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
 import type { QemuSaveForm } from '../../core/monitor/qemu-save.ts'
 import { knownTscKhz } from '../../core/monitor/kernel-arguments.ts'
@@ -31,18 +24,13 @@ import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
+import { diskCountersOf, diskOf, isAgentOpen, statusOf } from './qemu-answers.ts'
 import { checkSavable, giveUpSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
 import { kernelOffers } from './kernel-offers.ts'
 import { QmpClients } from './qmp-clients.ts'
-import {
-  faultOf,
-  restoreFaultOf,
-  monitorText,
-  MonitorLost,
-  MonitorRefusal,
-} from '../monitors/monitor-error.ts'
+import { faultOf, restoreFaultOf, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
 
 export type QemuMonitorOptions = {
@@ -113,7 +101,7 @@ export class QemuMonitor implements Monitor {
     })
     this.#agents = new GuestAgents({
       address: (id) => ({ path: agentSocketPath(this.#host.runDirectory, id) }),
-      listens: async (id) => isAgentOpen(await (await this.#clients.of(id)).execute('query-chardev')),
+      listens: async (id) => isAgentOpen(await this.#clients.of(id)),
       log,
     })
   }
@@ -238,19 +226,11 @@ export class QemuMonitor implements Monitor {
 
   async agentListens(id: VmId): Promise<boolean> {
     const doing = `asking the monitor of VM ${id} for its agent`
-    return this.#talk({ id, doing, signal: never }, async (client) =>
-      isAgentOpen(await client.execute('query-chardev')),
-    )
+    return this.#talk({ id, doing, signal: never }, isAgentOpen)
   }
 
   async diskCounters(id: VmId): Promise<DiskCounters> {
-    return this.#talk(
-      { id, doing: `reading the disk counters of VM ${id}`, signal: never },
-      async (client) => {
-        const counters = diskCountersIn(await client.execute('query-blockstats'))
-        return counters ?? missingDisk()
-      },
-    )
+    return this.#talk({ id, doing: `reading the disk counters of VM ${id}`, signal: never }, diskCountersOf)
   }
 
   watch(onChange: (id: VmId) => void): void {
@@ -312,25 +292,11 @@ async function proveResumed(client: QmpClient, id: VmId, signal: AbortSignal): P
 
 /** Asks for the state. Both questions are sent at once, because inspections are frequent. */
 async function stateOf(client: QmpClient, signal?: AbortSignal): Promise<MonitorState> {
-  const [{ status }, { qdev: _qdev, ...disk }] = await Promise.all([
-    client.execute('query-status', undefined, signal) as Promise<{ status?: unknown }>,
+  const [status, { qdev: _qdev, ...disk }] = await Promise.all([
+    statusOf(client, signal),
     diskOf(client, signal),
   ])
-  return monitorStateOf(monitorText(status), disk)
-}
-
-const diskOf = async (client: QmpClient, signal?: AbortSignal): Promise<QemuDisk> =>
-  diskIn(await client.execute('query-block', undefined, signal)) ?? missingDisk()
-
-/** Whether the guest has the agent's port open: `frontend-open` (QEMU QMP Reference Manual, query-chardev). */
-const isAgentOpen = (devices: unknown): boolean =>
-  (devices as readonly { label?: unknown; 'frontend-open'?: unknown }[]).some(
-    (device) => device.label === 'agent' && device['frontend-open'] === true,
-  )
-
-/** Throws, because every command line of ours has a disk, and a guest cannot remove it. */
-function missingDisk(): never {
-  throw new MonitorRefusal({ desc: 'it shows no disk of ours' })
+  return monitorStateOf(status, disk)
 }
 
 const never = new AbortController().signal

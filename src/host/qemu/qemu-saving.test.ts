@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -8,48 +7,25 @@ import type { TestContext } from 'node:test'
 import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
 import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import { QmpClient } from './qmp.ts'
+import { scriptedQmp } from '../../../test/fakes/scripted-qmp.ts'
+import type { ScriptedQmpOptions } from '../../../test/fakes/scripted-qmp.ts'
 
 const never = new AbortController().signal
 
 type Answers = Readonly<Record<string, unknown>>
 
-type Command = { readonly execute: string; readonly id: number; readonly arguments?: unknown }
-
-type MonitorOptions = {
-  readonly version?: readonly number[]
-  readonly onCommand?: (command: string, args: unknown) => void
-}
-
-/** A monitor that answers only the given commands, with the given answers; `error` refuses. */
+/** Connects to a monitor with the given answers. */
 async function monitorOf(
   t: TestContext,
   answers: Answers,
-  { version = [10, 0, 2], onCommand = () => {} }: MonitorOptions = {},
+  options: ScriptedQmpOptions = {},
 ): Promise<QmpClient> {
   const directory = mkdtempSync(join(tmpdir(), 'vmh-'))
   const path = join(directory, 'qmp.sock')
-  const [major, minor, micro] = version
-  const server = createServer((socket) => {
-    socket.on('error', () => {})
-    socket.write(`${JSON.stringify({ QMP: { version: { qemu: { major, minor, micro } } } })}\n`)
-    let text = ''
-    socket.setEncoding('utf8').on('data', (chunk: string) => {
-      const lines = (text + chunk).split('\n')
-      text = lines.pop() ?? ''
-      for (const line of lines) {
-        const { execute, id, arguments: args } = JSON.parse(line) as Command
-        onCommand(execute, args)
-        const answer = answers[execute] ?? {}
-        const isRefusal = typeof answer === 'object' && answer !== null && 'error' in answer
-        socket.write(`${JSON.stringify({ id, ...(isRefusal ? answer : { return: answer }) })}\n`)
-      }
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(path, resolve))
+  await scriptedQmp(t, path, answers, options)
   const client = await QmpClient.connect(path)
   t.after(() => {
     client.close()
-    server.close()
     rmSync(directory, { recursive: true })
   })
   return client
@@ -75,6 +51,14 @@ for (const [what, answers] of Object.entries<Answers>({
 test('cancelling a save does not wait if none is under way', async (t) => {
   await giveUpSave(await monitorOf(t, { 'query-status': { status: 'paused' } }))
 })
+
+for (const [what, answers] of Object.entries<Answers>({
+  'of a save': { 'query-migrate': null },
+  'of its guest': { 'query-status': { status: null } },
+}))
+  test(`a monitor that shows no state ${what} has refused, and is not a bug`, async (t) => {
+    await assert.rejects(giveUpSave(await monitorOf(t, answers)), MonitorRefusal)
+  })
 
 const MAPPED = { path: '/pool/memory', form: 'mapped' } as const
 const COMPLETED = { 'query-migrate': { status: 'completed' }, 'query-status': { status: 'postmigrate' } }

@@ -4,6 +4,8 @@ import { saveFormOf } from '../../core/monitor/qemu-save.ts'
 import type { QemuSaveForm } from '../../core/monitor/qemu-save.ts'
 import { greetedVersion } from './qemu-version.ts'
 import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
+import { migrationOf, statusOf } from './qemu-answers.ts'
+import type { Migration } from './qemu-answers.ts'
 import type { QmpClient } from './qmp.ts'
 
 /**
@@ -117,7 +119,7 @@ export async function takeDiskBack(client: QmpClient): Promise<void> {
  * if the save does not end.
  */
 export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
-  const { status } = await migration(client)
+  const { status } = await migrationOf(client)
   if (!OVER.has(status)) {
     await client.execute('migrate_cancel')
     const late = new AbortController()
@@ -131,14 +133,9 @@ export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmp
   await finalized(client, boundMs)
 }
 
-type Migration = { readonly status?: unknown; readonly 'error-desc'?: unknown }
-
-const migration = async (client: QmpClient): Promise<Migration> =>
-  (await client.execute('query-migrate')) as Migration
-
 const untilOver = (client: QmpClient, signal: AbortSignal): Promise<Migration> =>
   client.onceSo(async () => {
-    const now = await migration(client)
+    const now = await migrationOf(client)
     return OVER.has(now.status) ? now : undefined
   }, signal)
 
@@ -149,8 +146,7 @@ const untilOver = (client: QmpClient, signal: AbortSignal): Promise<Migration> =
 async function finalized(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
   const until = performance.now() + boundMs
   while (performance.now() < until) {
-    const { status } = (await client.execute('query-status')) as { status?: unknown }
-    if (status !== 'finish-migrate') return
+    if ((await statusOf(client)) !== 'finish-migrate') return
     await delay(1)
   }
   throw unending()

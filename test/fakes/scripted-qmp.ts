@@ -1,0 +1,38 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { TestContext } from 'node:test'
+
+export type ScriptedQmpOptions = {
+  readonly version?: readonly number[]
+  readonly onCommand?: (command: string, args: unknown) => void
+}
+
+type Command = { readonly execute: string; readonly id: number; readonly arguments?: unknown }
+
+/** A QEMU that answers each command with what is written for it at that moment, or with `{}`; `error` refuses. */
+export async function scriptedQmp(
+  t: TestContext,
+  path: string,
+  answers: Readonly<Record<string, unknown>>,
+  { version = [10, 0, 2], onCommand = () => {} }: ScriptedQmpOptions = {},
+): Promise<void> {
+  const [major, minor, micro] = version
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.write(`${JSON.stringify({ QMP: { version: { qemu: { major, minor, micro } } } })}\n`)
+    let text = ''
+    socket.setEncoding('utf8').on('data', (chunk: string) => {
+      const lines = (text + chunk).split('\n')
+      text = lines.pop() ?? ''
+      for (const line of lines) {
+        const { execute, id, arguments: args } = JSON.parse(line) as Command
+        onCommand(execute, args)
+        const answer = execute in answers ? answers[execute] : {}
+        const isRefusal = typeof answer === 'object' && answer !== null && 'error' in answer
+        socket.write(`${JSON.stringify({ id, ...(isRefusal ? answer : { return: answer }) })}\n`)
+      }
+    })
+  })
+  t.after(() => server.close())
+  await once(server.listen(path), 'listening')
+}
