@@ -1,6 +1,7 @@
 import { constants as fsConstants, accessSync, existsSync } from 'node:fs'
 import { chooseMonitor, judgeKvm } from '../core/monitor/choose-monitor.ts'
 import { FirecrackerMonitor } from '../host/firecracker/firecracker-monitor.ts'
+import { poolPaths } from '../host/pool/pool-paths.ts'
 import { tryKvm } from '../host/kvm/try-kvm.ts'
 import { QemuMonitor } from '../host/qemu/qemu-monitor.ts'
 import type { Config } from '../config/config.ts'
@@ -18,7 +19,10 @@ export type BuiltMonitors = {
 }
 
 /** Makes the driver of each kind, and finds out once how fast KVM is here. */
-export async function buildMonitors({ monitor, runDirectory }: Config, log: Log): Promise<BuiltMonitors> {
+export async function buildMonitors(
+  { monitor, runDirectory, storage }: Config,
+  log: Log,
+): Promise<BuiltMonitors> {
   const programs = {
     qemu: monitor.program ?? findProgram(QEMU),
     firecracker: monitor.firecrackerProgram ?? findProgram('firecracker'),
@@ -52,6 +56,7 @@ export async function buildMonitors({ monitor, runDirectory }: Config, log: Log)
       ...common,
       program: programs.firecracker,
       metadataService: monitor.metadataService,
+      diskPath: poolPaths(storage.poolDirectory).disk,
     }),
   }
   return { monitors, programs, offers, kvm: judgeKvm(kvm) }

@@ -29,9 +29,10 @@ async function stageOf(t: TestContext): Promise<MonitorStage> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
   const program = join(runDirectory, 'firecracker')
   await writeFile(program, VERSIONS, { mode: 0o755 })
-  const monitor = new FirecrackerMonitor({ program, runDirectory, log: silentLog })
-  const processes = new Map<VmId, FakeFirecracker>()
   const file = (id: VmId, name: string): string => join(runDirectory, `${id}-${name}`)
+  const diskFile = (id: VmId): string => file(id, 'disk.raw')
+  const monitor = new FirecrackerMonitor({ program, runDirectory, diskPath: diskFile, log: silentLog })
+  const processes = new Map<VmId, FakeFirecracker>()
   const saveFile = (id: VmId): string => file(id, 'memory')
   const running = (id: VmId): FakeFirecracker => processes.get(id) ?? assert.fail(`${id} was not started`)
   atEnd(t, () => rm(runDirectory, { recursive: true }))
@@ -42,7 +43,7 @@ async function stageOf(t: TestContext): Promise<MonitorStage> {
   return {
     monitor,
     start: async (id, { diskLimits = {}, restorePath }) => {
-      const [diskPath, seedPath] = [file(id, 'disk.raw'), file(id, 'seed.iso')]
+      const [diskPath, seedPath] = [diskFile(id), file(id, 'seed.iso')]
       if (restorePath === undefined) {
         for (const path of [diskPath, seedPath, saveFile(id)]) await writeFile(path, '')
         await truncate(diskPath, DISK_MIB * MIB)
@@ -65,7 +66,7 @@ async function stageOf(t: TestContext): Promise<MonitorStage> {
       processes.get(id)?.end()
       rmSync(join(runDirectory, id), { recursive: true })
     },
-    growFile: (id, sizeMib) => truncate(file(id, 'disk.raw'), sizeMib * MIB),
+    growFile: (id, sizeMib) => truncate(diskFile(id), sizeMib * MIB),
     fillPool: () => assert.fail('a guest of Firecracker gets the error of a full pool'),
     makeRoom: () => assert.fail('a guest of Firecracker gets the error of a full pool'),
     saveFile,

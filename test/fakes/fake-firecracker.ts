@@ -50,6 +50,8 @@ let lives = 0
  * over vsock from a guest that was resumed, until a save has announced that connections have ended.
  */
 export class FakeFirecracker {
+  /** Answers since its guest took it over, by question (`GET /`), instead of its own. */
+  readonly lies = new Map<string, unknown>()
   readonly #apiPath: string
   #guest: Guest | undefined
   #isRunning = false
@@ -133,6 +135,7 @@ export class FakeFirecracker {
   }
 
   #answer(asked: string, body: Body): unknown {
+    if (this.lies.has(asked)) return this.lies.get(asked)
     switch (asked) {
       case 'GET /':
         return { state: this.#guest === undefined ? 'Not started' : this.#isRunning ? 'Running' : 'Paused' }

@@ -43,11 +43,17 @@ type FirecrackerStage = Omit<MonitorStage, 'start'> & {
 /** Firecracker processes started with the exact command and files that units get, in a run directory of the test's own. */
 async function stageOf(t: TestContext): Promise<FirecrackerStage> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
-  const monitor = new FirecrackerMonitor({ program: PROGRAM, runDirectory, log: silentLog })
+  const file = (id: VmId, name: string): string => join(runDirectory, `${id}-${name}`)
+  const diskFile = (id: VmId): string => file(id, 'disk.raw')
+  const monitor = new FirecrackerMonitor({
+    program: PROGRAM,
+    runDirectory,
+    diskPath: diskFile,
+    log: silentLog,
+  })
   const processes = new Map<VmId, ChildProcess>()
   const inputs = new Map<VmId, number>()
   const restored = new Set<VmId>()
-  const file = (id: VmId, name: string): string => join(runDirectory, `${id}-${name}`)
   const said = async (id: VmId, from: number, what: RegExp): Promise<string> => {
     const text = await until(
       async () => (await readFile(file(id, 'console'), 'utf8')).slice(from),
@@ -61,7 +67,7 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
     id,
     { diskLimits = {}, restorePath, kernelPath = GUEST },
   ) => {
-    const [diskPath, seedPath] = [file(id, 'disk.raw'), file(id, 'seed.iso')]
+    const [diskPath, seedPath] = [diskFile(id), file(id, 'seed.iso')]
     if (restorePath === undefined) {
       for (const path of [diskPath, seedPath]) await writeFile(path, '')
       await truncate(diskPath, DISK_MIB * MIB)
@@ -141,7 +147,7 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
     },
     fillPool: () => assert.fail('a guest of Firecracker gets the error of a full pool'),
     makeRoom: () => assert.fail('a guest of Firecracker gets the error of a full pool'),
-    growFile: (id, sizeMib) => truncate(file(id, 'disk.raw'), sizeMib * MIB),
+    growFile: (id, sizeMib) => truncate(diskFile(id), sizeMib * MIB),
     console: (id) => readFile(file(id, 'console'), 'utf8'),
   }
 }

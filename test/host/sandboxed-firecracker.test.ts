@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import { FirecrackerMonitor } from '../../src/host/firecracker/firecracker-monitor.ts'
+import { poolPaths } from '../../src/host/pool/pool-paths.ts'
 import { silentLog } from '../../src/log/log.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { until } from '../contract/until.ts'
@@ -14,9 +16,14 @@ const never = new AbortController().signal
 const skip = skipOutsideLab === false ? skipWithoutFirecracker : skipOutsideLab
 
 test('a guest of Firecracker lives, sleeps and wakes in the sandbox of its unit', { skip }, async (t) => {
-  const { units, savedStates, start, said } = await stageOf(t)
+  const { units, savedStates, mountPoint, start, said } = await stageOf(t)
   const program = firecracker ?? assert.fail('there is no Firecracker')
-  const monitor = new FirecrackerMonitor({ program, runDirectory: '/run/vmhostd-test/vm', log: silentLog })
+  const monitor = new FirecrackerMonitor({
+    program,
+    runDirectory: '/run/vmhostd-test/vm',
+    diskPath: poolPaths(join(mountPoint, 'pool')).disk,
+    log: silentLog,
+  })
   atEnd(t, () => monitor.close())
   const startFirecracker = (changes: Partial<MachineSpec>): Promise<MachineSpec> =>
     start({ kernelPath: '/srv/guest/bare.elf', ...changes }, (_spec, machine) => monitor.unitSpec(machine))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { driveIn, firecrackerStateOf, rateLimiterOf } from './firecracker-state.ts'
+import { driveLimitsIn, firecrackerStateOf, rateLimiterOf } from './firecracker-state.ts'
 
 const disk = { sizeMib: 64 }
 
@@ -29,13 +29,29 @@ test('limits are read as they were set, and what was lifted is absent', () => {
     { mibPerSecondMax: 5 },
     { iopsMax: 100, mibPerSecondMax: 4096 },
   ]) {
-    assert.deepEqual(driveIn(configOf(rateLimiterOf(limits)), 'disk'), { path: '/disk', limits })
+    assert.deepEqual(driveLimitsIn(configOf(rateLimiterOf(limits)), 'disk'), limits)
   }
   for (const none of [null, undefined, {}, { bandwidth: null, ops: null }])
-    assert.deepEqual(driveIn(configOf(none), 'disk'), { path: '/disk', limits: {} })
+    assert.deepEqual(driveLimitsIn(configOf(none), 'disk'), {})
 })
 
-test('a drive that is not there, or not one, is not found', () => {
-  for (const answer of [undefined, null, 1, {}, { drives: null }, { drives: [null, { drive_id: 'disk' }] }])
-    assert.equal(driveIn(answer, 'disk'), undefined)
+test('a drive that is not there, or not as Firecracker shows one, is not found', () => {
+  const nothing = [undefined, null, 1, 'text', [], {}]
+  const lists = [null, 1, 'text', {}, [], [null, 1, 'disk', { drive_id: 'seed' }]].map((drives) => ({
+    drives,
+  }))
+  const figures = [undefined, null, '1', -1, 0.5, Infinity, NaN, [], { toString: 7 }]
+  const buckets = [
+    ...[1, 'text', [], {}],
+    ...figures.flatMap((figure) => [
+      { size: figure, refill_time: 1000 },
+      { size: 1, refill_time: figure },
+    ]),
+  ]
+  for (const answer of [
+    ...nothing,
+    ...lists,
+    ...buckets.flatMap((bucket) => [configOf({ ops: bucket }), configOf({ bandwidth: bucket })]),
+  ])
+    assert.equal(driveLimitsIn(answer, 'disk'), undefined, JSON.stringify(answer))
 })

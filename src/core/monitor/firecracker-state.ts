@@ -1,5 +1,5 @@
 import { MIB } from '../../lib/byte-units.ts'
-import { given } from '../../lib/given.ts'
+import { isCount } from '../../lib/is-count.ts'
 import type { DiskLimits } from '../desired.ts'
 import type { MonitorDisk, MonitorState } from '../world/world.ts'
 
@@ -26,7 +26,7 @@ const REFILL_MS = 1000
 const LIFTED: TokenBucket = { size: 0, refill_time: 0 }
 
 type TokenBucket = { readonly size: number; readonly refill_time: number }
-export type RateLimiter = { readonly bandwidth?: TokenBucket | null; readonly ops?: TokenBucket | null }
+export type RateLimiter = { readonly bandwidth: TokenBucket; readonly ops: TokenBucket }
 
 /** Converts limits to Firecracker's terms. A limit that is not named is lifted. Reads and writes count together. */
 export const rateLimiterOf = ({ iopsMax, mibPerSecondMax }: DiskLimits): RateLimiter => ({
@@ -36,33 +36,33 @@ export const rateLimiterOf = ({ iopsMax, mibPerSecondMax }: DiskLimits): RateLim
 
 const bucketOf = (size: number): TokenBucket => ({ size, refill_time: REFILL_MS })
 
-/** The guest's disk in an answer to `GET /vm/config`. */
-export type FirecrackerDisk = { readonly path: string; readonly limits: DiskLimits }
-
-/** Finds a drive in an answer to `GET /vm/config`, with the limits in force; undefined if it is not there. */
-export function driveIn(answer: unknown, driveId: string): FirecrackerDisk | undefined {
+/**
+ * Finds the limits in force of a drive in an answer to `GET /vm/config`; undefined if the drive is not there, or not as
+ * Firecracker shows it.
+ */
+export function driveLimitsIn(answer: unknown, driveId: string): DiskLimits | undefined {
   const { drives } = (answer ?? {}) as { drives?: unknown }
-  const drive = Array.isArray(drives)
-    ? (drives as readonly Drive[]).find((one) => one?.drive_id === driveId)
-    : undefined
-  if (typeof drive?.path_on_host !== 'string') return undefined
-  const bytesPerSecond = perSecond(drive.rate_limiter?.bandwidth)
+  const listed = Array.isArray(drives) ? (drives as readonly Drive[]) : []
+  const drive = listed.find((one) => one?.drive_id === driveId)
+  const iops = perSecond(drive?.rate_limiter?.ops)
+  const bytes = perSecond(drive?.rate_limiter?.bandwidth)
+  if (!drive || iops === undefined || bytes === undefined) return undefined
   return {
-    path: drive.path_on_host,
-    limits: given({
-      iopsMax: perSecond(drive.rate_limiter?.ops),
-      mibPerSecondMax: bytesPerSecond === undefined ? undefined : bytesPerSecond / MIB,
-    }),
+    ...(iops === 0 ? {} : { iopsMax: iops }),
+    ...(bytes === 0 ? {} : { mibPerSecondMax: bytes / MIB }),
   }
 }
 
+/** The parts of an answer that are read. A monitor that its guest took over may answer anything. */
 type Drive = {
   readonly drive_id?: unknown
-  readonly path_on_host?: unknown
-  readonly rate_limiter?: RateLimiter | null
+  readonly rate_limiter?: { readonly bandwidth?: FoundBucket; readonly ops?: FoundBucket } | null
 } | null
+type FoundBucket = { readonly [K in keyof TokenBucket]?: unknown } | null | undefined
 
-function perSecond(bucket: TokenBucket | null | undefined): number | undefined {
+/** Returns 0 for no limit; undefined if the bucket is not one. */
+function perSecond(bucket: FoundBucket): number | undefined {
   const { size, refill_time: refillMs } = bucket ?? LIFTED
-  return size === 0 || refillMs === 0 ? undefined : (size * 1000) / refillMs
+  if (!isCount(size) || !isCount(refillMs)) return undefined
+  return size === 0 || refillMs === 0 ? 0 : (size * 1000) / refillMs
 }

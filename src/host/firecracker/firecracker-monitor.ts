@@ -13,8 +13,7 @@ import {
   firecrackerUnitSpec,
 } from '../../core/monitor/firecracker-machine.ts'
 import type { FirecrackerHost } from '../../core/monitor/firecracker-machine.ts'
-import { driveIn, firecrackerStateOf, rateLimiterOf } from '../../core/monitor/firecracker-state.ts'
-import type { FirecrackerDisk } from '../../core/monitor/firecracker-state.ts'
+import { driveLimitsIn, firecrackerStateOf, rateLimiterOf } from '../../core/monitor/firecracker-state.ts'
 import type { Architecture } from '../../core/monitor/kernel-arguments.ts'
 import type { MachineSpec, MonitorCapabilities } from '../../core/monitor/machine-spec.ts'
 import { processorOf } from '../../core/monitor/processor.ts'
@@ -55,6 +54,8 @@ export type FirecrackerMonitorOptions = {
   readonly architecture?: Architecture
   /** The parent of each guest's runtime directory. */
   readonly runDirectory?: string
+  /** Returns the path of a guest's disk. The one that its monitor names is not used. */
+  readonly diskPath: (id: VmId) => string
   readonly log: Log
 }
 
@@ -76,10 +77,13 @@ export class FirecrackerMonitor implements Monitor {
   readonly #processor: Processor
   readonly #installed: InstalledProgram<FirecrackerVersion>
   readonly #agents: GuestAgents
+  readonly #diskPath: (id: VmId) => string
   readonly #known = new Map<VmId, Known>()
   #onChange: (id: VmId) => void = () => {}
 
-  constructor({ program, metadataService, architecture, runDirectory, log }: FirecrackerMonitorOptions) {
+  constructor(options: FirecrackerMonitorOptions) {
+    const { program, metadataService, architecture, runDirectory, diskPath, log } = options
+    this.#diskPath = diskPath
     this.#processor = processorOf(readFileSync('/proc/cpuinfo', 'utf8'))
     this.#host = {
       program,
@@ -132,9 +136,8 @@ export class FirecrackerMonitor implements Monitor {
 
   async ensureDiskSize(id: VmId, sizeMib: number, signal: AbortSignal): Promise<void> {
     await this.#talk(`growing the disk of VM ${id} to ${sizeMib} MiB`, async () => {
-      const disk = await this.#diskOf(id, signal)
-      if ((await this.#sizeOf(id, disk, signal)) >= sizeMib) return
-      const now = await this.#rereadSize(id, disk, signal)
+      if ((await this.#sizeOf(id, signal)) >= sizeMib) return
+      const now = await this.#rereadSize(id, signal)
       if (now < sizeMib) throw new MonitorRefusal({ desc: `its disk has ${now} MiB` })
     })
   }
@@ -246,31 +249,33 @@ export class FirecrackerMonitor implements Monitor {
   async #kindOf(id: VmId, signal: AbortSignal): Promise<MonitorState> {
     const answer = await this.#ask(id, { method: 'GET', target: '/' }, signal)
     const { state } = (answer ?? {}) as { state?: unknown }
+    if (typeof state !== 'string') throw new MonitorRefusal({ desc: 'it shows no state' })
     return firecrackerStateOf(monitorText(state), { sizeMib: 0 })
   }
 
   async #stateOf(id: VmId, signal: AbortSignal): Promise<MonitorState> {
     const state = await this.#kindOf(id, signal)
     if (state.kind !== 'running' && state.kind !== 'paused') return state
-    const disk = await this.#diskOf(id, signal)
-    return { kind: state.kind, disk: { sizeMib: await this.#sizeOf(id, disk, signal), ...disk.limits } }
+    const diskLimits = await this.#limitsOf(id, signal)
+    return { kind: state.kind, disk: { sizeMib: await this.#sizeOf(id, signal), ...diskLimits } }
   }
 
-  async #diskOf(id: VmId, signal: AbortSignal): Promise<FirecrackerDisk> {
+  async #limitsOf(id: VmId, signal: AbortSignal): Promise<DiskLimits> {
     const config = await this.#ask(id, { method: 'GET', target: '/vm/config' }, signal)
-    const disk = driveIn(config, DISK_DRIVE)
-    if (disk === undefined) throw new MonitorRefusal({ desc: 'it shows no disk of ours' })
-    return disk
+    const diskLimits = driveLimitsIn(config, DISK_DRIVE)
+    if (diskLimits === undefined) throw new MonitorRefusal({ desc: 'it shows no disk of ours' })
+    return diskLimits
   }
 
   /** Returns the size that the guest sees. Firecracker does not report it, so it is made true once for each process. */
-  async #sizeOf(id: VmId, disk: FirecrackerDisk, signal: AbortSignal): Promise<number> {
-    return this.#process(id).sizeMib ?? (await this.#rereadSize(id, disk, signal))
+  async #sizeOf(id: VmId, signal: AbortSignal): Promise<number> {
+    return this.#process(id).sizeMib ?? (await this.#rereadSize(id, signal))
   }
 
   /** Makes Firecracker read the size of the disk's file again, and the guest see it. */
-  async #rereadSize(id: VmId, { path }: FirecrackerDisk, signal: AbortSignal): Promise<number> {
+  async #rereadSize(id: VmId, signal: AbortSignal): Promise<number> {
     const known = this.#process(id)
+    const path = this.#diskPath(id)
     // Before the change: a file that grows in between counts as smaller than it is, and is read again.
     const { size } = await orStorageFault(`looking at the disk of VM ${id}`, () => stat(path))
     await this.#changeDisk(id, { path_on_host: path }, signal)
