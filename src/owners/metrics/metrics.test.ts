@@ -150,6 +150,21 @@ test('a monitor that does not answer hides its own figures alone', async (t) => 
   assert.equal(valueIn(text, 'vmhostd_collector_success', { collector: 'vm_disk' }), 0)
 })
 
+test('a counter that is not a number, or negative, hides itself alone', async (t) => {
+  const stage = await reconcileStage(t)
+  const { id, host } = stage
+  stage.create()
+  await stage.idle()
+  const good = { readBytes: 7, readOperations: 1, writtenBytes: 1, writeOperations: 1 }
+  for (const figure of [-1, NaN, Infinity, '1', {}] as number[]) {
+    host.monitor.counters.set(id, { ...good, readOperations: figure })
+    const text = await scrape(stage)
+    const value = (name: string): number | undefined => valueIn(text, `vmhostd_vm_disk_${name}`, { vm: id })
+    assert.equal(value('reads_total'), undefined, String(figure))
+    assert.equal(value('read_bytes_total'), 7)
+  }
+})
+
 test('readers share an answer for a short time', async (t) => {
   const stage = await reconcileStage(t)
   const before = stage.host.fakeUnits.measurements

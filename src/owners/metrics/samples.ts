@@ -8,11 +8,11 @@ export class Samples {
   readonly #byName = new Map<string, Sample[]>()
   #closed = false
 
-  /** Adds a value. One that is not known is left out. */
+  /** Adds a value. One that is not known is left out, and so is one that the metric cannot have. */
   add(metric: Metric<never>, value: number | undefined): void
   add<L extends string>(metric: Metric<L>, value: number | undefined, labels: LabelsOf<Metric<L>>): void
   add(metric: Metric, value: number | undefined, labels: Readonly<Record<string, string>> = {}): void {
-    if (value === undefined || this.#closed) return
+    if (value === undefined || this.#closed || !fits(metric, value)) return
     const known = this.#byName.get(metric.name)
     if (known === undefined) this.#byName.set(metric.name, [{ labels, value }])
     else known.push({ labels, value })
@@ -28,3 +28,7 @@ export class Samples {
     this.#closed = true
   }
 }
+
+/** Whether a metric can have a value. One that it cannot have would end the whole scrape. */
+const fits = ({ kind }: Metric, value: number): boolean =>
+  Number.isFinite(value) && (kind !== 'counter' || value >= 0)
