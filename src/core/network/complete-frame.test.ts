@@ -190,6 +190,12 @@ test('a frame that stands for segments of a tunnel is not cut as if it were TCP 
   assert.deepEqual(completeFrames(frameOf(ofVxlan), 1448), [])
 })
 
+test('a frame is cut into the smallest segments that Linux makes, and not into any number', () => {
+  const payload = payloadOf(TCP, 65_000)
+  assert.equal(completed(frameOf({ family: 6, protocol: 6, payload }), 48).length, Math.ceil(65_000 / 48))
+  assert.deepEqual(completed(frameOf({ family: 6, protocol: 6, payload }), 1), [])
+})
+
 test('a frame that stands for one segment is sent as it is, but for its checksum', () => {
   const kind = { family: 4, ...TCP } as const
   const frame = frameOf(sampleWith(kind, partial))

@@ -11,6 +11,11 @@ import {
 
 const FIN_AND_PSH = 0x09
 const CWR = 0x80
+/**
+ * Bytes of headers in all segments of a frame; each segment has them all. The smallest segments of Linux have 48 bytes
+ * (TCP_MIN_SND_MSS in include/net/tcp.h), which makes 160 KiB of a frame of 64 KiB with IPv6 and TCP options.
+ */
+const HEADER_BYTES_MAX = 256 * 1024
 
 type Packet = {
   readonly family: 4 | 6
@@ -35,7 +40,8 @@ type Packet = {
  *
  * Returns no frame if it stands for segments of something else: those of a tunnel that begins on the host (GRE, IP in
  * IP, VXLAN without outer checksums). A tunnel over UDP with outer checksums looks like UDP, and is cut as UDP: its
- * other end refuses the segments. The sender repeats either, and the guest is awake by then.
+ * other end refuses the segments. The sender repeats either, and the guest is awake by then. Returns none either if the
+ * segments would have more than {@link HEADER_BYTES_MAX} of headers: who wrote the frame may want that memory used.
  *
  * @param gsoSize the payload of each segment that the frame stands for (gso_size of an skb); 0 if it is one
  */
@@ -43,9 +49,14 @@ export function completeFrames(frame: Uint8Array, gsoSize: number): readonly Uin
   const packet = readPacket(frame, viewOf(frame))
   if (packet === undefined) return gsoSize > 0 ? [] : [frame]
   if (gsoSize > 0 && packet.end - packet.payload > gsoSize)
-    return isWithoutChecksum(frame, packet) ? [] : cut(frame, packet, gsoSize)
+    return isWithoutChecksum(frame, packet) || hasTooManyHeaders(packet, gsoSize)
+      ? []
+      : cut(frame, packet, gsoSize)
   return [isPartial(frame, packet) ? withChecksum(Uint8Array.from(frame), packet) : frame]
 }
+
+const hasTooManyHeaders = ({ payload, end }: Packet, gsoSize: number): boolean =>
+  Math.ceil((end - payload) / gsoSize) * payload > HEADER_BYTES_MAX
 
 function isPartial(frame: Uint8Array, packet: Packet): boolean {
   const { start, end, field } = packet

@@ -57,7 +57,9 @@ export class OfferExpiry {
     const deadlines = store.departures.undecided().flatMap((record) => deadlineOf(record)?.atMs ?? [])
     if (deadlines.length === 0) return
     const waitMs = Math.min(...deadlines) - clock.now()
-    this.#cancelTimer = clock.after(Math.max(leastMs, Math.min(waitMs, limits.offerRecheckMs)), () => this.#look())
+    this.#cancelTimer = clock.after(Math.max(leastMs, Math.min(waitMs, limits.offerRecheckMs)), () =>
+      this.#look(),
+    )
   }
 }
 

@@ -3,7 +3,7 @@ import { isHandover } from '../../core/migration/departure.ts'
 import { afterRounds } from '../../core/migration/rounds.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import { FrameWrites } from './frame-writes.ts'
-import { accepted, Hindered } from './source-refused.ts'
+import { accepted, checkLength, Hindered } from './source-refused.ts'
 import type { CopiedRound } from '../../core/migration/rounds.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
 import type { Round } from '../../ports/disk-rounds.ts'
@@ -58,6 +58,7 @@ async function pullRound(
 ): Promise<CopiedRound> {
   const { context, source, move, signal } = pulling
   const { clock, incomingDisks } = context.host
+  checkLength('disk', sizeBytes, pulling.record().desired.disk.sizeMib)
   const beganMs = clock.monotonicMs()
   const frames = accepted('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
   const disk = await incomingDisks.open(move.arrival, sizeBytes)

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
+import { savedMib } from '../../core/capacity/ledger.ts'
 import { imagesOf } from '../../core/desired.ts'
 import { seedOf } from '../../core/disks/seed.ts'
 import { given } from '../../lib/given.ts'
 import { limits } from '../../config/limits.ts'
 import { FrameWrites } from './frame-writes.ts'
-import { accepted } from './source-refused.ts'
+import { accepted, checkLength } from './source-refused.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
 import type { HandOver } from '../../ports/source-host.ts'
@@ -71,7 +72,11 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory): Promise<void> {
   const { context, id, source, move, signal } = pulling
   const { savedStates, monitors } = context.host
-  const found = await savedStates.inspect(id, await monitors[pulling.record().monitor].installed())
+  const { monitor, desired } = pulling.record()
+  const { memoryMib } = desired.compute
+  // The index of the pages grows with the memory: a bit for each 4 KiB, and so less than a thousandth of it.
+  checkLength('memory', lengthBytes, savedMib(monitor, memoryMib) + Math.ceil(memoryMib / 1000))
+  const found = await savedStates.inspect(id, await monitors[monitor].installed())
   if (found.kind === 'present' && found.savedAtMs === terms.savedAtMs) return
   await savedStates.remove(id)
   const frames = accepted('hand_over', await source.memoryFrames(move, lengthBytes, signal))

@@ -1,4 +1,5 @@
 import { faults } from '../../core/problems/catalogue.ts'
+import { MIB, mibUp } from '../../lib/byte-units.ts'
 import type { FaultCode, RetryClass } from '../../core/errors.ts'
 import type { ArrivalRefusal, ArrivalRequest } from '../../core/migration/arrival.ts'
 import type { SourceRefusal } from '../../ports/source-host.ts'
@@ -28,6 +29,16 @@ export class Hindered extends Error {
     this.code = code
     this.retry = faults[code].retry
   }
+}
+
+/**
+ * Throws Hindered if the source has more bytes of something than this host has admitted. They would take room of the pool
+ * that other VMs were promised.
+ */
+export function checkLength(what: 'disk' | 'memory', bytes: number, mostMib: number): void {
+  if (bytes <= mostMib * MIB) return
+  const detail = `the source says that the ${what} has ${mibUp(bytes)} MiB; at most ${mostMib} MiB were admitted`
+  throw new Hindered('source_refused', detail)
 }
 
 /** Returns what the source answered. Throws SourceRefused, and Hindered when it must be asked again. */
