@@ -58,7 +58,7 @@ export type Bus = {
 }
 
 type BusEvents = {
-  onSignal(signal: BusSignal): void
+  readonly onSignal: (signal: BusSignal) => void
   /** Called once, when an open connection is lost. Calls under way were rejected with the same error. */
   onLost(error: Error): void
 }
@@ -78,18 +78,11 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
     bus.disconnect()
     if (open) events.onLost(error)
   }
-  /** The name of systemd's connection on a bus, once known. */
-  let owner: unknown
-  /** How often systemd's name was reported to have moved to another connection, or to none. */
-  let moves = 0
+  const owner = new Owner()
   bus.on('message', (message) => {
     if (message.type !== dbus.MessageType.SIGNAL) return
-    // Any process of the host may send us a signal over a bus. The bus itself writes the sender into it.
-    if (address.direct || message.sender === owner) events.onSignal(message)
-    else if (message.sender === BUS && message.member === OWNER_CHANGED && message.body[0] === SYSTEMD) {
-      moves += 1
-      if (owner !== undefined) lose(new Error(`systemd has left its connection to ${address.path}`))
-    }
+    if (address.direct || owner.sent(message)) events.onSignal(message)
+    else if (owner.leaves(message)) lose(new Error(`systemd has left its connection to ${address.path}`))
   })
   onEvent(bus, 'error', (error) => {
     // The library greets a bus (Hello). Without a bus in between, the greeting is refused, which does no harm.
@@ -97,15 +90,7 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
   })
   const connection = connectionOf(bus)
   onEvent(connection, 'end', () => lose(new Error(`${address.path} was closed by the other end`)))
-  onEvent(connection, 'connect', () => {
-    const { stream } = connection
-    if (address.direct && stream !== undefined)
-      takeEarly(stream, (head, rest) => {
-        const signal = earlySignal(head, rest)
-        if (typeof signal === 'object') events.onSignal(signal)
-        return signal !== undefined
-      })
-  })
+  if (address.direct) onEvent(connection, 'connect', () => takeSignals(connection, events))
 
   const call = (destination: string, request: BusCall): Promise<readonly unknown[]> => {
     const { promise, resolve, reject } = Promise.withResolvers<readonly unknown[]>()
@@ -128,14 +113,7 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
   try {
     if (!address.direct) {
       for (const rule of MATCH_RULES) await call(BUS, ofBus('AddMatch', rule))
-      // A move that is reported right behind the answer is seen before it.
-      let found: unknown
-      let before: number
-      do {
-        before = moves
-        ;[found] = await call(BUS, ofBus('GetNameOwner', SYSTEMD))
-      } while (before !== moves)
-      owner = found
+      await owner.find(async () => (await call(BUS, ofBus('GetNameOwner', SYSTEMD)))[0])
     }
     await call(SYSTEMD, { path: MANAGER_PATH, interface: MANAGER, member: 'Subscribe' })
     open = true
@@ -166,6 +144,39 @@ const MATCH_RULES = [
   `type='signal',sender='${SYSTEMD}',interface='${PROPERTIES}',path_namespace='${MANAGER_PATH}/unit'`,
 ]
 
+/**
+ * Knows which connection to a bus is systemd's. Any process of the host may send us a signal over a bus, and the bus itself
+ * writes the sender into it.
+ */
+class Owner {
+  /** The unique name of the connection, once known. */
+  #name: unknown
+  /** How often systemd's name was reported to have moved to another connection, or to none. */
+  #moves = 0
+
+  sent({ sender }: dbus.Message): boolean {
+    return sender === this.#name
+  }
+
+  /** Returns whether a signal reports that systemd has left the connection that is known. */
+  leaves({ sender, member, body }: dbus.Message): boolean {
+    if (sender !== BUS || member !== OWNER_CHANGED || body[0] !== SYSTEMD) return false
+    this.#moves += 1
+    return this.#name !== undefined
+  }
+
+  async find(ask: () => Promise<unknown>): Promise<void> {
+    let found: unknown
+    let before: number
+    // A move that is reported right behind the answer is seen before it.
+    do {
+      before = this.#moves
+      found = await ask()
+    } while (before !== this.#moves)
+    this.#name = found
+  }
+}
+
 const ofBus = (member: string, argument: string): BusCall => ({
   path: '/org/freedesktop/DBus',
   interface: BUS,
@@ -186,6 +197,16 @@ const asBusError = (error: unknown): Error => {
 const connectionOf = (bus: object): Connection => Reflect.get(bus, '_connection') as Connection
 
 type Connection = { readonly stream?: Socket }
+
+/** Takes signals out of a connection to systemd itself before the library decodes them. */
+function takeSignals({ stream }: Connection, { onSignal }: BusEvents): void {
+  if (stream === undefined) return
+  takeEarly(stream, (head, rest) => {
+    const signal = earlySignal(head, rest)
+    if (typeof signal === 'object') onSignal(signal)
+    return signal !== undefined
+  })
+}
 
 /** Holds what is written from now on until the end of this turn, so that many calls become one write(2). */
 function joinWrites({ stream }: Connection): void {
