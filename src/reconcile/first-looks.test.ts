@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
+import { breakRecord } from '../../test/break-record.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
@@ -101,4 +102,18 @@ test('a start looks at once at a VM that runs, or has work to do', async (t) => 
   assert.equal(vm().observed.state, 'stopped')
   await stop()
   assert.equal(await looksDuring(host, start), 0)
+})
+
+test('a packet for a VM whose record cannot be read ends no daemon, and others wake', async (t) => {
+  const { directory, host, store, createAnother, later, idle, receive, shown } = await sleepStage(t)
+  createAnother(12)
+  await idle()
+  await later(IDLE_MS)
+  const { device } = store.vms.get('web-12' as VmId)?.host ?? assert.fail('it is gone')
+  breakRecord(directory, 'web-12' as VmId)
+  host.traffic.receive(device, { name: 'for the other' })
+  await idle()
+  receive('first')
+  await idle()
+  assert.equal(shown(), 'running')
 })

@@ -67,7 +67,7 @@ function restOnRecord({ store, memory }: WorkerContext, id: VmId): Resting | und
 }
 
 /** Returns a record; undefined if it cannot be read, which the look at the VM reports. */
-function readable(store: PassContext['store'], id: VmId): VmRecord | undefined {
+export function readable(store: PassContext['store'], id: VmId): VmRecord | undefined {
   try {
     return store.vms.get(id)
   } catch {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { breakRecord } from '../../test/break-record.ts'
+import { lockStore } from '../../test/locked-store.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
 import { time } from '../api/wire/values.ts'
 import { vmToWire } from '../api/wire/vm-to-wire.ts'
@@ -187,4 +189,25 @@ test('a guest that cannot be saved is asked to end once, and may ignore it', asy
   await stage.idle()
   assert.deepEqual(left, [stage.id])
   assert.equal(stage.host.monitor.askedToEnd.length, 1)
+})
+
+test('a record that cannot be read keeps no other guest from being saved at a shutdown', async (t) => {
+  const stage = await sleepStage(t)
+  stage.createAnother(12)
+  await stage.idle()
+  breakRecord(stage.directory, 'web-12' as VmId)
+  const { saved } = await stage.endWithHost()
+  assert.deepEqual(saved, [stage.id])
+})
+
+test('a guest is asked to end at a shutdown although nothing can be written', async (t) => {
+  const stage = await sleepStage(t)
+  stage.host.monitor.agents.add(stage.id)
+  const free = lockStore(stage.directory)
+  const ending = stage.endWithHost('save', new AbortController().signal)
+  await stage.turns()
+  await stage.later(limits.shutdownLookMs)
+  const { saved, ended } = await ending
+  assert.deepEqual([saved, ended], [[], [stage.id]])
+  await free()
 })

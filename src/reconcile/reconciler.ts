@@ -1,7 +1,8 @@
 import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { Semaphore } from '../lib/semaphore.ts'
-import { firstLooks } from './first-looks.ts'
+import { warnOfFault } from '../log/log.ts'
+import { firstLooks, readable } from './first-looks.ts'
 import { HostEnd, Places, Silences } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { resyncTerms } from './progress.ts'
@@ -72,7 +73,7 @@ export class Reconciler {
       const id = store.vms.withUserId(userId)
       if (id === undefined) return
       // The preparation of a start runs while the host is inspected.
-      if (store.vms.get(id)?.observed.state === 'sleeping') host.units.expectStart()
+      if (readable(store, id)?.observed.state === 'sleeping') host.units.expectStart()
       this.#notice(id, 'traffic')
     })
     // Counts as a change: the reason of the refusal is gone, and so is the back-off.
@@ -123,7 +124,7 @@ export class Reconciler {
     hostEnd.begin(policy === 'save' ? 'save' : 'ask')
     const ids = this.#guests()
     const atMs = this.#context.host.clock.now()
-    for (const id of ids) store.vms.requestWake(id, { reason: 'host_booted', atMs })
+    for (const id of ids) this.#noteWanted(id, atMs)
     await store.flushed()
     this.pokeAll('the host shuts down')
     await this.idle()
@@ -141,6 +142,16 @@ export class Reconciler {
     return { saved, ended, left }
   }
 
+  /** Notes that a guest is wanted after the boot. It is ended well also while that cannot be noted. */
+  #noteWanted(id: VmId, atMs: number): void {
+    const { store, log } = this.#context
+    try {
+      store.vms.requestWake(id, { reason: 'host_booted', atMs })
+    } catch (error) {
+      warnOfFault(log, error, 'guest not noted as wanted after the boot', { vm_id: id })
+    }
+  }
+
   /** Notes how the shutdown of the host stopped a guest. */
   #noteStop(id: VmId, kind: StopKind): void {
     const { store, host } = this.#context
@@ -155,7 +166,7 @@ export class Reconciler {
   #guests(): readonly VmId[] {
     const { store, host } = this.#context
     return store.vms.ids().filter((id) => {
-      const record = store.vms.get(id)
+      const record = readable(store, id)
       return record?.launch?.bootId === host.bootId && !mustEnd(record)
     })
   }
