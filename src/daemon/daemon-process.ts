@@ -17,10 +17,13 @@ export function isJournal(): boolean {
 export function logWhatNodeSays(log: Log): void {
   process.removeAllListeners('warning')
   process.on('warning', (error) => log.warn({ error }, 'Node warning received'))
-  process.on('uncaughtException', (error) => {
-    log.error({ error }, 'vmhostd ending: internal error; guests keep running')
-    exitNow(1)
-  })
+  process.on('uncaughtException', (error) => endAtOnce(log, error, 'internal error'))
+}
+
+/** Ends the daemon after an error that it cannot go on with. systemd starts the next one. */
+export function endAtOnce(log: Log, error: Error, because: string): never {
+  log.error({ error }, `vmhostd ending: ${because}; guests keep running`)
+  exitNow(1)
 }
 
 /** libuv's default without the variable (libuv, "Thread pool work scheduling"). */

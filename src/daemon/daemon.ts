@@ -15,7 +15,7 @@ import { openAdminSocket } from './admin-socket.ts'
 import { reportAdoption } from './adoption-report.ts'
 import { flushThreadSource } from './assets.ts'
 import { build } from './build.ts'
-import { endWork, checkThreads } from './daemon-process.ts'
+import { endAtOnce, endWork, checkThreads } from './daemon-process.ts'
 import { buildHost } from './build-host.ts'
 import { compose } from './compose.ts'
 import { tlsFilesOf } from './tls-files-of.ts'
@@ -85,6 +85,7 @@ export class Daemon {
     const userIds = { first: config.vms.userIdFirst, count: config.vms.userIdCount }
     const store = new Store(config.stateDirectory, userIds, {
       datasync: (fd) => flusher.datasync(fd),
+      onFlushFailed: (error) => endAtOnce(log, error, 'the records cannot be flushed'),
       nowMs: Date.now(),
     })
     try {

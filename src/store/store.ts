@@ -17,7 +17,7 @@ import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { lockStateDirectory, openDatabase } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
-import type { Datasync } from './database/write-ahead-log.ts'
+import type { FlushOptions } from './database/write-ahead-log.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
 import type { Sha256, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
@@ -26,8 +26,7 @@ import type { ImageUse } from './images/image-uses.ts'
 export type VmListener = (id: VmId) => void
 export type SnapshotListener = (id: SnapshotId) => void
 
-export type StoreOptions = {
-  readonly datasync?: Datasync
+export type StoreOptions = FlushOptions & {
   /**
    * The time, in milliseconds since the epoch. The numbers of a new store follow from it, so that they are above those of a store
    * that was lost; without it they begin at 0.
@@ -62,7 +61,7 @@ export class Store {
   readonly #snapshotListeners = new Set<SnapshotListener>()
 
   /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse if another process has it. */
-  constructor(directory: string, userIds: UserIdRange, { datasync, nowMs = 0 }: StoreOptions = {}) {
+  constructor(directory: string, userIds: UserIdRange, { nowMs = 0, ...flushOptions }: StoreOptions = {}) {
     this.#lock = lockStateDirectory(directory)
     const path = `${directory}/vmhostd.db`
     try {
@@ -71,7 +70,7 @@ export class Store {
       this.#lock.release()
       throw error
     }
-    this.#flush = new WalFlush(path, datasync)
+    this.#flush = new WalFlush(path, flushOptions)
     const log = new LogEmptying(this.#db)
     const revisions = new Revisions({
       reserved: () => Number(this.#meta('revisions') ?? firstNumber(nowMs)),

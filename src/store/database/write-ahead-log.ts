@@ -6,6 +6,12 @@ import type { DatabaseSync } from 'node:sqlite'
 /** fdatasync(2). */
 export type Datasync = (fd: number) => Promise<void>
 
+export type FlushOptions = {
+  readonly datasync?: Datasync
+  /** Called once, when a flush has failed while the database is open. The process should end then. */
+  readonly onFlushFailed?: (error: Error) => void
+}
+
 /**
  * Makes commits survive a power failure, without blocking the event loop. With `synchronous=NORMAL`, SQLite in WAL mode
  * appends a commit to the log and flushes only before a checkpoint (sqlite.org/pragma). This class also flushes the log
@@ -17,6 +23,7 @@ export type Datasync = (fd: number) => Promise<void>
 export class WalFlush {
   readonly #path: string
   readonly #datasync: Datasync
+  readonly #onFailed: (error: Error) => void
   #log: number | undefined
   /** Numbers of writes, and how many of them are on the disk. `others`: writes that only some readers wait for. */
   #written = { commits: 0, others: 0 }
@@ -26,9 +33,13 @@ export class WalFlush {
   #closed = false
 
   /** @param path of the database; its log is `<path>-wal` */
-  constructor(path: string, datasync: Datasync = promisify(fdatasync)) {
+  constructor(
+    path: string,
+    { datasync = promisify(fdatasync), onFlushFailed = () => {} }: FlushOptions = {},
+  ) {
     this.#path = path
     this.#datasync = datasync
+    this.#onFailed = onFlushFailed
   }
 
   /** Notes a commit that somebody may rely on. */
@@ -79,6 +90,7 @@ export class WalFlush {
       this.#flushed = covered
     } catch (cause) {
       this.#failure = new Error(`flushing ${this.#path}-wal; what was promised last may be lost`, { cause })
+      if (!this.#closed) this.#onFailed(this.#failure)
       throw this.#failure
     }
   }
