@@ -1,6 +1,6 @@
-import { commitmentOf, savedMib } from '../../core/capacity/ledger.ts'
-import { canSleep } from '../../core/sleep/idle-timeout.ts'
+import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { isComing } from '../../core/migration/arrival.ts'
+import { movesWithMemory } from '../../core/vm/manifest.ts'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
@@ -75,12 +75,9 @@ function insert(
   if (!userId.ok) return userId
   // Its disk is that of its last rebuild.
   const observed = given({ rebuild: vm.desired.image.rebuild })
-  const commitment = commitmentOf({ ...vm, observed }, capacity.memoryTerms())
-  const bringsMemory = manifest.mode === 'live' && manifest.power !== 'stopped'
-  // Its memory comes as a saved state, also if it never sleeps.
-  const arrivesMib =
-    bringsMemory && !canSleep(vm.desired) ? savedMib(vm.monitor, vm.desired.compute.memoryMib) : 0
-  const refusal = refuseIncrease(context, { ...commitment, diskMib: commitment.diskMib + arrivesMib })
+  const bringsMemory = movesWithMemory(manifest)
+  const commitment = commitmentOf({ ...vm, observed, bringsMemory }, capacity.memoryTerms())
+  const refusal = refuseIncrease(context, commitment)
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({
     id,

@@ -30,6 +30,14 @@ for (const [monitor, states] of [
   })
 }
 
+test('a VM that never sleeps is promised the room of a saved state when it comes with its memory', () => {
+  const { desired } = recordOf()
+  const compute = { cpuMillicores: 1000, memoryMib: MEMORY_MIB, sleepAfterIdleSeconds: 0 }
+  const record = { monitor: 'qemu', desired: { ...desired, compute, disk: { sizeMib: DISK_MIB } } } as const
+  assert.equal(commitmentOf(record, TERMS).diskMib, DISK_MIB)
+  assert.equal(commitmentOf({ ...record, bringsMemory: true }, TERMS).diskMib, DISK_MIB + SAVED_MIB)
+})
+
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
 /** Returns a VM of a random shape, which may have lent its memory: while it sleeps, or while it is stopped. */

@@ -112,21 +112,27 @@ export const totalsOf = (ledger: Ledger): Commitment => ({
 
 /** The part of a record from which the commitment follows. */
 type Promised = Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'> & {
+  /** The VM comes with its memory, which is a saved state here even if the VM never sleeps. */
+  readonly bringsMemory?: boolean
   readonly observed?: Pick<VmRecord['observed'], 'rebuild'>
 }
 
-/** Returns what one VM is promised, from its desired state, its monitor, and whether it has lent its memory. */
+/**
+ * Returns what one VM is promised, from its desired state, its monitor, and whether it has lent its memory or comes with
+ * it.
+ */
 export function commitmentOf(promised: Promised, terms: MemoryTerms): Commitment {
-  const { desired, monitor, memoryLent, observed = {} } = promised
+  const { desired, monitor, memoryLent, bringsMemory, observed = {} } = promised
   const { memoryMib } = desired.compute
   const disks = owesRebuild({ desired, observed }) ? 2 : 1
   // A VM that never sleeps gives nothing back once it runs, so its memory stays promised although it is lent.
   const isPart = memoryLent === true && mayLend(desired) && canSleep(desired)
   const ofMemory = (eachMib: number): number =>
     promisedMib(eachMib, { vms: 1, partPromised: isPart ? 1 : 0 }, terms)
+  const hasSaved = canSleep(desired) || bringsMemory === true
   return {
     memoryMib: ofMemory(memoryMib) + ofMemory(terms.monitorMib(monitor, memoryMib)),
-    diskMib: desired.disk.sizeMib * disks + (canSleep(desired) ? savedMib(monitor, memoryMib) : 0),
+    diskMib: desired.disk.sizeMib * disks + (hasSaved ? savedMib(monitor, memoryMib) : 0),
     consolePlaces: holdsPlace(desired) ? 1 : 0,
   }
 }

@@ -46,6 +46,10 @@ export type Manifest = {
   readonly vm: MovingVm
 }
 
+/** Returns whether the guest moves with its memory. */
+export const movesWithMemory = ({ mode, power }: Pick<Manifest, 'mode' | 'power'>): boolean =>
+  mode === 'live' && power !== 'stopped'
+
 /** The parts of a manifest that the record does not have. */
 export type ManifestNeeds = Pick<MovingVm, 'inputs' | 'sshHostKey' | 'daemonSshKey'> & {
   /** The program that has, or would start, the guest. */

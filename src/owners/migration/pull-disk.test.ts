@@ -3,37 +3,21 @@ import { test } from 'node:test'
 import { commandStage } from '../../../test/command-stage.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeHost } from '../../../test/fakes/fake-host.ts'
+import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { takeVm } from '../../commands/migration/take-vm.ts'
-import { manifestOf } from '../../core/vm/manifest.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { ok } from '../../lib/result.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { silentLog } from '../../log/log.ts'
 import { pullDisk } from './pull-disk.ts'
 import { Pulling } from './pulling.ts'
-import type { ArrivalId, Departure } from '../../core/migration/departure.ts'
-import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
 
 test('a source whose disk is larger than what was admitted gets no room for it', async (t) => {
   const { context, id, store, accepted } = commandStage(t)
-  const departure: Departure = {
-    id: 'move-7' as MigrationId,
-    node: 'node-2' as NodeName,
-    mode: 'cold',
-    stage: 'offered',
-    sinceMs: 1,
-  }
-  const needs = {
-    monitor: { program: 'qemu-system-x86_64', version: '10.0.2', accelerator: 'tcg', form: 'mapped' },
-    processor: { vendor: 'emulated', features: [] },
-    inputs: { request: '{}', sshAuthorizedKeys: [], sources: new Map() },
-    daemonSshKey: 'ssh-ed25519 AAAA vmhostd@host-1',
-  } as const
-  const manifest = { ...manifestOf(recordOf(), departure, needs), vmId: id }
-  const source = 'https://host-1.example:9001'
-  accepted(takeVm(context, id, { migrationId: departure.id, source, manifest, arrivalId: 'a' as ArrivalId }))
+  const request = offered(id, recordOf())
+  accepted(takeVm(context, id, request))
   const record = store.vms.get(id) ?? assert.fail('it was not taken')
   const host = new FakeHost(new FakeClock({ nowMs: 1000 }), store.storeId)
   const asked: string[] = []
@@ -54,6 +38,6 @@ test('a source whose disk is larger than what was admitted gets no room for it',
     log: silentLog,
   }
   const pulling = new Pulling(arrivals, record, new AbortController().signal)
-  await assert.rejects(pullDisk(pulling, manifest), { name: 'Hindered', code: 'source_refused' })
+  await assert.rejects(pullDisk(pulling, request.manifest), { name: 'Hindered', code: 'source_refused' })
   assert.deepEqual(asked, [])
 })

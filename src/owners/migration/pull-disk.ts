@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { isHandover } from '../../core/migration/departure.ts'
 import { afterRounds } from '../../core/migration/rounds.ts'
+import { movesWithMemory } from '../../core/vm/manifest.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import { FrameWrites } from './frame-writes.ts'
 import { accepted, checkLength, Hindered } from './source-refused.ts'
@@ -17,7 +18,7 @@ import type { Pulling } from './pulling.ts'
 export async function pullDisk(pulling: Pulling, manifest: Manifest): Promise<HandOver> {
   const { source, move, signal } = pulling
   if (!isHandover(manifest)) await pullRounds(pulling, manifest)
-  if (manifest.mode === 'live' && manifest.power !== 'stopped') {
+  if (movesWithMemory(manifest)) {
     pulling.advance({ kind: 'handing_over' })
     pulling.context.poke(pulling.id, 'the guest is to come')
   }
