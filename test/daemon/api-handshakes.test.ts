@@ -4,12 +4,13 @@ import { Agent } from 'node:https'
 import { connect } from 'node:net'
 import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
+import { clientWith } from './support/coordination-host.ts'
 import { makePki, send, startControllerHost } from './support/controller-host.ts'
 import { until } from '../contract/until.ts'
 import { eventually } from './support/eventually.ts'
+import type { RequestOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import type { TestContext } from 'node:test'
-import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'
 import type { Answer, ControllerHost, Pki } from './support/controller-host.ts'
 
 let pki: Pki
@@ -19,10 +20,7 @@ before(async () => {
 
 /** Sends a request with the controller's certificate from an address of this machine. */
 function asController(host: ControllerHost, localAddress: string): Promise<Answer> {
-  const { certificate: cert, key } = pki.controller
-  const agent = new Agent({ keepAlive: false })
-  const client = { ca: pki.authority.certificate, cert, key, agent, localAddress }
-  return send(host.port, { path: '/healthz', client })
+  return send(host.port, { path: '/healthz', client: clientWith(pki, pki.controller, { localAddress }) })
 }
 
 /** Opens silent connections; the kernel accepts each before the next is made. */
@@ -41,12 +39,6 @@ async function silent(
     await once(socket, 'connect')
   }
   return sockets
-}
-
-/** Opens as many connections of a client as it asks at once; they stay open until the agent is destroyed. */
-function asReader(host: ControllerHost, pair: CertificatePair, agent: Agent): Promise<Answer> {
-  const client = { ca: pki.authority.certificate, cert: pair.certificate, key: pair.key, agent }
-  return send(host.port, { path: '/healthz', client })
 }
 
 const isClosed = (socket: Socket): boolean => socket.destroyed || socket.readableEnded
@@ -80,8 +72,7 @@ test('connections that were let in do not count', async (t) => {
   const host = await startControllerHost(t, pki)
   const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY })
   t.after(() => agent.destroy())
-  const { certificate: cert, key } = pki.controller
-  const client = { ca: pki.authority.certificate, cert, key, agent }
+  const client = clientWith(pki, pki.controller, { agent })
   const calls = Array.from({ length: 200 }, () => send(host.port, { path: '/healthz', client }))
   for (const answer of await Promise.all(calls)) assert.equal(answer.status, 200)
   await silent(t, host, limits.handshakesPerPeerMax - 1)
@@ -91,22 +82,24 @@ test('connections that were let in do not count', async (t) => {
 test('however many connections a reader holds, the controller is let in', async (t) => {
   const host = await startControllerHost(t, pki, { clients: [{ commonName: 'metrics', role: 'reader' }] })
   const reader = await pki.issue({ commonName: 'metrics' })
+  const asReader = (more?: RequestOptions): Promise<Answer> =>
+    send(host.port, { path: '/healthz', client: clientWith(pki, reader, more) })
   const atOnce = 64
   const agents: Agent[] = []
   t.after(() => agents.forEach((agent) => agent.destroy()))
   for (let held = 0; held < limits.connectionsOthersMax; held += atOnce) {
     const agent = new Agent({ keepAlive: true, maxSockets: atOnce })
     agents.push(agent)
-    const answers = await Promise.all(Array.from({ length: atOnce }, () => asReader(host, reader, agent)))
+    // They stay open until the agent is destroyed.
+    const answers = await Promise.all(Array.from({ length: atOnce }, () => asReader({ agent })))
     assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]))
   }
-  const single = new Agent({ keepAlive: false })
-  await assert.rejects(asReader(host, reader, single), /ECONNRESET|socket hang up|disconnected/)
+  await assert.rejects(asReader(), /ECONNRESET|socket hang up|disconnected/)
   assert.equal((await asController(host, '127.0.0.1')).status, 200)
   await eventually(() => host.logLines.some((line) => line.includes('too_many_connections')))
   agents[0]?.destroy()
   await until(
-    async () => (await asReader(host, reader, single).catch(() => undefined))?.status,
+    async () => (await asReader().catch(() => undefined))?.status,
     (status) => status === 200,
   )
 })

@@ -9,7 +9,6 @@ import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Clients } from './clients.ts'
 import type { NodeFiles } from './certificate-ends.ts'
 import type { ApiDependencies } from './dependencies.ts'
-import type { Role } from './clients.ts'
 
 export type ControllerApiOptions = ListenerPlace & {
   readonly dependencies: ApiDependencies
@@ -23,19 +22,17 @@ export async function createControllerApi(options: ControllerApiOptions): Promis
   const { dependencies, clients, nodeFiles, ...place } = options
   const { log, certificates: ends } = dependencies
   const others = new OtherConnections()
-  const roleOf = (certificate: ReturnType<typeof certificateOf>): Role | undefined =>
-    clients.get(certificate?.commonName ?? '')?.role
   return startListener({
     ...place,
     createApp: (transport) => createControllerApp({ ...dependencies, clients }, transport),
     admit: admitClients(clients),
     beginsUpgrade,
     onCertificates: noteInUse(ends, nodeFiles),
-    hasRoom: (socket) => roleOf(certificateOf(socket)) === 'controller' || others.admit(socket),
+    hasRoom: (name = '', socket) => clients.get(name)?.role === 'controller' || others.admit(socket),
     onConnection(socket, isRevoked) {
       // A client may renew its certificate on a schedule of its own.
       const certificate = certificateOf(socket)
-      const role = roleOf(certificate)
+      const role = clients.get(certificate?.commonName ?? '')?.role
       if (certificate !== undefined && role !== undefined)
         socket.once('close', ends.clients.note({ ...certificate, role }, isRevoked))
     },

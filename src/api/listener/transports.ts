@@ -20,8 +20,8 @@ export type BeginsUpgrade = (request: IncomingMessage) => boolean
 /** Decides whether a peer with this common name may use the API. A certificate without exactly one name has undefined. */
 export type Admit = (commonName: string | undefined) => Result<string, Rejection>
 
-/** Returns whether a verified client may have one more connection. Called once for each. */
-export type HasRoom = (socket: TLSSocket) => boolean
+/** Returns whether the verified peer with this common name may have one more connection. Called once for each. */
+export type HasRoom = (commonName: string | undefined, socket: TLSSocket) => boolean
 
 const httpOptions = {
   maxHeaderSize: limits.headerBytesMax,
@@ -120,9 +120,10 @@ function guardHandshakes(
     const revoked = isRevoked(socket)
     // A revoked certificate counts as a handshake that failed.
     if (!revoked) gate.letIn(socket)
-    if (!revoked && hasRoom(socket)) return
+    const certificate = peerCertificate(socket)
+    if (!revoked && hasRoom(certificate.certificate_name, socket)) return
     const reason = revoked ? 'CERT_REVOKED' : 'too_many_connections'
-    refused.note({ peer: socket.remoteAddress, reason, certificate: peerCertificate(socket) })
+    refused.note({ peer: socket.remoteAddress, reason, certificate })
     socket.destroy()
   })
 }
