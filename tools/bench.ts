@@ -100,13 +100,13 @@ export async function main(args: readonly string[]): Promise<number> {
   await buildDeb()
   const together = names.filter((name) => PACKAGES[name] === undefined && BESIDE[name] === undefined)
   const results = new Results(values.json)
-  await results.ofLab(together, () => measure(LAB, together, { results, minutes }))
+  await results.attempt(together, () => measure(LAB, together, { results, minutes }))
   for (const name of names) {
     const packages = PACKAGES[name]
     const labName = `${LAB}-${name}`
     if (BESIDE[name] !== undefined) await results.keep(name, () => measureBeside(labName, name))
     else if (packages !== undefined)
-      await results.ofLab([name], () => measure(labName, [name], { results, packages, minutes }))
+      await results.attempt([name], () => measure(labName, [name], { results, packages, minutes }))
   }
   const { rows, failed } = results
   console.log(renderTable(rows) + renderNotes(rows))
@@ -127,14 +127,14 @@ class Results {
 
   /** Keeps the rows that a benchmark prints. Its failure does not end the run, which may have gone on for an hour. */
   async keep(name: Name, run: () => Promise<string>): Promise<void> {
-    await this.ofLab([name], async () => {
+    await this.attempt([name], async () => {
       this.rows.push(...(JSON.parse(await run()) as Measurement[]))
     })
     if (this.#file !== undefined) writeFileSync(this.#file, `${JSON.stringify(this.rows, undefined, 2)}\n`)
   }
 
-  /** Runs the benchmarks of a lab. If the lab does not boot, or does not end, they have failed. */
-  async ofLab(names: readonly Name[], run: () => Promise<void>): Promise<void> {
+  /** Runs benchmarks in their lab. If that throws, they have failed: the lab may not boot, or not end. */
+  async attempt(names: readonly Name[], run: () => Promise<void>): Promise<void> {
     try {
       await run()
     } catch (error) {

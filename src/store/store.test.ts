@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { DatabaseSync } from 'node:sqlite'
+import { breakRecord } from '../../test/break-record.ts'
 import { SignedUrl } from '../core/outbound/signed-url.ts'
 import { InvariantError } from '../lib/assert.ts'
 import { StateDirectoryInUse } from './database/open-database.ts'
@@ -188,9 +189,7 @@ test('the holder of an address may have it in its prefix, also after a change', 
 test('what a VM wants of the network is known even if the rest of its record cannot be read', () => {
   const { id, host, desired: wanted } = store.vms.insert(newVm('web-1'))
   store.close()
-  const database = new DatabaseSync(join(directory, 'vmhostd.db'))
-  database.prepare('UPDATE vms SET labels = ? WHERE id = ?').run('{', id)
-  database.close()
+  breakRecord(directory, id)
   store = new Store(directory, range)
   assert.throws(() => store.vms.get(id), SyntaxError)
   assert.deepEqual(store.addresses.wantedBy(id), { id, host, desired: wanted })

@@ -6,14 +6,15 @@ import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { breakRecord, mendRecord } from '../break-record.ts'
 import { sharedHost } from './shared-host.ts'
 import { story } from './story.ts'
+import type { VmId } from '../../src/core/ids.ts'
 
 const STATE = '/var/lib/vmhostd'
 const DISKS = '/var/lib/vmhostd/pool/disks'
@@ -22,7 +23,7 @@ const TAKEN_OUT = join(DISKS, '..', 'taken-out')
 const BACKUP = join(DISKS, '..', 'backup')
 /** Created after the copy of the state was made. */
 const YOUNGER = 'younger'
-const OLDER = 'older'
+const OLDER = 'older' as VmId
 
 let copy: string
 const databaseFiles = (directory: string): string[] =>
@@ -120,24 +121,17 @@ test('a disk that was restored from a backup gets its owner and its mode again',
   rmSync(BACKUP, { recursive: true })
 })
 
-const labelsBecome = (id: string, labels: string): Promise<void> =>
-  whileStopped(() => {
-    const database = new DatabaseSync(join(STATE, 'vmhostd.db'))
-    database.prepare('UPDATE vms SET labels = ? WHERE id = ?').run(labels, id)
-    database.close()
-  })
-
 test('a record that cannot be read keeps its own VM alone from being served, and its guest runs on', async () => {
   const other = 'beside-it'
   await create(other)
   await settled(other, 'running')
   const pid = await mainPid(`vmhost-${OLDER}`)
-  await labelsBecome(OLDER, '{')
+  await whileStopped(() => breakRecord(STATE, OLDER))
   assert.equal((await call('GET', `/v1/vms/${OLDER}`)).status, 500)
   await setPower(other, 'stopped')
   await settled(other, 'stopped')
   assert.equal(await mainPid(`vmhost-${OLDER}`), pid)
-  await labelsBecome(OLDER, '{}')
+  await whileStopped(() => mendRecord(STATE, OLDER))
   await settled(OLDER, 'running')
   assert.equal(await mainPid(`vmhost-${OLDER}`), pid)
 })
