@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { lockStore } from '../../test/locked-store.ts'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
 import { keepAwake, setPower } from '../commands/vm/set-power.ts'
@@ -271,4 +272,47 @@ test('a larger VM is not overtaken by a smaller one', async (t) => {
   capacity.total.memoryMib = 5 * SLEEPER.memoryMib
   await later(limits.memoryRecheckMs)
   assert.equal(states(), 'running running running')
+})
+
+test('a VM that lent its memory wakes while no record can be written, and its memory counts at once', async (t) => {
+  const { directory, store, host, context, clock, receive, states, heldMib, one, idle } = await sharedHost(
+    t,
+    1,
+  )
+  const lenders = () => store.vms.recorded().classes.map((all) => [all.lenders, all.partPromised])
+  const free = lockStore(directory)
+  await receive(2)
+  assert.equal(states(), 'sleeping running sleeping')
+  assert.equal(one(2).observed.fault, undefined)
+  assert.deepEqual(host.traffic.given(one(2).host.userId), ['packet for 2'])
+  await receive(3)
+  assert.equal(host.fakeUnits.stateOf(named(3)).kind, 'absent')
+  assert.deepEqual([one(2).memoryLent, heldMib(), lenders()], [undefined, SLEEPER.memoryMib, [[2, 2]]])
+  await free()
+  assert.ok(keepAwake(context, named(1), clock.now() + 10 * IDLE_MS).ok)
+  await idle()
+  assert.deepEqual([one(2).memoryLent, heldMib(), lenders()], [undefined, SLEEPER.memoryMib, [[2, 2]]])
+})
+
+test('a VM that waited for memory wakes while no record can be written, and the next one follows', async (t) => {
+  const { directory, context, clock, receive, states, capacity, later, one, places, idle } = await sharedHost(
+    t,
+    1,
+  )
+  await receive(2)
+  await receive(3)
+  await receive(1)
+  const free = lockStore(directory)
+  capacity.total.memoryMib = 2 * SLEEPER.memoryMib
+  await later(limits.memoryRecheckMs)
+  assert.equal(states(), 'waking running running')
+  assert.equal(one(3).observed.fault, undefined)
+  capacity.total.memoryMib = 3 * SLEEPER.memoryMib
+  await later(limits.memoryRecheckMs)
+  assert.equal(states(), 'running running running')
+  await free()
+  assert.ok(keepAwake(context, named(2), clock.now() + 10 * IDLE_MS).ok)
+  await idle()
+  assert.deepEqual(places(), [undefined, undefined, undefined])
+  assert.deepEqual([one(1).memoryLent, one(3).memoryLent], [undefined, undefined])
 })

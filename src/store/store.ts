@@ -111,7 +111,7 @@ export class Store {
       changed: (id) => this.#changed(id),
     })
     this.addresses = new GuestAddresses(this.#db)
-    this.memoryLoans = new MemoryLoans(this.#db, this.#transactions)
+    this.memoryLoans = new MemoryLoans(this.#db, this.#transactions, this.#unwritten)
     const ofRecords = {
       db: this.#db,
       transactions: this.#transactions,

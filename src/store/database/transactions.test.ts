@@ -159,7 +159,8 @@ test('progress that finds the disk full is kept until there is room; no failure 
     },
   } as unknown as ProgressColumns
   db.exec(
-    `CREATE TABLE vms (id TEXT, ${Object.keys(columns).join(', ')}); INSERT INTO vms (id) VALUES ('web-1')`,
+    `CREATE TABLE vms (id TEXT, memory_lent, memory_wanted_at_ms, ${Object.keys(columns).join(', ')});
+     INSERT INTO vms (id, memory_lent, memory_wanted_at_ms) VALUES ('web-1', 1, 5)`,
   )
   const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number }
   db.exec(`PRAGMA max_page_count = ${pages}`)
@@ -172,6 +173,7 @@ test('progress that finds the disk full is kept until there is room; no failure 
   const body = { kind: 'admission_refused', vmId, code: 'insufficient_capacity', detail: '' } as const
   unwritten.keep(vmId, columns, { atMs: 1, bodies: [body] })
   unwritten.keep(vmId, columns, { atMs: 2, bodies: [body] })
+  unwritten.keepLoanEnd(vmId)
   assert.throws(
     () => unwritten.write(),
     (error) => {
@@ -183,7 +185,10 @@ test('progress that finds the disk full is kept until there is room; no failure 
   db.exec(`PRAGMA max_page_count = ${pages + 100}`)
   unwritten.write()
   assert.ok(unwritten.isEmpty)
-  assert.deepEqual({ ...db.prepare('SELECT state FROM vms').get() }, { state: 'running' })
+  assert.deepEqual(
+    { ...db.prepare('SELECT state, memory_lent, memory_wanted_at_ms FROM vms').get() },
+    { state: 'running', memory_lent: 0, memory_wanted_at_ms: null },
+  )
   assert.deepEqual(appended, [1, 2], 'the events of all progress are written once, in order')
   db.exec('CREATE UNIQUE INDEX one ON vms (revision)')
   db.exec("INSERT INTO vms (id, revision) VALUES ('web-2', 2)")

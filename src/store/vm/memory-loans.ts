@@ -1,7 +1,9 @@
-import { Statements } from '../database/transactions.ts'
+import { StateUnwritable, Statements } from '../database/transactions.ts'
+import { END_LOAN } from './vm-row.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
 import type { Transactions } from '../database/transactions.ts'
+import type { UnwrittenProgress } from './vm-row.ts'
 
 /** A wake of the VM may wait for memory. */
 const MAY_WAIT = `ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed'`
@@ -13,9 +15,11 @@ const MAY_WAIT = `ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed'`
 export class MemoryLoans {
   readonly #transactions: Transactions
   readonly #statements: Statements
+  readonly #unwritten: UnwrittenProgress
 
-  constructor(db: DatabaseSync, transactions: Transactions) {
+  constructor(db: DatabaseSync, transactions: Transactions, unwritten: UnwrittenProgress) {
     this.#transactions = transactions
+    this.#unwritten = unwritten
     this.#statements = new Statements(db)
   }
 
@@ -24,9 +28,14 @@ export class MemoryLoans {
     this.#write(`UPDATE vms SET memory_lent = 1, memory_wanted_at_ms = NULL WHERE id = ? AND ${MAY_WAIT}`, id)
   }
 
-  /** Notes that the VM has its memory back. */
+  /** Notes that the VM has its memory back. The note is kept in memory while it cannot be written. */
   end(id: VmId): void {
-    this.#write('UPDATE vms SET memory_lent = 0, memory_wanted_at_ms = NULL WHERE id = ?', id)
+    try {
+      this.#write(END_LOAN, id)
+    } catch (error) {
+      if (!(error instanceof StateUnwritable) || this.#transactions.isOpen) throw error
+      this.#unwritten.keepLoanEnd(id)
+    }
   }
 
   /** Puts a VM at the end of the queue; it keeps the place that it has. */
@@ -51,6 +60,7 @@ export class MemoryLoans {
       .of('SELECT id FROM vms WHERE memory_wanted_at_ms IS NOT NULL ORDER BY memory_wanted_at_ms')
       .all()
       .map((row) => row['id'] as VmId)
+      .filter((id) => !this.#unwritten.endedLoans.has(id))
   }
 
   /**

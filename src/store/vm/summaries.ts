@@ -1,10 +1,10 @@
 import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import type { Generation, VmId } from '../../core/ids.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
-import type { Observed, ObservedState, VmSummary } from '../../core/vm/record.ts'
+import type { Observed, ObservedState, PendingWake, VmSummary, Wanted } from '../../core/vm/record.ts'
 import type { Statements } from '../database/transactions.ts'
 import type { VmQuery } from './vm-query.ts'
-import type { UnwrittenProgress } from './vm-row.ts'
+import type { UnwrittenProgress, VmRow } from './vm-row.ts'
 
 type SummaryRow = {
   readonly id: VmId
@@ -60,3 +60,30 @@ const shownOf = ({
   ...(fault === undefined ? {} : { fault }),
   ...(partialFaults === undefined ? {} : { partialFaults }),
 })
+
+/** Returns the observed state of each VM in the order of ids. */
+export function readStates(
+  statements: Statements,
+  unwritten: UnwrittenProgress,
+): ReadonlyMap<VmId, ObservedState> {
+  const rows = statements.of('SELECT id, state FROM vms ORDER BY id').all() as Pick<
+    VmSummary,
+    'id' | 'state'
+  >[]
+  return new Map(rows.map(({ id, state }) => [id, (unwritten.get(id)?.state ?? state) as ObservedState]))
+}
+
+/** Returns what a request may change while a pass acts; undefined if the VM is gone. */
+export function readWanted(
+  statements: Statements,
+  unwritten: UnwrittenProgress,
+  id: VmId,
+): Wanted | undefined {
+  const row = statements.of('SELECT desired_generation, wake FROM vms WHERE id = ?').get(id) as
+    | Pick<VmRow, 'desired_generation' | 'wake'>
+    | undefined
+  if (row === undefined) return undefined
+  const { wake } = unwritten.get(id) ?? row
+  const generations = { desired: row.desired_generation as Generation }
+  return wake === null ? { generations } : { generations, wake: JSON.parse(wake) as PendingWake }
+}

@@ -129,6 +129,9 @@ export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state
   may_be_saved = :may_be_saved, stop_carried_out = :stop_carried_out, stop_grace = :stop_grace, exit_streak = :exit_streak, revision = :revision,
   updated_at_ms = :updated_at_ms`
 
+/** SQL that ends the loan of a VM's memory. */
+export const END_LOAN = 'UPDATE vms SET memory_lent = 0, memory_wanted_at_ms = NULL WHERE id = ?'
+
 /** Events of one moment. */
 type Happened = { readonly atMs: number; readonly bodies: readonly EventBody[] }
 
@@ -140,12 +143,13 @@ type EventWriting = {
 }
 
 /**
- * Holds progress that could not be written, but is shown and acted on. The next write of anything writes it first, so
- * no change is made without it. It is lost when the process ends; another look then finds it again.
+ * Holds progress and ends of memory loans that could not be written, but are shown and acted on. The next write of anything writes
+ * them first, so no change is made without them. They are lost when the process ends; another look then finds them again.
  */
 export class UnwrittenProgress {
   readonly #db: DatabaseSync
   readonly #byVm = new Map<string, ProgressColumns>()
+  readonly #endedLoans = new Set<VmId>()
   /** The newest events of this progress. They use fewer numbers than are reserved. */
   #events: Happened[] = []
   #lacksEvents = false
@@ -157,7 +161,7 @@ export class UnwrittenProgress {
   }
 
   get isEmpty(): boolean {
-    return this.#byVm.size === 0
+    return this.#byVm.size === 0 && this.#endedLoans.size === 0
   }
 
   has(id: string): boolean {
@@ -178,21 +182,35 @@ export class UnwrittenProgress {
     this.#lacksEvents = true
   }
 
-  /** Returns a row with the unwritten progress applied. */
+  /** VMs whose rows still say that they lend their memory, and perhaps wait for it. */
+  get endedLoans(): ReadonlySet<VmId> {
+    return this.#endedLoans
+  }
+
+  keepLoanEnd(id: VmId): void {
+    this.#endedLoans.add(id)
+  }
+
+  /** Returns a row with all of this applied. */
   on(row: VmRow): VmRow {
     const kept = this.#byVm.get(row.id)
-    return kept === undefined ? row : { ...row, ...kept }
+    const loan = this.#endedLoans.has(row.id as VmId)
+      ? { memory_lent: 0, memory_wanted_at_ms: null }
+      : undefined
+    return kept === undefined && loan === undefined ? row : { ...row, ...kept, ...loan }
   }
 
   /**
-   * Writes all progress; call it outside of any transaction. Throws what SQLite throws, and keeps all progress then.
+   * Writes all of it; call this outside of any transaction. Throws what SQLite throws, and keeps everything then.
    */
   write(): void {
     if (this.isEmpty) return
     const statement = this.#db.prepare(`${SET_PROGRESS} WHERE id = :id`)
+    const endLoan = this.#db.prepare(END_LOAN)
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       for (const [id, columns] of this.#byVm) statement.run({ ...columns, id })
+      for (const id of this.#endedLoans) endLoan.run(id)
       if (this.#lacksEvents) this.#writing.noteGap()
       for (const happened of this.#events) this.#writing.append(happened)
       this.#db.exec('COMMIT')
@@ -201,6 +219,7 @@ export class UnwrittenProgress {
       throw error
     }
     this.#byVm.clear()
+    this.#endedLoans.clear()
     this.#events = []
     this.#lacksEvents = false
   }

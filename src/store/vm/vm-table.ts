@@ -9,7 +9,7 @@ import { noteImageUse } from '../images/image-uses.ts'
 import { changedRows } from './changed-rows.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
 import { readRecorded } from './recorded-sums.ts'
-import { readSummaries } from './summaries.ts'
+import { readStates, readSummaries, readWanted } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
 import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
@@ -19,7 +19,7 @@ import type { Recorded } from '../../core/capacity/ledger.ts'
 import type { GuestSeen } from '../../core/guest/guest-seen.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { Departure } from '../../core/migration/departure.ts'
-import type { DeviceName, Generation, OperationId, UserId, VmId } from '../../core/ids.ts'
+import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
 import type {
   Metadata,
@@ -95,15 +95,18 @@ export class VmTable {
     return row && recordOf(this.#unwritten.on(row))
   }
 
+  /** Reads a record among many: undefined also if it cannot be read, which the pass of the VM reports. */
+  readable(id: VmId): VmRecord | undefined {
+    try {
+      return this.get(id)
+    } catch {
+      return undefined
+    }
+  }
+
   /** Returns what a request may change while a pass acts, and reads nothing else; undefined if the VM is gone. */
   wantedOf(id: VmId): Wanted | undefined {
-    const row = this.#sql('SELECT desired_generation, wake FROM vms WHERE id = ?').get(id) as
-      | Pick<VmRow, 'desired_generation' | 'wake'>
-      | undefined
-    if (row === undefined) return undefined
-    const { wake } = this.#unwritten.get(id) ?? row
-    const generations = { desired: row.desired_generation as Generation }
-    return wake === null ? { generations } : { generations, wake: JSON.parse(wake) as PendingWake }
+    return readWanted(this.#statements, this.#unwritten, id)
   }
 
   /** Lists VMs in the order of ids. */
@@ -134,10 +137,7 @@ export class VmTable {
 
   /** Returns the observed state of each VM in the order of ids, and reads nothing else of a record. */
   states(): ReadonlyMap<VmId, ObservedState> {
-    const rows = this.#sql('SELECT id, state FROM vms ORDER BY id').all() as Pick<VmSummary, 'id' | 'state'>[]
-    return new Map(
-      rows.map(({ id, state }) => [id, (this.#unwritten.get(id)?.state ?? state) as ObservedState]),
-    )
+    return readStates(this.#statements, this.#unwritten)
   }
 
   all(): VmRecord[] {
@@ -148,7 +148,7 @@ export class VmTable {
 
   /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
   recorded(): Recorded {
-    return readRecorded(this.#statements)
+    return readRecorded(this.#statements, this.#unwritten)
   }
 
   withUserId(userId: UserId): VmId | undefined {
@@ -164,8 +164,7 @@ export class VmTable {
     const last =
       this.#lastUserId ?? this.#sql('SELECT max(user_id) AS last FROM vms').get()?.['last'] ?? undefined
     const taken = this.#sql('SELECT 1 FROM vms WHERE user_id = ?')
-    const userId = nextUserId(this.#userIds, last as number | undefined, (id) => taken.get(id) !== undefined)
-    return userId
+    return nextUserId(this.#userIds, last as number | undefined, (id) => taken.get(id) !== undefined)
   }
 
   inputs(id: VmId): VmInputs {
