@@ -8,7 +8,6 @@ import { partsOf } from '../lib/parts.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
 import type { TrafficSubject } from '../core/world/network-state.ts'
-import type { VmRecord } from '../core/vm/record.ts'
 import type { Host } from '../ports/host.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
 
@@ -55,7 +54,7 @@ type Resting = {
 }
 
 function restOnRecord({ store, memory }: WorkerContext, id: VmId): Resting | undefined {
-  const record = readable(store, id)
+  const record = store.vms.readable(id)
   if (record === undefined || !isAtRest(record) || memory.isToLend(record, record.observed.state))
     return undefined
   const { observed, desired, host } = record
@@ -63,15 +62,6 @@ function restOnRecord({ store, memory }: WorkerContext, id: VmId): Resting | und
     id,
     isAsleep: observed.state === 'sleeping',
     ...(desired.network === undefined ? {} : { subject: host }),
-  }
-}
-
-/** Returns a record; undefined if it cannot be read, which the look at the VM reports. */
-export function readable(store: PassContext['store'], id: VmId): VmRecord | undefined {
-  try {
-    return store.vms.get(id)
-  } catch {
-    return undefined
   }
 }
 

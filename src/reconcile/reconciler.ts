@@ -2,7 +2,7 @@ import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { warnOfFault } from '../log/log.ts'
-import { firstLooks, readable } from './first-looks.ts'
+import { firstLooks } from './first-looks.ts'
 import { HostEnd, Places, Silences } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { resyncTerms } from './progress.ts'
@@ -73,7 +73,7 @@ export class Reconciler {
       const id = store.vms.withUserId(userId)
       if (id === undefined) return
       // The preparation of a start runs while the host is inspected.
-      if (readable(store, id)?.observed.state === 'sleeping') host.units.expectStart()
+      if (store.vms.readable(id)?.observed.state === 'sleeping') host.units.expectStart()
       this.#notice(id, 'traffic')
     })
     // Counts as a change: the reason of the refusal is gone, and so is the back-off.
@@ -166,7 +166,7 @@ export class Reconciler {
   #guests(): readonly VmId[] {
     const { store, host } = this.#context
     return store.vms.ids().filter((id) => {
-      const record = readable(store, id)
+      const record = store.vms.readable(id)
       return record?.launch?.bootId === host.bootId && !mustEnd(record)
     })
   }

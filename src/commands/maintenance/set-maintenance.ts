@@ -33,8 +33,9 @@ export function setMaintenance(
   return result
 }
 
+/** A VM whose record cannot be read may have a guest. */
 const hasAnyGuest = ({ store, bootId }: Pick<CommandContext, 'store' | 'bootId'>): boolean =>
   store.vms.ids().some((id) => {
-    const record = store.vms.get(id)
-    return record !== undefined && hasGuest(record, bootId)
+    const record = store.vms.readable(id)
+    return record === undefined || hasGuest(record, bootId)
   })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { breakRecord, mendRecord } from '../../../test/break-record.ts'
 import { reconcileStage } from '../../../test/reconcile-stage.ts'
 import { setMaintenance } from '../../commands/maintenance/set-maintenance.ts'
 import { setMetadata } from '../../commands/vm/delete-vm.ts'
@@ -241,4 +242,29 @@ test('a paused guest is paused again afterwards', async (t) => {
   assert.deepEqual(states(), ['sleeping'])
   await set('schedulable')
   assert.deepEqual(states(), ['paused'])
+})
+
+test('a record that cannot be read keeps no other guest from its turn, and the host from being drained', async (t) => {
+  const { directory, drain, look, later, ids, vm, maintenance, lines } = await drainStage(t)
+  const [unreadable, ...others] = ids as [VmId, ...VmId[]]
+  breakRecord(directory, unreadable)
+  drain(SLEEP)
+  for (let looks = 0; looks < 4; looks += 1) await look()
+  assert.deepEqual(
+    others.map((id) => vm(id).observed.state),
+    ['sleeping', 'sleeping'],
+  )
+  assert.equal(maintenance(), 'draining')
+  const said = 'host not drained: the record cannot be read, so a guest may be left'
+  assert.ok(lines.some(({ vm_id, message }) => vm_id === unreadable && message === said))
+  mendRecord(directory, unreadable)
+  for (let looks = 0; looks < 2; looks += 1) await later(limits.drainRecheckMs)
+  assert.equal(maintenance(), 'drained')
+})
+
+test('a host with one record that cannot be read is not drained at once', async (t) => {
+  const { directory, drain, maintenance, ids } = await drainStage(t, 1)
+  for (const id of ids) breakRecord(directory, id)
+  drain(SLEEP)
+  assert.equal(maintenance(), 'draining')
 })

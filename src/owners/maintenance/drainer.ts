@@ -73,7 +73,7 @@ export class Drainer {
 
   #giveTurns(drain: Drain): void {
     const { store, clock, bootId, poke, stop, log } = this.#options
-    const records = recordsIn(store)
+    const { records, unreadable } = recordsIn(store)
     const atMs = clock.now()
     for (const id of nextToRest(records, { drain, bootId })) {
       log.info({ vm_id: id, guests: drain.guests }, 'guest comes to rest: the host is drained')
@@ -83,7 +83,10 @@ export class Drainer {
         poke(id, 'the host is drained')
       }
     }
-    const isEmpty = leftGuests(records, { drain, bootId }).length === 0
+    const isRestEmpty = leftGuests(records, { drain, bootId }).length === 0
+    const isEmpty = isRestEmpty && unreadable.length === 0
+    for (const id of isRestEmpty ? unreadable : [])
+      log.warn({ vm_id: id }, 'host not drained: the record cannot be read, so a guest may be left')
     const wasEmpty = store.maintenance.get().emptySinceMs !== undefined
     if (isEmpty !== wasEmpty) store.maintenance.noteEmpty(isEmpty, atMs)
   }
@@ -92,11 +95,14 @@ export class Drainer {
 /** A guest that a drained host still has, and what its record shows. */
 export type LeftVm = LeftGuest & { readonly record: VmRecord }
 
-/** Lists the guests that are left; none if the host is not to be drained. */
+/**
+ * Lists the guests that are left; none if the host is not to be drained. A VM whose record cannot be read may have one, but
+ * is not listed.
+ */
 export function vmsLeft({ store, bootId }: Pick<DrainerOptions, 'store' | 'bootId'>): readonly LeftVm[] {
   const { drain } = store.maintenance.get()
   if (drain === undefined) return []
-  const records = recordsIn(store)
+  const { records } = recordsIn(store)
   const byId = new Map(records.map((record) => [record.id, record]))
   return leftGuests(records, { drain, bootId }).flatMap((left) => {
     const record = byId.get(left.id)
@@ -104,5 +110,12 @@ export function vmsLeft({ store, bootId }: Pick<DrainerOptions, 'store' | 'bootI
   })
 }
 
-const recordsIn = ({ vms }: Pick<Store, 'vms'>): readonly VmRecord[] =>
-  vms.ids().flatMap((id) => vms.get(id) ?? [])
+function recordsIn({ vms }: Pick<Store, 'vms'>): Records {
+  const all = vms.ids().map((id) => ({ id, record: vms.readable(id) }))
+  return {
+    records: all.flatMap(({ record }) => record ?? []),
+    unreadable: all.filter(({ record }) => record === undefined).map(({ id }) => id),
+  }
+}
+
+type Records = { readonly records: readonly VmRecord[]; readonly unreadable: readonly VmId[] }
