@@ -118,6 +118,7 @@ export class Store {
       revisions,
       events: this.events,
       recordOf: (id: VmId) => this.vms.get(id),
+      readable: (id: VmId) => this.vms.readable(id),
       changed: (id: VmId) => this.#changed(id),
     }
     this.arrivals = new Arrivals(ofRecords)

@@ -5,11 +5,13 @@ import { offerVm } from '../../commands/migration/offer-vm.ts'
 import { afterEvent } from '../../core/migration/departure.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { silentLog } from '../../log/log.ts'
+import { breakRecord, mendRecord } from '../../../test/break-record.ts'
 import { commandStage } from '../../../test/command-stage.ts'
 import { lockStore } from '../../../test/locked-store.ts'
 import { OfferExpiry } from './offer-expiry.ts'
 import type { TestContext } from 'node:test'
 import type { ArrivalId, DepartureEvent } from '../../core/migration/departure.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { MigrationId, NodeName, Offer } from '../../core/migration/offer.ts'
 
 const START_MS = 1000
@@ -38,6 +40,14 @@ function stage(t: TestContext, expiresInMs = 60_000) {
   return {
     directory,
     clock,
+    id,
+    /** Offers another VM for as long. */
+    offerAnother: (): VmId => {
+      const other = 'web-2' as VmId
+      accepted(create({ network: { ipv4Address: '192.0.2.20' } }, other))
+      accepted(offerVm(context, other, { ...offer(expiresInMs), id: 'move-8' as MigrationId }))
+      return other
+    },
     expiry,
     pokes,
     store,
@@ -116,5 +126,26 @@ test('an offer that expires while the records cannot be written is withdrawn whe
   clock.advance(limits.offerRecheckMs - 1)
   assert.equal(record().departure?.stage, 'offered', 'it is not tried all the time')
   clock.advance(1)
+  assert.equal(record().departure?.because, 'expired')
+})
+
+test('an offer that has not expired needs no write', (t) => {
+  const { store, clock, expiry, record } = stage(t, limits.offerMsMax)
+  expiry.start()
+  const writes = t.mock.method(store, 'transaction')
+  clock.advance(3 * limits.offerRecheckMs)
+  assert.equal(writes.mock.callCount(), 0)
+  assert.equal(record().departure?.stage, 'offered')
+})
+
+test('a record that cannot be read keeps no other offer from its end, nor a daemon from its start', (t) => {
+  const { directory, store, clock, expiry, id, offerAnother, record } = stage(t, 60_000)
+  const other = offerAnother()
+  breakRecord(directory, id)
+  clock.advance(60_000)
+  expiry.start()
+  assert.equal(store.vms.get(other)?.departure?.because, 'expired')
+  mendRecord(directory, id)
+  expiry.start()
   assert.equal(record().departure?.because, 'expired')
 })

@@ -35,13 +35,16 @@ export class OfferExpiry {
   #look(): void {
     const { store, clock, log } = this.#options
     const nowMs = clock.now()
+    const why = (record: VmRecord): WithdrawalReason | undefined => {
+      const deadline = deadlineOf(record)
+      return deadline !== undefined && deadline.atMs <= nowMs ? deadline.because : undefined
+    }
+    // A transaction is opened only for an offer that has expired.
+    const expired = store.departures.undecided().filter((record) => why(record) !== undefined)
     let leastMs = 0
-    for (const { id } of store.departures.undecided())
+    for (const { id } of expired)
       try {
-        withdraw(this.#options, id, (record) => {
-          const deadline = deadlineOf(record)
-          return deadline !== undefined && deadline.atMs <= nowMs ? deadline.because : undefined
-        })
+        withdraw(this.#options, id, why)
       } catch (error) {
         warnOfFault(log, error, 'offer not withdrawn; tried again later', { vm_id: id })
         leastMs = limits.offerRecheckMs

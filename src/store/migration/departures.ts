@@ -29,12 +29,12 @@ export class Departures extends MoveColumn<Departure> {
     return readDeparted(this.#options.db, id)
   }
 
-  /** Lists the VMs that a node may take, or is taking, in the order of ids. */
+  /** Lists the VMs that a node may take, or is taking, in the order of ids; those whose records cannot be read are left out. */
   undecided(): VmRecord[] {
     const rows = this.statements
       .of(`SELECT id FROM vms WHERE ${IS_UNDECIDED} ORDER BY id`)
       .all({ undecided: UNDECIDED })
-    return rows.flatMap((row) => this.#options.recordOf(row['id'] as VmId) ?? [])
+    return rows.flatMap((row) => this.#options.readable(row['id'] as VmId) ?? [])
   }
 
   /** Returns whether a node may take the VM, or is taking it. Cheap, because it is asked at each change of a VM. */

@@ -14,6 +14,8 @@ export type MoveColumnOptions = {
   readonly revisions: Revisions
   readonly events: EventTable
   readonly recordOf: (id: VmId) => VmRecord | undefined
+  /** Does the same, and is undefined also for a record that cannot be read. */
+  readonly readable: (id: VmId) => VmRecord | undefined
   readonly changed: (id: VmId) => void
 }
 
