@@ -211,3 +211,16 @@ test('a guest is asked to end at a shutdown although nothing can be written', as
   assert.deepEqual([saved, ended], [[], [stage.id]])
   await free()
 })
+
+test('units that cannot be seen for a moment do not end a shutdown of the host', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  stage.host.monitor.agents.add(stage.id)
+  stage.host.fakeUnits.failNext('active', new HostFault('systemd_unavailable', 'systemd does not answer'))
+  const end = stage.endWithHost('stop', new AbortController().signal)
+  await stage.turns()
+  await stage.later(limits.shutdownLookMs)
+  const { ended, left } = await end
+  assert.deepEqual([ended, left], [[stage.id], []])
+})

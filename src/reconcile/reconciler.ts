@@ -173,13 +173,23 @@ export class Reconciler {
 
   /** Waits until the units of these VMs have ended; returns those that have not in time, or when the signal comes. */
   async #untilEnded(ids: readonly VmId[], graceMs: number, signal: AbortSignal): Promise<readonly VmId[]> {
-    const { units, clock } = this.#context.host
+    const { clock } = this.#context.host
     const endMs = clock.monotonicMs() + graceMs
     for (;;) {
-      const active = ids.length === 0 ? [] : await units.active()
-      const left = ids.filter((id) => active.includes(id))
+      const left = ids.length === 0 ? [] : await this.#active(ids)
       if (left.length === 0 || signal.aborted || clock.monotonicMs() >= endMs) return left
       await new Promise<void>((resolve) => void clock.after(limits.shutdownLookMs, resolve))
+    }
+  }
+
+  /** Returns those VMs whose units are active; all of them if that cannot be seen now. */
+  async #active(ids: readonly VmId[]): Promise<readonly VmId[]> {
+    try {
+      const active = new Set(await this.#context.host.units.active())
+      return ids.filter((id) => active.has(id))
+    } catch (error) {
+      warnOfFault(this.#context.log, error, 'units not seen while the host shuts down; looked at again')
+      return ids
     }
   }
 
