@@ -249,3 +249,16 @@ test('a frame that is cut short or is not IP is left alone', () => {
   arp.writeUInt16BE(0x0806, 12)
   assert.deepEqual(completeFrames(arp, 0), [arp])
 })
+
+test('a frame with a header shorter than it can be is left alone, and not cut', () => {
+  const ipv4 = frameOf(sampleWith({ family: 4, ...TCP, bytes: 100 }, complete))
+  const tcp = Buffer.from(ipv4)
+  for (let words = 0; words < 5; words++) {
+    ipv4.writeUInt8(0x40 | words, 14)
+    tcp.writeUInt8(words << 4, 14 + 20 + 12)
+    for (const frame of [ipv4, tcp]) {
+      assert.deepEqual(completeFrames(frame, 0), [frame], `${words} words`)
+      assert.deepEqual(completeFrames(frame, 10), [], `${words} words`)
+    }
+  }
+})

@@ -2,6 +2,7 @@ import {
   ETHERNET_BYTES,
   EXTENSIONS,
   EXTENSIONS_MAX,
+  IPV4_HEADER_BYTES,
   IPV6_HEADER_BYTES,
   TCP,
   TYPE_IPV4,
@@ -11,6 +12,8 @@ import {
 
 const FIN_AND_PSH = 0x09
 const CWR = 0x80
+/** Without options (RFC 9293, 3.1). */
+const TCP_HEADER_BYTES = 20
 /**
  * Bytes of headers in all segments of a frame; each segment has them all. The smallest segments of Linux have 48 bytes
  * (TCP_MIN_SND_MSS in include/net/tcp.h), which makes 160 KiB of a frame of 64 KiB with IPv6 and TCP options.
@@ -127,10 +130,10 @@ function writeSequence(segment: Uint8Array, { start }: Packet, { offset, isLast 
 
 /**
  * Returns the packet in a frame; undefined if it is not a whole TCP or UDP packet: other protocols, fragments, cut
- * frames.
+ * frames, headers shorter than they can be.
  */
 function readPacket(frame: Uint8Array, view: DataView): Packet | undefined {
-  if (frame.length < ETHERNET_BYTES + 20) return undefined
+  if (frame.length < ETHERNET_BYTES + IPV4_HEADER_BYTES) return undefined
   const type = view.getUint16(12)
   if (type === TYPE_IPV4) return readIpv4(frame, view)
   if (type === TYPE_IPV6) return readIpv6(frame, view)
@@ -144,6 +147,7 @@ function readIpv4(frame: Uint8Array, view: DataView): Packet | undefined {
   // More fragments follow, or this is not the first one.
   const isFragment = (view.getUint16(at + 6) & 0x3fff) !== 0
   if (view.getUint8(at) >>> 4 !== 4 || isFragment || end > frame.length) return undefined
+  if (start < at + IPV4_HEADER_BYTES) return undefined
   return readTransport(view, { family: 4, protocol: view.getUint8(at + 9), start, end })
 }
 
@@ -168,9 +172,10 @@ function readTransport(view: DataView, { family, protocol, start, end }: Carried
   if (protocol === UDP && start + 8 <= end) {
     return { family, protocol, start, payload: start + 8, end, field: start + 6 }
   }
-  if (protocol !== TCP || start + 20 > end) return undefined
+  if (protocol !== TCP || start + TCP_HEADER_BYTES > end) return undefined
   const payload = start + (view.getUint8(start + 12) >>> 4) * 4
-  return payload > end ? undefined : { family, protocol, start, payload, end, field: start + 16 }
+  return payload < start + TCP_HEADER_BYTES || payload > end
+    ? undefined : { family, protocol, start, payload, end, field: start + 16 }
 }
 
 /** Returns the sum of source, destination, protocol and length (RFC 9293, 3.1; RFC 8200, 8.1); not folded. */
