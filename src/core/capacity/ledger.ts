@@ -65,9 +65,12 @@ export type Ledger = {
   readonly consolePlaces: number
 }
 
-/** Returns the most that a guest takes in the pool to be saved: its memory and the state of its devices, each time. */
+/** Returns the size of one saved state of a guest: its memory and the state of its devices. */
+export const savedStateMib = (memoryMib: number): number => memoryMib + limits.savedDevicesMib
+
+/** Returns the most that a guest takes in the pool to be saved. */
 export const savedMib = (monitor: MonitorKind, memoryMib: number): number =>
-  (memoryMib + limits.savedDevicesMib) * SAVED_STATES_MAX[monitor]
+  savedStateMib(memoryMib) * SAVED_STATES_MAX[monitor]
 
 /** Returns the ledger. It is a sum over the records and what the host shows, so a restart does not change it. */
 export function ledgerOf(

@@ -175,7 +175,8 @@ function readTransport(view: DataView, { family, protocol, start, end }: Carried
   if (protocol !== TCP || start + TCP_HEADER_BYTES > end) return undefined
   const payload = start + (view.getUint8(start + 12) >>> 4) * 4
   return payload < start + TCP_HEADER_BYTES || payload > end
-    ? undefined : { family, protocol, start, payload, end, field: start + 16 }
+    ? undefined
+    : { family, protocol, start, payload, end, field: start + 16 }
 }
 
 /** Returns the sum of source, destination, protocol and length (RFC 9293, 3.1; RFC 8200, 8.1); not folded. */

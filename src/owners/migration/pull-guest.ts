@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { savedMib } from '../../core/capacity/ledger.ts'
+import { savedStateMib } from '../../core/capacity/ledger.ts'
 import { imagesOf } from '../../core/desired.ts'
 import { seedOf } from '../../core/disks/seed.ts'
 import { given } from '../../lib/given.ts'
@@ -75,7 +75,7 @@ async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory)
   const { monitor, desired } = pulling.record()
   const { memoryMib } = desired.compute
   // The index of the pages grows with the memory: a bit for each 4 KiB, and so less than a thousandth of it.
-  checkLength('memory', lengthBytes, savedMib(monitor, memoryMib) + Math.ceil(memoryMib / 1000))
+  checkLength('memory', lengthBytes, savedStateMib(memoryMib) + Math.ceil(memoryMib / 1000))
   const found = await savedStates.inspect(id, await monitors[monitor].installed())
   if (found.kind === 'present' && found.savedAtMs === terms.savedAtMs) return
   await savedStates.remove(id)

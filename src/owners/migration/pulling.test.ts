@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { commandStage } from '../../../test/command-stage.ts'
+import { FakeClock } from '../../../test/fakes/fake-clock.ts'
+import { FakeHost } from '../../../test/fakes/fake-host.ts'
+import { offered } from '../../../test/offered-vm.ts'
+import { recordOf } from '../../../test/record.ts'
+import { takeVm } from '../../commands/migration/take-vm.ts'
+import { limits } from '../../config/limits.ts'
+import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
+import { MIB } from '../../lib/byte-units.ts'
+import { err, ok } from '../../lib/result.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { silentLog } from '../../log/log.ts'
+import { pullDisk } from './pull-disk.ts'
+import { pullGuest } from './pull-guest.ts'
+import { Pulling } from './pulling.ts'
+import type { TestContext } from 'node:test'
+import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
+import type { MovedMemory } from '../../ports/saved-states.ts'
+import type { SourceHost } from '../../ports/source-host.ts'
+
+/** A VM that was taken from a source of which the test gives the answers. */
+function pullStage(t: TestContext, source: Partial<SourceHost>, monitor: MonitorKind = 'qemu') {
+  const { context, id, store, accepted } = commandStage(t)
+  const request = offered(id, recordOf({ monitor }))
+  accepted(takeVm(context, id, request))
+  const record = store.vms.get(id) ?? assert.fail('it was not taken')
+  const host = new FakeHost(new FakeClock({ nowMs: 1000 }), store.storeId)
+  const arrivals = {
+    store,
+    host: Object.assign(host, { sourceHosts: { at: () => source as SourceHost } }),
+    poke: () => {},
+    betweenPasses: async () => undefined,
+    places: new Semaphore(1),
+    log: silentLog,
+  }
+  return {
+    record,
+    host,
+    manifest: request.manifest,
+    pulling: new Pulling(arrivals, record, new AbortController().signal),
+  }
+}
+
+test('a source whose disk is larger than what was admitted gets no room for it', async (t) => {
+  const asked: string[] = []
+  const { pulling, record, manifest } = pullStage(t, {
+    ensureRound: async () => ok({ sizeBytes: record.desired.disk.sizeMib * MIB + 1, changedBytes: 0 }),
+    roundFrames: async () => {
+      asked.push('frames')
+      return ok((async function* () {})())
+    },
+  })
+  await assert.rejects(pullDisk(pulling, manifest), { name: 'Hindered', code: 'source_refused' })
+  assert.deepEqual(asked, [])
+})
+
+for (const monitor of MONITOR_KINDS)
+  test(`a source with more memory than a guest of ${monitor} can have gets no room for it`, async (t) => {
+    const asked: number[] = []
+    const { host, pulling, record, manifest } = pullStage(
+      t,
+      {
+        memoryFrames: async (_move, lengthBytes) => {
+          asked.push(lengthBytes)
+          return err('unknown')
+        },
+      },
+      monitor,
+    )
+    t.mock.method(host.incomingDisks, 'publish', async () => {})
+    const pull = (lengthBytes: number) =>
+      pullGuest(pulling, {
+        manifest,
+        memory: { lengthBytes, terms: { savedAtMs: 1 } as MovedMemory['terms'] },
+        console: undefined,
+      })
+    const { memoryMib } = record.desired.compute
+    const mostBytes = (memoryMib + limits.savedDevicesMib + 1) * MIB
+    await assert.rejects(pull(mostBytes + 1), { name: 'Hindered', code: 'source_refused' })
+    assert.deepEqual(asked, [])
+    await assert.rejects(pull(mostBytes), { name: 'SourceRefused' })
+    assert.deepEqual(asked, [mostBytes])
+  })
