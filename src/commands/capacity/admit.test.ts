@@ -81,6 +81,15 @@ test('a guest that may be saved keeps its room in the pool, although its timeout
   assert.equal(codeOf(create(small, 'web-2')), 'taken')
 })
 
+test('a guest that may be saved needs no room for its sleep a second time', (t) => {
+  const { context, id, capacity, create, store } = commandStage(t)
+  create({ compute: sleeps, power: 'running', network: {}, disk: { sizeMib: 100 } })
+  store.vms.recordProgress(id, { observed: { state: 'sleeping', sinceMs: 1 }, mayBeSaved: true, nowMs: 1 })
+  assert.equal(codeOf(setCompute(context, id, compute)), 'taken')
+  capacity.total.diskMib = 100 + compute.memoryMib + limits.savedDevicesMib
+  assert.equal(codeOf(setCompute(context, id, sleeps)), 'taken')
+})
+
 const unknown = (message: string): Unknown => ({
   known: false,
   code: 'capacity_unknown',

@@ -76,7 +76,7 @@ function insert(
   // Its disk is that of its last rebuild.
   const observed = given({ rebuild: vm.desired.image.rebuild })
   const bringsMemory = movesWithMemory(manifest)
-  const commitment = commitmentOf({ ...vm, observed, bringsMemory }, capacity.memoryTerms())
+  const commitment = commitmentOf({ ...vm, observed, mayBeSaved: bringsMemory }, capacity.memoryTerms())
   const refusal = refuseIncrease(context, commitment)
   if (refusal !== undefined) return err(refusal)
   const record = store.vms.insert({

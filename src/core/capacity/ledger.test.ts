@@ -30,12 +30,12 @@ for (const [monitor, states] of [
   })
 }
 
-test('a VM that never sleeps is promised the room of a saved state when it comes with its memory', () => {
+test('a VM that never sleeps is promised the room of a saved state while its guest may be saved', () => {
   const { desired } = recordOf()
   const compute = { cpuMillicores: 1000, memoryMib: MEMORY_MIB, sleepAfterIdleSeconds: 0 }
   const record = { monitor: 'qemu', desired: { ...desired, compute, disk: { sizeMib: DISK_MIB } } } as const
   assert.equal(commitmentOf(record, TERMS).diskMib, DISK_MIB)
-  assert.equal(commitmentOf({ ...record, bringsMemory: true }, TERMS).diskMib, DISK_MIB + SAVED_MIB)
+  assert.equal(commitmentOf({ ...record, mayBeSaved: true }, TERMS).diskMib, DISK_MIB + SAVED_MIB)
 })
 
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }

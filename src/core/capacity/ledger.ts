@@ -115,24 +115,24 @@ export const totalsOf = (ledger: Ledger): Commitment => ({
 
 /** The part of a record from which the commitment follows. */
 type Promised = Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'> & {
-  /** The VM comes with its memory, which is a saved state here even if the VM never sleeps. */
-  readonly bringsMemory?: boolean
+  /** Its guest may be saved even if it never sleeps: it comes with its memory, or slept before a change. */
+  readonly mayBeSaved?: boolean
   readonly observed?: Pick<VmRecord['observed'], 'rebuild'>
 }
 
 /**
- * Returns what one VM is promised, from its desired state, its monitor, and whether it has lent its memory or comes with
- * it.
+ * Returns what one VM is promised, from its desired state, its monitor, and whether it has lent its memory or may be
+ * saved.
  */
 export function commitmentOf(promised: Promised, terms: MemoryTerms): Commitment {
-  const { desired, monitor, memoryLent, bringsMemory, observed = {} } = promised
+  const { desired, monitor, memoryLent, mayBeSaved, observed = {} } = promised
   const { memoryMib } = desired.compute
   const disks = owesRebuild({ desired, observed }) ? 2 : 1
   // A VM that never sleeps gives nothing back once it runs, so its memory stays promised although it is lent.
   const isPart = memoryLent === true && mayLend(desired) && canSleep(desired)
   const ofMemory = (eachMib: number): number =>
     promisedMib(eachMib, { vms: 1, partPromised: isPart ? 1 : 0 }, terms)
-  const hasSaved = canSleep(desired) || bringsMemory === true
+  const hasSaved = canSleep(desired) || mayBeSaved === true
   return {
     memoryMib: ofMemory(memoryMib) + ofMemory(terms.monitorMib(monitor, memoryMib)),
     diskMib: desired.disk.sizeMib * disks + (hasSaved ? savedMib(monitor, memoryMib) : 0),
