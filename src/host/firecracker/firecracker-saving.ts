@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { lstat, open as openHere, rm, writeFile, chown } from 'node:fs/promises'
+import { lstat, open as openHere, rm } from 'node:fs/promises'
 import { limits } from '../../config/limits.ts'
 import { firecrackerPaths, NETWORK_INTERFACE } from '../../core/monitor/firecracker-machine.ts'
 import { MIB } from '../../lib/byte-units.ts'
@@ -7,12 +7,13 @@ import type { RestoredGuest } from '../../ports/monitor.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { open } from '../files/pool-files.ts'
 import { MonitorRefusal } from '../monitors/monitor-error.ts'
+import { makeRuntimeFile } from '../systemd/runtime-files.ts'
 import { askFirecracker } from './firecracker-api.ts'
 
 /** Paths of one guest, from {@link firecrackerPaths}. */
 export type GuestPaths = ReturnType<typeof firecrackerPaths>
 
-const { O_EXCL, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = constants
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR } = constants
 const never = new AbortController().signal
 
 /** Memory is read in pieces of this size. */
@@ -125,8 +126,7 @@ export async function loadGuest(
   const { restoredState } = paths
   await rm(restoredState, { force: true })
   try {
-    await writeFile(restoredState, state, { flag: O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, mode: 0o400 })
-    await chown(restoredState, userId, userId)
+    await makeRuntimeFile(restoredState, state, userId)
     const body = {
       snapshot_path: restoredState,
       mem_backend: { backend_type: 'File', backend_path: path },

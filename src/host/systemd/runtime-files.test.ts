@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { unitSpecOf } from '../../../test/fakes/unit-spec.ts'
-import { makeRuntimeFiles } from './runtime-files.ts'
+import { makeRuntimeFile, makeRuntimeFiles } from './runtime-files.ts'
 
 const userId = (process.getuid?.() === 0 ? 700_001 : process.getuid?.()) as UserId
 const specOf = (...runtimeFiles: { name: string; content: string }[]) =>
@@ -41,4 +41,19 @@ test('a file elsewhere is a bug', async () => {
     await assert.rejects(makeRuntimeFiles(specOf({ name, content: '' }), tmpdir() + '/none'), {
       message: /a runtime file is in its directory/,
     })
+})
+
+test('a file is not made through a link that a user of a directory has put there', async (t) => {
+  const parent = await mkdtemp(join(tmpdir(), 'vmh-'))
+  t.after(() => rm(parent, { recursive: true }))
+  const outside = join(parent, 'outside')
+  for (const there of [true, false]) {
+    if (there) await writeFile(outside, 'outside')
+    const link = join(parent, `link-${there}`)
+    await symlink(outside, link)
+    await assert.rejects(makeRuntimeFile(link, 'new', userId), { code: 'EEXIST' })
+    if (there) assert.equal((await lstat(outside)).uid, process.getuid?.())
+    await rm(outside, { force: true })
+  }
+  assert.ok(!(await readdir(parent)).includes('outside'))
 })

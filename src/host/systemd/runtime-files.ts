@@ -21,14 +21,25 @@ export async function makeRuntimeFiles(spec: UnitSpec, parent = '/run'): Promise
   if ((await mkdir(above, { recursive: true })) !== undefined) await chmod(above, 0o755)
   await rm(directory, { recursive: true, force: true })
   await mkdir(directory, { mode: 0o700 })
-  for (const { name, content } of spec.runtimeFiles) {
-    const handle = await open(join(directory, name), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o400)
-    try {
-      await handle.writeFile(content)
-      await handle.chown(spec.userId, spec.userId)
-    } finally {
-      await handle.close()
-    }
-  }
+  for (const { name, content } of spec.runtimeFiles)
+    await makeRuntimeFile(join(directory, name), content, spec.userId)
   await lchown(directory, spec.userId, spec.userId)
+}
+
+/**
+ * Makes a file that the user of a unit can read. The path may be in a directory of that user: what is there already is an
+ * error, and what the user puts there meanwhile changes no other file.
+ */
+export async function makeRuntimeFile(
+  path: string,
+  content: string | Uint8Array,
+  userId: number,
+): Promise<void> {
+  const handle = await open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o400)
+  try {
+    await handle.writeFile(content)
+    await handle.chown(userId, userId)
+  } finally {
+    await handle.close()
+  }
 }
