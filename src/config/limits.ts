@@ -256,6 +256,9 @@ export const limits = {
   firecrackerAnswerBytesMax: 256 * 1024,
   /** Its devices and vCPUs in a saved guest: 25 KiB for one vCPU. */
   firecrackerStateBytesMax: 16 * 1024 * 1024,
+  /** Space and files in the runtime directories of all monitors: sockets, configurations, and devices of restored guests. */
+  monitorRuntimeMib: 64,
+  monitorRuntimeFilesMax: 65_536,
   /** Until an agent in the guest takes a connection; Firecracker itself gives up after as long. */
   vsockConnectMs: 2000,
 

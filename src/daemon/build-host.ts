@@ -18,6 +18,7 @@ import { SshShells } from '../host/ssh/ssh-shells.ts'
 import { systemClock } from '../host/system-clock.ts'
 import { SystemdDescriptorStore } from '../host/systemd/descriptor-store.ts'
 import { SystemdBus } from '../host/systemd/systemd-bus.ts'
+import { ensureRuntimeRoom } from '../host/systemd/runtime-room.ts'
 import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/decide.ts'
@@ -49,6 +50,7 @@ export type BuiltHost = {
 
 /** Makes the drivers. Reads from the host only what it needs to know the host. */
 export async function buildHost(config: Config, store: Store, poolId: string, log: Log): Promise<BuiltHost> {
+  ensureRuntimeRoom(`${config.runDirectory}/vm`, log)
   const bus = new SystemdBus({ log })
   const descriptorStore = new SystemdDescriptorStore({ bus })
   const consoles = new ConsoleMasters({

@@ -1,6 +1,6 @@
 /** The installed daemon on a real host: the actions of an operator, and of the host. */
 import assert from 'node:assert/strict'
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
@@ -14,6 +14,7 @@ import {
   upgradeDaemon,
 } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
+import { limits } from '../../src/config/limits.ts'
 import { adoptionReport } from './adoption-report.ts'
 import { sharedHost } from './shared-host.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
@@ -119,6 +120,19 @@ test("the installed unit is set up as the daemon's check of the descriptor store
   const values = await Promise.all(names.map((name) => unitProperty('vmhostd', name)))
   assert.deepEqual(values, ['main', '4096', 'yes'])
   assert.match(await unitProperty('vmhostd', 'WantedBy'), /\bvmhost\.slice\b/)
+})
+
+test('a monitor that its guest has taken over cannot fill /run', async () => {
+  const user = (await sh('stat', '-c', '%u', `${POOL}/disks/${KEEPER}/disk.raw`)).trim()
+  const directory = `/run/vmhostd/vm/${KEEPER}`
+  const asUser = (...command: readonly string[]): Promise<string> =>
+    sh('setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups', ...command)
+  const mib = String(limits.monitorRuntimeMib + 1)
+  const fill = asUser('dd', 'if=/dev/zero', `of=${directory}/fill`, 'bs=1M', `count=${mib}`)
+  await assert.rejects(fill, /No space left on device/)
+  writeFileSync('/run/of-another', Buffer.alloc(4096))
+  await asUser('rm', `${directory}/fill`)
+  rmSync('/run/of-another')
 })
 
 test('D-Bus may disappear and come back', async () => {

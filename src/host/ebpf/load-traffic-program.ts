@@ -5,8 +5,7 @@ import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
 import { loadAndPin, openPin, programId } from './libbpf.ts'
 import { LAYOUT, MAP_NAMES, MAPS } from './traffic-maps.ts'
-import { ErrnoError } from '../ffi/errno-error.ts'
-import { errno, library } from '../ffi/koffi.ts'
+import { mountFilesystem } from '../ffi/mount.ts'
 import type { BpfMap } from './libbpf.ts'
 import type { MapName } from './traffic-maps.ts'
 
@@ -68,12 +67,6 @@ function openMap(pin: string, name: MapName): BpfMap {
 
 /** BPF_FS_MAGIC of linux/magic.h. */
 const BPF_FILESYSTEM = 0xcafe4a11
-/** sys/mount.h: MS_NOSUID, MS_NODEV, MS_NOEXEC. */
-const MOUNT_FLAGS = 0x2 | 0x4 | 0x8
-
-const mount = library('libc.so.6').func(
-  'int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *options)',
-)
 
 /**
  * Mounts a BPF file system of our own, because not every host has one. Pinned objects live until it is unmounted. Only
@@ -82,6 +75,5 @@ const mount = library('libc.so.6').func(
 function ensureBpfFilesystem(directory: string): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   if (statfsSync(directory).type === BPF_FILESYSTEM) return
-  if (mount('bpf', directory, 'bpf', MOUNT_FLAGS, 'mode=0700') !== 0)
-    throw new ErrnoError(`mounting a BPF file system at ${directory}`, errno())
+  mountFilesystem('bpf', directory, 'mode=0700')
 }
