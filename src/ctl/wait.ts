@@ -12,11 +12,14 @@ import type { Context, Option, ProgressPlace } from './command.ts'
 import type { Shell } from './shell.ts'
 
 /** Options for the time a wait may take, and whether an error ends it. */
-export const boundOptions = (defaultSeconds: number): readonly Option[] => [
+export const boundOptions = (
+  defaultSeconds: number,
+  other?: { readonly words: string; readonly seconds: number },
+): readonly Option[] => [
   {
     name: 'timeout',
     value: 'TIME',
-    help: `give up after so long, as 90s, 10m or 0 to look once (${showSpan(defaultSeconds * 1000)})`,
+    help: `give up after so long, as 90s, 10m or 0 to look once (${spanOf(defaultSeconds)}${other === undefined ? '' : `; ${other.words}, ${spanOf(other.seconds)}`})`,
     check: parseSeconds,
   },
   {
@@ -24,6 +27,8 @@ export const boundOptions = (defaultSeconds: number): readonly Option[] => [
     help: 'give up as soon as the daemon reports an error; without it the wait goes on, as the daemon does',
   },
 ]
+
+const spanOf = (seconds: number): string => showSpan(seconds * 1000)
 
 /**
  * A line that must stay readable, printed if its news differs from the last about the same subject. Without a text it

@@ -252,7 +252,7 @@ export class Daemon {
     const { saved, ended, left } = await reconciler.endWithHost(policy, AbortSignal.timeout(boundMs))
     const words = { saved: saved.length, ended: ended.length, ms: Math.round(performance.now() - startedAt) }
     if (left.length === 0) this.#log.info(words, 'guests ready for the shutdown of the host')
-    else this.#log.warn({ ...words, left }, 'guests left to end with their units')
+    else this.#log.warn({ ...words, left }, 'guests left to end with their units at the shutdown of the host')
     await reconciler.stop()
   }
 }

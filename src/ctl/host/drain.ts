@@ -66,7 +66,10 @@ export const drainCommand: Command = {
       check: parseSourceUrl,
     },
     REASON_OPTION,
-    ...boundOptions(limits.ctlDrainSecondsDefault),
+    ...boundOptions(limits.ctlDrainSecondsDefault, {
+      words: 'with --to: for the moves',
+      seconds: limits.ctlMigrateSecondsDefault,
+    }),
   ],
   examples: [
     ['', 'before a reboot into another kernel: each guest keeps its memory'],
