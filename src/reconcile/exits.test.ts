@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setPower } from '../commands/vm/set-power.ts'
-import { setExit } from '../commands/vm/reshape.ts'
+import { setDisk, setExit, setNetwork } from '../commands/vm/reshape.ts'
 import { setMetadata } from '../commands/vm/delete-vm.ts'
 import { limits } from '../config/limits.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
@@ -114,6 +114,30 @@ test('a guest that ended stays ended over a restart of the daemon and of the hos
   assert.equal(shown(), 'running')
   assert.deepEqual(vm().generations, { desired: 2, observed: 2 })
   assert.equal(vm().observed.restarts, undefined)
+})
+
+test('the disk of a guest that ended for good grows at once, and its former prefix leaves the tap', async (t) => {
+  const stage = await reconcileStage(t)
+  const { host, context, id, idle, vm, shown } = stage
+  const prefix = '2001:db8:7::/64'
+  stage.create({
+    exit: { restartPolicy: 'never' },
+    network: { ipv6Address: '2001:db8::10', ipv6Prefix: prefix },
+  })
+  await idle()
+  host.consoles.say(id, OFF)
+  host.fakeUnits.exit(id, 0)
+  host.monitor.ended(id)
+  await idle()
+  assert.equal(shown(), 'stopped')
+  assert.equal(host.taps.devices.withRoute(prefix), vm().host.device)
+  const before = vm().desired.disk.sizeMib
+  assert.ok(setDisk(context, id, { sizeMib: before + 1 }).ok)
+  assert.ok(setNetwork(context, id, { ipv6Prefix: null }).ok)
+  await idle()
+  assert.equal(vm().observed.disk?.sizeMib, before + 1)
+  assert.equal(host.taps.devices.withRoute(prefix), undefined)
+  assert.deepEqual([shown(), vm().generations], ['stopped', { desired: 3, observed: 3 }])
 })
 
 test('an end that the daemon did not see is judged by what the console kept', async (t) => {

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { rebuildVm } from '../../src/commands/vm/rebuild-vm.ts'
+import { setExit } from '../../src/commands/vm/reshape.ts'
 import { setPower } from '../../src/commands/vm/set-power.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { offerVm, withdrawOffer } from '../../src/commands/migration/offer-vm.ts'
 import { takeVm } from '../../src/commands/migration/take-vm.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { calm } from './chaos.ts'
+import { endGuest } from './disturb.ts'
 import { pick, randomFrom } from './random.ts'
 import { COMPUTE, requestOn, imageOn } from './requests.ts'
 import { SimulatedHost, VM } from './two-hosts.ts'
@@ -81,6 +83,15 @@ export class MoveSimulation {
     if (power !== 'running') setPower(this.source.context, VM, power)
     await this.pass(10_000)
     assert.equal(this.source.record?.observed.state, this.#lives)
+  }
+
+  /** Lets the guest at the source end for good. */
+  async endGuest(): Promise<void> {
+    const { context, host } = this.source
+    assert.ok(setExit(context, VM, { restartPolicy: 'never' }).ok)
+    endGuest(host, VM, 0)
+    await this.pass(1000)
+    assert.equal(this.source.record?.observed.state, 'stopped')
   }
 
   /** Makes the VM's disk at its source again, from another image. */

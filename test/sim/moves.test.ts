@@ -41,6 +41,19 @@ test('a VM that moves cold boots at its destination', async () => {
   })
 })
 
+test('a VM whose guest has ended for good moves with its disk, and boots at its destination', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    await simulation.endGuest()
+    simulation.offer()
+    await simulation.take(simulation.destination)
+    await simulation.pass(60_000)
+    const { source, destination } = simulation
+    assert.equal(source.record?.departure?.stage, 'released')
+    assert.equal(destination.record?.observed.state, 'running')
+    simulation.checkAtRest()
+  })
+})
+
 test('a VM that was rebuilt moves with its new disk, which its destination does not make again', async () => {
   await simulate({ ...still, lives: 'running' }, async (simulation) => {
     await simulation.rebuild()

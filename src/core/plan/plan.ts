@@ -41,7 +41,7 @@ import { hasEnded } from '../vm/exit-policy.ts'
 import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
 import { isSavedOutsideUnit, isGone } from '../world/world.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
-import type { Facts } from './facet.ts'
+import type { Facet, Facts } from './facet.ts'
 import type { Plan, Blocked } from './step.ts'
 import type { World } from '../world/world.ts'
 
@@ -84,7 +84,8 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
     const stop = inOrder(...removeGuest(record, world))
     if (stop.outcome !== 'settled') return stop
   }
-  if (hasEnded(record)) return inOrder(...removeEnded(record, world), () => dropFrames(world))
+  if (hasEnded(record))
+    return inOrder(...removeEnded(record, world), () => changeAtRest(record, world, facts))
   const live = world.unit.known && world.unit.value.kind === 'active'
   if (live) return planLive(record, world, facts)
   return isSavedOutsideUnit(world) ? planAsleep(record, world, facts) : planStart(record, world, facts)
@@ -99,12 +100,15 @@ function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
       () => ensureNetwork(world, facts),
     )
   }
-  const rest = {
+  return inOrder(...stop, () => changeAtRest(record, world, facts))
+}
+
+/** Plans what is changed of a VM without a guest before it starts again. */
+const changeAtRest = (record: VmRecord, world: World, facts: Facts): Facet =>
+  beside({
     storage: [() => changeStoppedDisk(record, world), () => fetchBootImages(record, world, facts)],
     network: [() => leaveFormerAddresses(world, facts), () => dropFrames(world)],
-  }
-  return inOrder(...stop, () => beside(rest))
-}
+  })
 
 /**
  * Plans for a guest that may end by itself, as `withGrace` shows it. A guest that sleeps is woken first: what it has not

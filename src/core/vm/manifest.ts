@@ -1,4 +1,5 @@
 import { given } from '../../lib/given.ts'
+import { hasEnded } from './exit-policy.ts'
 import type { Compute, Desired, Disk, Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
@@ -91,8 +92,11 @@ export function manifestOf(record: VmRecord, departure: Departure, needs: Manife
   }
 }
 
-/** Returns how the guest lived when it was last seen. */
-export function powerOf({ desired: { power }, observed, wake }: VmRecord): GuestPower {
+/** Returns how the guest lived when it was last seen. One that has ended for good is as one that was stopped. */
+export function powerOf(record: VmRecord): GuestPower {
+  const { desired, observed, wake } = record
+  const { power } = desired
+  if (hasEnded(record)) return 'stopped'
   if (power !== 'running') return power
   return observed.savedState === undefined || wake !== undefined ? 'running' : 'sleeping'
 }
