@@ -25,6 +25,8 @@ export const consoleLimits = {
   consoleRowsMax: 1000,
   /** Input that the guest has not read; above it, viewers are not read either. */
   consoleInputBytesMax: 256 * 1024,
+  /** Input that is kept at most. One message of each viewer comes after the limit; more is from viewers that come and go. */
+  consoleInputKeptBytesMax: 2 * 1024 * 1024,
   /** Delay between two attempts to write input that a terminal did not accept. */
   consoleInputRetryMsMin: 2,
   consoleInputRetryMsMax: 100,

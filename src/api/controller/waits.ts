@@ -23,11 +23,14 @@ export class Waits<Id extends string> {
   async change(id: Id, ms: number, signal: AbortSignal): Promise<void> {
     if (this.#ended || signal.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
+    const onAbort = (): void => resolve()
     const waiting = this.#waiting.get(id) ?? new Set()
     this.#waiting.set(id, waiting.add(resolve))
     const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => resolve(), { once: true })
+    signal.addEventListener('abort', onAbort, { once: true })
     await promise
+    // The signal of an event stream outlives its waits, of which there is no end.
+    signal.removeEventListener('abort', onAbort)
     clearTimeout(timer)
     waiting.delete(resolve)
     if (waiting.size === 0 && this.#waiting.get(id) === waiting) this.#waiting.delete(id)

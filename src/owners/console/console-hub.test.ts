@@ -204,3 +204,27 @@ test('a viewer stays attached over a sleep and a wake, without a seam', async ()
   assert.equal(viewer.text, 'before, after')
   assert.equal(viewer.received.length, 1)
 })
+
+test('a viewer that comes while the guest does not read is not read, and is when the guest has read', async () => {
+  const { session, watch } = await stage()
+  session.readInput(false)
+  const first = watch()
+  first.type(Buffer.alloc(limits.consoleInputBytesMax + 1))
+  first.leave()
+  const second = watch()
+  assert.ok(second.isHeld)
+  session.readInput(true)
+  assert.ok(!second.isHeld)
+})
+
+test('viewers that come and go leave no more input than is kept', async () => {
+  const { session, watch } = await stage()
+  session.readInput(false)
+  const messages = limits.consoleInputKeptBytesMax / limits.consoleMessageBytesMax
+  for (let message = 0; message < messages + 2; message += 1) {
+    const viewer = watch()
+    viewer.type(Buffer.alloc(limits.consoleMessageBytesMax))
+    viewer.leave()
+  }
+  assert.equal(session.inputWaiting, limits.consoleInputKeptBytesMax)
+})

@@ -76,6 +76,7 @@ export class WatchedConsole {
       session.onEnd(() => this.end(this.#options.endsWith())),
     ]
     if (this.#window !== undefined) session.resize(this.#window)
+    this.#pauseIfFull(session)
     for (const watcher of this.#watchers) {
       this.#attach(watcher.viewer, session, watcher.stoppedAt)
       delete watcher.stoppedAt
@@ -147,8 +148,14 @@ export class WatchedConsole {
 
   #input(bytes: Uint8Array): void {
     if (this.#session === undefined) return
+    if (this.#session.inputWaiting + bytes.length > limits.consoleInputKeptBytesMax) return
     this.#session.write(bytes)
-    if (this.#inputPaused || this.#session.inputWaiting <= limits.consoleInputBytesMax) return
+    this.#pauseIfFull(this.#session)
+  }
+
+  /** Lets no viewer send more while the guest does not read; earlier viewers may have left input. */
+  #pauseIfFull({ inputWaiting }: ConsoleSession): void {
+    if (this.#inputPaused || inputWaiting <= limits.consoleInputBytesMax) return
     this.#inputPaused = true
     for (const { viewer } of this.#watchers) viewer.pauseInput()
   }
