@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
+import { connect } from 'node:net'
 import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
@@ -189,6 +190,29 @@ test('the authority is replaced under an open long poll, which ends; only the ne
   const change = { method: 'PUT', path: `${path}/power`, body, client: as(next.controller, { ca }) }
   assert.equal((await send(host.port, change)).status, 202)
   await assert.rejects(send(host.port, { path, client: onKept }))
+})
+
+test('a connection that was open before its authority was removed is not let in afterwards', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const early = connect(host.port, '127.0.0.1')
+  t.after(() => early.destroy())
+  early.on('error', () => {})
+  await once(early, 'connect')
+  // The server takes connections in order.
+  assert.equal((await send(host.port, { path: '/healthz', client: as(pki.controller) })).status, 200)
+  const next = await makePki()
+  writeFileSync(host.files.ca, next.authority.certificate)
+  writeFileSync(host.files.key, next.server.key)
+  writeFileSync(host.files.certificate, next.server.certificate)
+  await eventually(() => host.logLines.some((line) => line.includes('certificates replaced')))
+  const { certificate: cert, key } = pki.controller
+  const socket = tlsConnect({ socket: early, cert, key, rejectUnauthorized: false })
+  socket.on('error', () => {})
+  let answer = ''
+  socket.on('data', (data) => (answer += String(data)))
+  socket.write('GET /healthz HTTP/1.1\r\nhost: host-1\r\nconnection: close\r\n\r\n')
+  await new Promise((resolve) => socket.once('close', resolve))
+  assert.equal(answer, '')
 })
 
 async function servedSerial(port: number): Promise<string> {

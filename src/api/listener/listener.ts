@@ -74,6 +74,8 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     onChange: (material) => {
       if (server instanceof TlsServer) server.setSecureContext(material.options)
       peers.trust(material)
+      // A handshake under way would be judged by the files of before (setSecureContext of node:tls).
+      transport.endHandshakes()
     },
     onLook: (inUse) => {
       onCertificates?.(inUse, () => peers.revocations)
