@@ -175,6 +175,8 @@ export const limits = {
   exitConsoleLines: 10,
   exitConsoleLineLength: 200,
   deleteAfterSecondsMax: 31_536_000,
+  /** A daemon watches a stopped VM at least so long before it deletes it by its age: the clock may be corrected meanwhile. */
+  deletionHoldMs: 600_000,
   monitorAnswerMs: 30_000,
   monitorRecheckMs: 10,
   /** How long a resumed guest whose disk failed is observed. By then its request has failed again, or succeeded. */

@@ -25,6 +25,8 @@ async function running(t: TestContext, exit?: ExitPolicy) {
 
 const OFF = 'reboot: Power down\r\n'
 const REBOOT = 'reboot: Restarting system\r\n'
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const PANIC = 'Kernel panic - not syncing: VFS\r\n'
 
 test('a guest that reboots itself goes on at once, without a fault, under every policy', async (t) => {
@@ -190,4 +192,59 @@ test('a VM is deleted some time after its stop, unless it was started or protect
   assert.ok(setMetadata(context, id, { labels: {}, protected: false }).ok)
   await pass(limits.resyncMs)
   assert.equal(store.vms.get(id), undefined)
+})
+
+/** A VM that was stopped just now, and is to be deleted an hour after that. */
+async function stoppedForAnHour(t: TestContext) {
+  const stage = await running(t, { restartPolicy: 'always', deleteAfterSeconds: 3600 })
+  const { clock, context, store, id, idle, shown } = stage
+  assert.ok(setPower(context, id, 'stopped').ok)
+  await idle()
+  assert.equal(shown(), 'stopped')
+  return {
+    ...stage,
+    isThere: () => store.vms.get(id) !== undefined,
+    pass: async (ms: number): Promise<void> => {
+      clock.advance(ms)
+      await idle()
+    },
+  }
+}
+
+test('a clock that is set ahead deletes no VM before its time', async (t) => {
+  const { clock, isThere, pass } = await stoppedForAnHour(t)
+  clock.set(DAY_MS)
+  await pass(limits.resyncMs)
+  assert.ok(isThere())
+  clock.set(-DAY_MS)
+  await pass(HOUR_MS - limits.resyncMs - 1)
+  assert.ok(isThere())
+  await pass(1)
+  assert.ok(!isThere())
+})
+
+test('a daemon that starts while the clock is ahead holds the deletion, and a clock that is corrected saves the VM', async (t) => {
+  const { clock, idle, isThere, pass, start, stop } = await stoppedForAnHour(t)
+  await stop()
+  clock.set(DAY_MS)
+  await start()
+  await idle()
+  await pass(limits.deletionHoldMs - 1)
+  assert.ok(isThere())
+  clock.set(-DAY_MS)
+  await pass(limits.resyncMs)
+  assert.ok(isThere())
+  await pass(HOUR_MS)
+  assert.ok(!isThere())
+})
+
+test('a daemon that starts after the time of a deletion deletes the VM after a while', async (t) => {
+  const { clock, idle, isThere, pass, start, stop } = await stoppedForAnHour(t)
+  await stop()
+  clock.advance(2 * HOUR_MS)
+  await start()
+  await idle()
+  assert.ok(isThere())
+  await pass(limits.deletionHoldMs)
+  assert.ok(!isThere())
 })

@@ -60,14 +60,20 @@ function outputOf({ record, host }: Pass): Uint8Array {
  * Deletes a settled VM whose time has come, in the operation that asked for this. `now` is the record after this pass.
  * Returns the milliseconds until then, or undefined if the VM stays.
  */
-export function deleteWhenDue({ store, host, record, log }: Pass, now: VmRecord): number | undefined {
+export function deleteWhenDue(
+  { store, host, record, log, stopped }: Pass,
+  now: VmRecord,
+): number | undefined {
+  const { state, sinceMs } = now.observed
+  if (state === 'stopped') stopped.note(now.id, sinceMs, host.clock)
   // A request that came during this pass is seen by the next one.
   if (now.generations.desired !== record.generations.desired || isLeaving(now)) return undefined
   const dueMs = deletionDueMs(now)
   if (dueMs === undefined) return undefined
+  const leftMs = stopped.leftMs(now.id, dueMs - sinceMs, host.clock)
+  if (leftMs > 0) return leftMs
   const nowMs = host.clock.now()
-  if (dueMs > nowMs) return dueMs - nowMs
   store.vms.changeDesired(now.id, { deleting: true, operationId: now.operationId, nowMs })
-  log.info({ stopped_ms: nowMs - now.observed.sinceMs }, 'deletion due')
+  log.info({ stopped_ms: nowMs - sinceMs }, 'deletion due')
   return 0
 }

@@ -1,6 +1,8 @@
+import { limits } from '../config/limits.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
+import type { Clock } from '../ports/clock.ts'
 
 /**
  * Limits the guests for which this process does the same at once: it saves them, or restores them after a boot of the
@@ -122,5 +124,40 @@ export class HostEnd {
 
   noteAsked(id: VmId): void {
     if (this.#policy !== undefined) this.#asked.add(id)
+  }
+}
+
+type Clocks = Pick<Clock, 'now' | 'monotonicMs'>
+
+/** A VM that is stopped: since when by its record, and its age at the first look, at this time of the monotonic clock. */
+type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atMs: number }
+
+/**
+ * Watches VMs that are stopped, by the monotonic clock. The clock of the host may be set, and what is deleted by it is gone.
+ * Only this process keeps it: a new daemon trusts the clock for what was before, but holds deletions for a while.
+ */
+export class StoppedVms {
+  readonly #stopped = new Map<VmId, Stopped>()
+
+  /** Notes a look at a VM that is stopped. */
+  note(id: VmId, sinceMs: number, clock: Clocks): void {
+    if (this.#stopped.get(id)?.sinceMs === sinceMs) return
+    this.#stopped.set(id, { sinceMs, agedMs: Math.max(0, clock.now() - sinceMs), atMs: clock.monotonicMs() })
+  }
+
+  /** Returns the milliseconds until the VM has been stopped for so long without doubt. */
+  leftMs(id: VmId, forMs: number, clock: Clocks): number {
+    const stopped = this.#stopped.get(id)
+    if (stopped === undefined) return forMs
+    const watchedMs = clock.monotonicMs() - stopped.atMs
+    const byClockMs = forMs - (clock.now() - stopped.sinceMs)
+    const byWatchMs = forMs - (stopped.agedMs + watchedMs)
+    const heldMs = Math.min(forMs, limits.deletionHoldMs) - watchedMs
+    return Math.max(0, byClockMs, byWatchMs, heldMs)
+  }
+
+  /** Forgets a VM that has no worker any more. */
+  forget(id: VmId): void {
+    this.#stopped.delete(id)
   }
 }

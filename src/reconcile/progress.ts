@@ -21,7 +21,7 @@ import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { VmInputs } from '../core/vm/create.ts'
-import type { HostEnd, Places, Silences } from './process-facts.ts'
+import type { HostEnd, Places, Silences, StoppedVms } from './process-facts.ts'
 import type { MemoryRoom } from './memory-room.ts'
 import type { Intent } from './decide.ts'
 
@@ -52,6 +52,7 @@ export type WorkerContext = PassContext & {
   /** Restores after a boot of the host. */
   readonly restores: Places
   readonly silences: Silences
+  readonly stopped: StoppedVms
   readonly hostEnd: HostEnd
   readonly memory: MemoryRoom
 }

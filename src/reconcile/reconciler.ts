@@ -3,7 +3,7 @@ import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { warnOfFault } from '../log/log.ts'
 import { firstLooks } from './first-looks.ts'
-import { HostEnd, Places, Silences } from './process-facts.ts'
+import { HostEnd, Places, Silences, StoppedVms } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { resyncTerms } from './progress.ts'
 import { Worker } from './worker.ts'
@@ -55,6 +55,7 @@ export class Reconciler {
       saves: new Places(limits.savesMax, (id) => this.#notice(id, 'a place to be saved is free')),
       restores: new Places(limits.restoresMax, (id) => this.#notice(id, 'a turn to wake has come')),
       silences: this.silences,
+      stopped: new StoppedVms(),
       hostEnd: new HostEnd(),
       memory,
     }
@@ -224,6 +225,7 @@ export class Reconciler {
         this.#context.saves.forget(id)
         this.#context.restores.forget(id)
         this.#context.silences.forget(id)
+        this.#context.stopped.forget(id)
         this.memory.callNext()
       }
       worker = new Worker(this.#context, id, { places: this.#places, onGone })
