@@ -10,7 +10,8 @@ export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding
       check,
       level: 'must',
       found: pool.because,
-      remedy: 'mount the file system of the pool, or run vmhostd setup for a new one',
+      remedy:
+        'mount the file system of the pool; vmhostd setup makes the first one, and --replace-pool one for a pool that is lost',
     }
   const { directory, poolId, reflink, availableMib } = pool.value
   const recorded = records.known ? records.value?.poolId : undefined
@@ -19,7 +20,8 @@ export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding
       check,
       level: 'must',
       found: `${directory} is pool ${poolId}, and the records are of pool ${recorded}`,
-      remedy: 'mount the pool of this host there, or put back the records that belong to this pool',
+      remedy:
+        'mount the pool of this host there, or put back the records that belong to this pool; if the pool of the records is lost: vmhostd setup --replace-pool',
     }
   if (availableMib <= diskReserveMib) {
     const found = `${directory} has ${availableMib} MiB, and the reserve is ${diskReserveMib} MiB`

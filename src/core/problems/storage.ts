@@ -36,7 +36,8 @@ export const storage = {
       retry: 'backoff',
       title: 'The storage pool could not be inspected',
       meaning: 'The storage pool could not be inspected: its mark or mount is missing, or the disk fails.',
-      remedy: 'Mount it, or mark a new pool with `vmhostd setup`. Nothing is removed or made meanwhile.',
+      remedy:
+        'Mount it. If it is lost, see "The pool is lost" in operating.md. Nothing is removed or made meanwhile.',
       example: 'looking for the storage pool: ENOENT: no such file or directory',
       writtenBy: ['src/host/pool/pool-marker.ts'],
       quotes: ['ENOENT: no such file or directory'],

@@ -20,6 +20,11 @@ export const setupHelp: CommandHelp = {
       'a further name or address of this host for the controller and other hosts; may be repeated. The host name, localhost, ' +
         '127.0.0.1 and ::1 are always in.',
     ],
+    [
+      '--replace-pool',
+      'the pool of the records is lost: go on with the one that is there now, or mark a new one. The VMs on record have no disks ' +
+        'then. Stop the daemon first.',
+    ],
   ],
   moreOptions: {
     lead: 'Only where the configuration is written now (afterwards, edit the file):',

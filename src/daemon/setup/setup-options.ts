@@ -7,6 +7,7 @@ export type SetupOptions = {
   readonly help: boolean
   readonly configPath: string
   readonly extraNames: readonly string[]
+  readonly replacePool: boolean
   /** Settings for a new configuration; empty if the operator gave none. */
   readonly settings: readonly ConfigSetting[]
 }
@@ -40,6 +41,7 @@ export function parseSetupOptions(argv: readonly string[]): SetupOptions {
     help: values['help'] === true,
     configPath: typeof values['config'] === 'string' ? values['config'] : CONFIG_PATH,
     extraNames: (Array.isArray(values['san']) ? values['san'].map(String) : []).map(checkName),
+    replacePool: values['replace-pool'] === true,
     settings,
   }
 }
@@ -65,6 +67,7 @@ function parse(argv: readonly string[]): Readonly<Record<string, unknown>> {
       options: {
         ...Object.fromEntries(names.map((name) => [name, text])),
         san: { type: 'string', multiple: true },
+        'replace-pool': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
       },
     })

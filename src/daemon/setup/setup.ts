@@ -7,12 +7,15 @@ import { setupHelp } from '../help/host-help.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
 import { ensureDirectories, ensureProfile, ensureSshKey } from './ensure-files.ts'
 import { renderConfig, parseSetupOptions } from './setup-options.ts'
+import { ensurePool } from './ensure-pool.ts'
 import { SetupError, SetupReport } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
+import type { PoolOptions } from './ensure-pool.ts'
 import type { SetupOptions } from './setup-options.ts'
 import { hostname } from 'node:os'
-import { markPool } from '../../host/pool/pool-marker.ts'
+import { ifThere } from '../../host/files/storage-fault.ts'
+import { markPool, poolIdOf } from '../../host/pool/pool-marker.ts'
 import { readAsset } from '../assets.ts'
 
 /** Parts of the machine that set-up uses. */
@@ -21,8 +24,8 @@ type SetupMachine = {
   readonly nowMs: number
   /** The text of `config.example.toml`. */
   readonly exampleConfig: string
-  /** Makes the directory a pool, or finds that it is one; returns notes for the operator. */
-  readonly markPool: (directory: string) => Promise<readonly string[]>
+  readonly poolIn: PoolOptions['poolIn']
+  readonly markPool: PoolOptions['markPool']
   readonly print: (text: string) => void
   readonly printError: (text: string) => void
 }
@@ -54,7 +57,7 @@ export async function setup(argv: readonly string[], machine: SetupMachine): Pro
 async function prepare(options: SetupOptions, machine: SetupMachine, report: SetupReport): Promise<void> {
   const config = ensureConfig(options, machine, report)
   ensureDirectories(config, report)
-  await ensurePool(config.storage.poolDirectory, machine, report)
+  await ensurePool({ ...machine, config, replace: options.replacePool, report })
   ensureSshKey(config, report)
   const paths = await ensureCertificates({
     config,
@@ -68,14 +71,6 @@ async function prepare(options: SetupOptions, machine: SetupMachine, report: Set
     ? nextSteps(options.configPath, config, paths)
     : 'Add what is missing, then run this again.'
   machine.print(`${report.text}\n\n${next}\n`)
-}
-
-async function ensurePool(pool: string, machine: SetupMachine, report: SetupReport): Promise<void> {
-  const wasThere = existsSync(pool)
-  const warnings = await machine.markPool(pool)
-  if (wasThere) report.kept(pool, 'storage pool, marked')
-  else report.made(pool, 'storage pool, marked')
-  for (const warning of warnings) report.warned(pool, warning)
 }
 
 function ensureConfig(options: SetupOptions, machine: SetupMachine, report: SetupReport): Config {
@@ -142,12 +137,8 @@ export const setupCommand = (args: readonly string[]): Promise<number> =>
     hostname: hostname(),
     nowMs: Date.now(),
     exampleConfig: Buffer.from(readAsset('config.example.toml')).toString(),
-    async markPool(directory) {
-      const { reflink } = await markPool(directory)
-      return reflink
-        ? []
-        : ['its file system cannot share blocks, so every new disk is a full copy; XFS and btrfs can']
-    },
+    poolIn: (directory) => ifThere(poolIdOf(directory)),
+    markPool,
     print: (text) => console.log(text),
     printError: (text) => console.error(text),
   })

@@ -13,7 +13,8 @@ import type { PoolFigures } from '../../ports/host-figures.ts'
 
 const VERSION = 1
 
-type MarkedPool = {
+/** A pool as its file system is. */
+export type MarkedPool = {
   readonly poolId: string
   /** False if the file system cannot share blocks; then disks are copied in full. */
   readonly reflink: boolean

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parseConfig } from '../../config/config.ts'
+import { ifThere } from '../../host/files/storage-fault.ts'
+import { markPool, poolIdOf } from '../../host/pool/pool-marker.ts'
+import { Store } from '../../store/store.ts'
+import { ensurePool } from './ensure-pool.ts'
+import { SetupReport } from './setup-report.ts'
+import type { TestContext } from 'node:test'
+
+/** A host whose records are of a pool, with a real directory for the pool. */
+async function stage(t: TestContext) {
+  const root = mkdtempSync(join(tmpdir(), 'ensure-pool-'))
+  t.after(() => rmSync(root, { recursive: true }))
+  const [state, pool] = [join(root, 'state'), join(root, 'pool')]
+  mkdirSync(state)
+  const text = `state_directory = "${state}"\n[storage]\npool_directory = "${pool}"`
+  const config = parseConfig(text, { path: 'config.toml', hostname: 'host-1' })
+  const records = (): Store => new Store(state, { first: 600_000, count: 10 })
+  const ensure = async (replace = false) => {
+    const report = new SetupReport()
+    const poolIn = (directory: string) => ifThere(poolIdOf(directory))
+    await ensurePool({ config, replace, poolIn, markPool, report })
+    return report.text
+  }
+  const poolOfRecords = (): string | undefined => {
+    const store = records()
+    const { poolId } = store
+    store.close()
+    return poolId
+  }
+  await ensure()
+  const store = records()
+  store.rememberPool(await poolIdOf(pool))
+  store.close()
+  return { pool, records, ensure, poolOfRecords }
+}
+
+test('the pool of the records is kept', async (t) => {
+  const { ensure, pool, poolOfRecords } = await stage(t)
+  assert.match(await ensure(true), /kept .*storage pool, marked/)
+  assert.equal(poolOfRecords(), await poolIdOf(pool))
+})
+
+test('a pool that is out of sight is not replaced by mistake', async (t) => {
+  const { ensure, pool, poolOfRecords } = await stage(t)
+  const known = poolOfRecords()
+  rmSync(pool, { recursive: true })
+  await assert.rejects(ensure(), (error: Error) => {
+    assert.ok(
+      error.message.includes(
+        `${pool} is not a pool, and the records of this host are of pool ${known}: mount`,
+      ),
+    )
+    return true
+  })
+  assert.ok(!existsSync(pool))
+  await markPool(pool)
+  await assert.rejects(ensure(), /is pool .*, and the records of this host are of pool/)
+  assert.equal(poolOfRecords(), known)
+})
+
+test('a pool that is lost is replaced on request, while no daemon runs', async (t) => {
+  const { ensure, pool, records, poolOfRecords } = await stage(t)
+  const known = poolOfRecords()
+  rmSync(pool, { recursive: true })
+  const daemon = records()
+  await assert.rejects(ensure(true), /the daemon runs: stop it for --replace-pool/)
+  daemon.close()
+  assert.ok(!existsSync(pool))
+  assert.match(
+    await ensure(true),
+    new RegExp(`changed .*in place of ${known}; VMs on record, without their disks: 0`),
+  )
+  assert.equal(poolOfRecords(), await poolIdOf(pool))
+  assert.notEqual(poolOfRecords(), known)
+  assert.match(await ensure(), /kept .*storage pool, marked/)
+})
