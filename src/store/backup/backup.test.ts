@@ -232,6 +232,24 @@ test('records whose replacement cannot be flushed to the disk stay whole, with t
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
 })
 
+test('a replacement that ends after the log was removed leaves the present records whole', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  stage.insertVm('web-1', image)
+  writeBackup(stage.directory, file, { about, files: [] })
+  stage.insertVm('web-2', image)
+  const present = `${stage.directory}/vmhostd.db`
+  const left = new Map([present, `${present}-wal`].map((path) => [path, readFileSync(path)]))
+  const end = (): void => {
+    if (!existsSync(`${present}-wal`)) throw new Error('the disk failed')
+  }
+  stage.reopen(() => {
+    for (const [path, content] of left) writeFileSync(path, content)
+    assert.throws(() => restoring(stage, file).putBack([], NOW, end), /the disk failed/)
+  })
+  assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
+})
+
 test('a VM that is left out has no record, and everything else is put back', (t) => {
   const stage = new StoreStage(t)
   const left = stage.insertVm('web-1', image)

@@ -133,8 +133,9 @@ export class Restoring {
         }
         db.exec('PRAGMA journal_mode = DELETE')
       })
-      // Before the log is removed: the present records need it until they are replaced.
       flush(restored)
+      // The present records stay whole if the replacement ends between the next two steps.
+      foldLog(present)
       for (const end of ['-wal', '-shm']) rmSync(`${present}${end}`, { force: true })
       renameDurably(restored, present, flush)
       return kept?.path
@@ -158,6 +159,16 @@ export class Restoring {
 }
 
 const DATABASE = 'vmhostd.db'
+
+/** Moves the log of a database into it, so that it is whole without the log. Does nothing if it cannot be read. */
+function foldLog(path: string): void {
+  if (!existsSync(path)) return
+  try {
+    edit(path, (db) => db.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
+  } catch {
+    // It was copied as it is, with its log, and is replaced.
+  }
+}
 
 /** Copies the present records. Records that cannot be read are kept as the files that they are. */
 function keepPresent(

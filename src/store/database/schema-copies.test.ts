@@ -42,6 +42,21 @@ test('before its schema changes, the whole database is copied, for root alone', 
   assert.deepEqual(readdirSync(schemaCopiesOf(stage.directory)), [`schema-${older}.db`])
 })
 
+test('the copy that is made is kept, although copies of newer versions are there', (t) => {
+  const stage = new StoreStage(t)
+  const newer = Array.from({ length: limits.schemaCopiesMax }, (_, n) => SCHEMA_VERSION + n)
+  const older = SCHEMA_VERSION - 1
+  stage.reopen(() => {
+    mkdirSync(schemaCopiesOf(stage.directory))
+    for (const version of newer) writeFileSync(schemaCopyPath(stage.directory, version), '')
+    ageStore(stage.directory, older)
+  })
+  assert.deepEqual(
+    copiesIn(stage.directory).map(({ version }) => version),
+    [...newer.slice(1).toReversed(), older],
+  )
+})
+
 test('a store that is new, or has the schema of this build, is not copied', (t) => {
   const stage = new StoreStage(t)
   stage.reopen()

@@ -22,8 +22,8 @@ export const schemaCopyPath = (stateDirectory: string, version: number): string 
 
 /**
  * Copies a database whose schema is about to change, so that the previous package can be used again. The copy is on the
- * disk when this returns. It replaces an earlier copy of the same version. The newest `limits.schemaCopiesMax` versions
- * are kept. Throws an error for the operator; then the schema must stay as it is.
+ * disk when this returns. It replaces an earlier copy of the same version. Besides, copies of the newest versions are kept,
+ * `limits.schemaCopiesMax` in all. Throws an error for the operator; then the schema must stay as it is.
  */
 export function keepSchemaCopy(db: DatabaseSync, stateDirectory: string): void {
   const path = schemaCopyPath(stateDirectory, schemaVersionOf(db))
@@ -31,7 +31,8 @@ export function keepSchemaCopy(db: DatabaseSync, stateDirectory: string): void {
     mkdirSync(dirname(path), { recursive: true })
     chmodSync(dirname(path), 0o700)
     copyDatabase(db, path)
-    for (const old of copiesIn(stateDirectory).slice(limits.schemaCopiesMax)) rmSync(old.path)
+    const others = copiesIn(stateDirectory).filter((copy) => copy.path !== path)
+    for (const old of others.slice(limits.schemaCopiesMax - 1)) rmSync(old.path)
   } catch (cause) {
     throw new Error(`the records cannot be copied to ${path} before their schema changes: make room there`, {
       cause,
