@@ -97,7 +97,7 @@ export class Store {
       revisions,
       noteWrite: () => this.#flush.noteWrite(),
     })
-    this.maintenance = new MaintenanceRow(this.#db, this.#transactions, this.events)
+    this.maintenance = new MaintenanceRow(this.#db, this.#transactions, { events: this.events, revisions })
     this.certificates = new CertificateRow(this.#db, this.#transactions, this.events)
     this.#storeId = this.#ensureStoreId()
     this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)

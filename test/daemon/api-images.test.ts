@@ -144,3 +144,12 @@ test('an image in a hidden pool is deleted at once, and shown as being removed u
   assertProblem(await list(host), 503, 'starting_up')
   assertProblem(await remove(host, sha256), 503, 'starting_up')
 })
+
+test('an image is not deleted under an ETag, because it has none', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const sha256 = await fetch(host, Buffer.alloc(1))
+  const under = (tag: string) =>
+    host.call({ method: 'DELETE', path: `/v1/images/${sha256}`, headers: { 'if-match': tag } })
+  assertProblem(await under('"7"'), 412, 'precondition_failed')
+  assert.equal((await under('*')).status, 202)
+})

@@ -199,3 +199,17 @@ test('how guests come to rest is taken only for a host that is to be drained', a
   const wide = { state: 'drained', drain: { at_once: 1000 } }
   assertProblem(await host.put('/v1/maintenance', wide), 400, 'invalid_request')
 })
+
+test('a state that another request has changed since is not replaced by one with If-Match', async (t) => {
+  const host = await stage(t)
+  const seen = await host.call({ path: '/v1/maintenance' })
+  const put = (body: unknown, tag: unknown) =>
+    host.call({ method: 'PUT', path: '/v1/maintenance', body, headers: { 'if-match': String(tag) } })
+  const cordoned = await put(CORDON, seen.headers.etag)
+  assert.equal(cordoned.status, 202)
+  assert.notEqual(cordoned.headers.etag, seen.headers.etag)
+  assertProblem(await put({ state: 'schedulable' }, seen.headers.etag), 412, 'precondition_failed')
+  const { headers, json } = await host.call({ path: '/v1/maintenance' })
+  assert.deepEqual([headers.etag, json.state], [cordoned.headers.etag, 'cordoned'])
+  assert.equal((await put({ state: 'schedulable' }, headers.etag)).status, 202)
+})

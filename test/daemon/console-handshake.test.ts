@@ -131,6 +131,23 @@ test('frames that come in the same packet as the handshake are not lost', async 
   )
 })
 
+test('a console that opens says under which request id the log has it', async (t) => {
+  const host = await stage(t)
+  for (const given of [undefined, 'mine-7', 'not well formed']) {
+    const connection = await rawConnection(t, host, pki)
+    connection.socket.write(handshake({ 'x-request-id': given }))
+    const [, id = ''] = (await until(
+      () => /^HTTP\/1.1 101 [^]*\r\nX-Request-Id: (\S+)\r\n/.exec(connection.text),
+      (found) => found !== null,
+    )) as RegExpExecArray
+    assert.match(id, given === 'mine-7' ? /^mine-7$/ : /^req-/)
+    await until(
+      () => host.logLines.some((line) => line.includes(`"request_id":"${id}"`)),
+      (isLogged) => isLogged,
+    )
+  }
+})
+
 test('a refused upgrade is answered as a problem, and the connection ends', async (t) => {
   const host = await stage(t)
   await createVm2(host)

@@ -4,6 +4,7 @@ import { webSocketOptions } from '../console/console-sockets.ts'
 import type { WebsocketPluginOptions } from '@fastify/websocket'
 import type { IncomingMessage } from 'node:http'
 import type { Log } from '../../log/log.ts'
+import { upgradeIdOf } from '../listener/request-id.ts'
 import type { App } from '../listener/app.ts'
 
 /**
@@ -59,6 +60,10 @@ export async function acceptUpgrades(app: App, log: Log): Promise<void> {
     },
     // Consoles end by themselves; see their route.
     preClose: (done) => done(),
+  })
+  app.websocketServer.on('headers', (headers, request) => {
+    const id = upgradeIdOf(request)
+    if (id !== undefined) headers.push(`X-Request-Id: ${id}`)
   })
 }
 

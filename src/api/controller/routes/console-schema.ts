@@ -5,7 +5,7 @@ import { DEFAULT_WINDOW } from '../../../core/console/console-viewer.ts'
 import { closed } from '../../../lib/schema-check.ts'
 import { FINGERPRINT_PATTERN, GUEST_USER_PATTERN, SESSION_PATTERN } from '../../wire/values.ts'
 import { PROBLEM_MEDIA_TYPE } from '../../wire/problem.ts'
-import { problems } from '../../listener/answers.ts'
+import { problems, requestIdHeader } from '../../listener/answers.ts'
 import { params, tags } from './vm-parts.ts'
 import type { Static } from 'typebox'
 import type { CloseMeaning } from '../../../core/console/close.ts'
@@ -116,6 +116,7 @@ export const consoleSchema = {
     101: {
       description:
         'The connection is now a WebSocket. The content described here is that of its text messages.',
+      headers: requestIdHeader,
       content: {
         'application/json': {
           schema: { anyOf: [{ $ref: 'ConsoleFromDaemon#' }, { $ref: 'ConsoleFromViewer#' }] },

@@ -62,6 +62,11 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
       'the answer is 204. It does not look into its pool for that.',
     params,
     querystring: noQuery,
+    headers: Type.Object({
+      'if-match': Type.Optional(
+        Type.String({ description: 'An image never changes and has no ETag: only `*` is possible.' }),
+      ),
+    }),
     response: {
       202: {
         ...ref('ImageRemoval'),
@@ -69,12 +74,14 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
         headers: { ...requestIdHeader, ...locationHeader },
       },
       204: goneAnswer('image'),
-      ...problems('starting_up', 'state_unwritable', 'image_in_use'),
+      ...problems('starting_up', 'state_unwritable', 'precondition_failed', 'image_in_use'),
     },
   }
   app.delete('/v1/images/:sha256', { schema }, async (request, reply) => {
     const { store } = contextOf(dependencies)
     const { sha256 } = request.params
+    if ((request.headers['if-match'] ?? '*') !== '*')
+      throw new Refused({ code: 'precondition_failed', detail: 'an image has no ETag: leave If-Match out' })
     const requested = dependencies.images.requestRemoval(sha256 as Sha256)
     if (!requested.ok) throw new Refused(requested.error)
     await store.flushed()

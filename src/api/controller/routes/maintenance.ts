@@ -6,6 +6,7 @@ import { given } from '../../../lib/given.ts'
 import { ref } from '../../wire/named.ts'
 import { locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
 import { BODY_CODES } from './mutation.ts'
+import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
 import { contextOf } from './vm-parts.ts'
 import type { MaintenanceProgressWire, SetMaintenanceWire } from '../../wire/maintenance.ts'
 import type { App } from '../../listener/app.ts'
@@ -14,7 +15,12 @@ import type { ApiDependencies } from '../dependencies.ts'
 
 const tags = ['Host']
 
-const answer = (description: string) => ({ ...ref('Maintenance'), description, headers: requestIdHeader })
+const headers = {
+  ...requestIdHeader,
+  ETag: { type: 'string', description: 'The revision of the state that is set, in quotes.' },
+}
+
+const answer = (description: string) => ({ ...ref('Maintenance'), description, headers })
 
 /** Serves the desired state of the host. */
 export function maintenanceRoutes(app: App, dependencies: ApiDependencies): void {
@@ -31,9 +37,10 @@ function getMaintenance(app: App, dependencies: ApiDependencies): void {
     querystring: noQuery,
     response: { 200: answer('The state of the host.'), ...problems('starting_up') },
   }
-  app.get('/v1/maintenance', { schema }, async (): Promise<MaintenanceProgressWire> => {
+  app.get('/v1/maintenance', { schema }, async (_request, reply): Promise<MaintenanceProgressWire> => {
     const context = contextOf(dependencies)
     const { store } = context
+    reply.header('etag', etagOf(store.maintenance))
     const shown = maintenanceProgressToWire(store.maintenance.get(), vmsLeft(context))
     // Answer only what is on the disk.
     await store.flushed()
@@ -51,11 +58,12 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
       'take every other change. Guests of a host that is to be drained come to rest, a few at a time, and nothing starts or wakes; ' +
       'a host that is `schedulable` or `cordoned` again brings them back. The same request again changes nothing.',
     querystring: noQuery,
+    headers: ifMatchHeader('the host'),
     body: ref('SetMaintenance'),
     response: {
       200: answer('Nothing changed: the host is desired to be so already.'),
-      202: { ...answer('Stored.'), headers: { ...requestIdHeader, ...locationHeader } },
-      ...problems('starting_up', 'state_unwritable', ...BODY_CODES),
+      202: { ...answer('Stored.'), headers: { ...headers, ...locationHeader } },
+      ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...BODY_CODES),
     },
   }
   app.put('/v1/maintenance', { schema }, async (request, reply): Promise<MaintenanceProgressWire> => {
@@ -69,10 +77,11 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
       throw invalidRequest('body', [
         { pointer: '/drain', code: 'not_allowed', detail: 'must be absent unless the state is drained' },
       ])
+    checkIfMatch(request.headers['if-match'], store.maintenance, 'state of the host')
     const { maintenance, changed } = setMaintenance(context, wanted)
     if (!changed) request.audited = { ...request.audited, outcome: 'unchanged' }
     await store.flushed()
-    reply.code(changed ? 202 : 200)
+    reply.code(changed ? 202 : 200).header('etag', etagOf(store.maintenance))
     if (changed) reply.header('location', '/v1/maintenance')
     return maintenanceProgressToWire(maintenance, vmsLeft(context))
   })

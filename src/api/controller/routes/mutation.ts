@@ -6,7 +6,7 @@ import { closed } from '../../../lib/schema-check.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { noteRefusal } from '../../../commands/capacity/note-refusal.ts'
-import { checkIfMatch, etagOf } from './preconditions.ts'
+import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
 import { problems } from '../../listener/answers.ts'
 import { acceptedVm, contextOf, params, tags, vmAnswer } from './vm-parts.ts'
@@ -20,11 +20,7 @@ import type { ProblemCode } from '../../../core/errors.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-const ifMatch = Type.Object({
-  'if-match': Type.Optional(
-    Type.String({ description: 'Only if the VM is at this revision: the ETag of an earlier answer.' }),
-  ),
-})
+const ifMatch = ifMatchHeader('the VM')
 
 const dryRun = Type.Object(
   {

@@ -9,6 +9,14 @@ type Revised = { readonly revision: number }
 
 export const etagOf = (record: Revised): string => `"${record.revision}"`
 
+/** Request headers of a mutation of `what`, such as "the VM". */
+export const ifMatchHeader = (what: string) =>
+  Type.Object({
+    'if-match': Type.Optional(
+      Type.String({ description: `Only if ${what} is at this revision: the ETag of an earlier answer.` }),
+    ),
+  })
+
 /**
  * Refuses a mutation if its `If-Match` does not name the stored revision (RFC 9110, 13.1.1). `what` is the word for the
  * resource. Reading, this check and the command run in one turn of the event loop, so nothing comes between.

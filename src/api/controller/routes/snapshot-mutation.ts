@@ -1,6 +1,5 @@
-import { Type } from 'typebox'
 import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
-import { checkIfMatch, etagOf } from './preconditions.ts'
+import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
 import { Refused } from '../../listener/refused.ts'
 import { problems, noQuery } from '../../listener/answers.ts'
 import { acceptedSnapshot, params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
@@ -15,11 +14,7 @@ import type { ProblemCode } from '../../../core/errors.ts'
 import type { SnapshotWire } from '../../wire/snapshot.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-export const ifMatch = Type.Object({
-  'if-match': Type.Optional(
-    Type.String({ description: 'Only if the snapshot is at this revision: the ETag of an earlier answer.' }),
-  ),
-})
+export const ifMatch = ifMatchHeader('the snapshot')
 
 /** The schema that mutations of a snapshot share; `codes` are the refusals beyond those of every one. */
 export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
