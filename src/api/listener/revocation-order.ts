@@ -22,6 +22,15 @@ export function whyNotReplaced(
   return undefined
 }
 
+/** Returns the names of the authorities that none of these lists is of. */
+export const issuersWithoutList = (
+  lists: readonly RevocationList[],
+  authorities: readonly X509Certificate[],
+): readonly string[] =>
+  authorities
+    .filter((one) => !lists.some(({ authority }) => isSameAuthority(one, authority)))
+    .map(({ subject }) => subject)
+
 /** An authority may have several certificates for one key. */
 const isSameAuthority = (one: X509Certificate, other: X509Certificate): boolean =>
   one.subject === other.subject && one.publicKey.equals(other.publicKey)

@@ -201,3 +201,12 @@ test('an expired list stays in use, and the log says so once a day', async (t) =
   assert.equal(revocations.has(certificateOf(anna)), true)
   assert.equal(revocations.has(certificateOf(ben)), false)
 })
+
+test('an authority that is trusted without a list is named at the start', async (t) => {
+  const { warnings, write, revocations } = await stage(t, await revoke(authority, [anna]), [authority, other])
+  assert.equal(warnings().length, 1)
+  assert.match(warnings().join(), /"issuers":\["CN=two"\].*have no revocation list/)
+  write((await revoke(authority, [anna])) + (await revoke(other, [])))
+  assert.ok(await revocations.look())
+  assert.equal(warnings().length, 1)
+})

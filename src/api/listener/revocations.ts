@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { errorChain } from '../../log/error-chain.ts'
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
-import { whyNotReplaced } from './revocation-order.ts'
+import { issuersWithoutList, whyNotReplaced } from './revocation-order.ts'
 import { serialOf } from './serial.ts'
 import { certificatesIn, TlsFilesUnusable } from './tls-files.ts'
 import type { Log } from '../../log/log.ts'
@@ -118,6 +118,7 @@ export class Revocations {
     this.#lists = lists
     this.#readFrom = readFrom
     this.#warnOfForeign(foreignIssuers)
+    this.#warnOfLacking(issuersWithoutList(lists, trusted))
     return true
   }
 
@@ -126,6 +127,14 @@ export class Revocations {
     this.#options.log.warn(
       { path: this.#options.path, issuers },
       'revocation lists of authorities that are not trusted here are not used',
+    )
+  }
+
+  #warnOfLacking(issuers: readonly string[]): void {
+    if (issuers.length === 0) return
+    this.#options.log.warn(
+      { path: this.#options.path, issuers },
+      'authorities that are trusted have no revocation list: all that they signed is let in',
     )
   }
 
