@@ -145,7 +145,7 @@ function connectionAdvice(
     case 'wrong_name':
       return [
         `write one of those names into url in ${path}, which is ${url}`,
-        'or give the host a certificate with this one: remove its server.crt and server.key, then vmhostd setup --san NAME',
+        'or give the certificate of the host this one too, with ca.key beside ca.crt there: vmhostd certificate renew --san NAME',
       ]
     case 'expired':
       return [

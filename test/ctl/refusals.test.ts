@@ -224,7 +224,7 @@ test('a daemon whose certificate has another name is reported with the names it 
   const { status, err } = await stage.run('vm ls')
   assert.equal(status, 4)
   assert.match(err, /the certificate of 127.0.0.1:\d+ is for another name: .*/)
-  assert.match(err, /write one of those names into url .*\n.*vmhostd setup --san NAME/)
+  assert.match(err, /write one of those names into url .*\n.*vmhostd certificate renew --san NAME/)
 })
 
 test('a client certificate that the daemon does not accept is reported with its fault', async (t) => {

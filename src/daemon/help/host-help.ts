@@ -68,8 +68,8 @@ export const serveHelp: CommandHelp = {
 
 export const certificateHelp: CommandHelp = {
   name: 'certificate renew',
-  summary: 'replace the certificates of this host that end soon',
-  usage: '[--all] [--config FILE]',
+  summary: 'replace the certificates of this host that end soon, or give them more names',
+  usage: '[--all] [--san NAME]… [--config FILE]',
   description: [
     `Replaces the certificates of this host that end within ${limits.certificateWarningDays} days, with a new key and the same names: those of ` +
       'the server, the controller, the node and the reader of metrics. The key of the authority must be beside its certificate, ' +
@@ -78,7 +78,15 @@ export const certificateHelp: CommandHelp = {
       'what to do. The daemon uses new files within ' +
       `${limits.certificateRecheckMs / 1000} s, without a restart. Each has the owner, the group and the mode of the one before.`,
   ],
-  options: [['--all', 'renew those that end later too'], CONFIG_OPTION],
+  options: [
+    ['--all', 'renew those that end later too'],
+    [
+      '--san NAME',
+      'a name or address that the certificates of the server and the node must have; one that lacks it is renewed, and keeps the ' +
+        'names that it has. May be repeated.',
+    ],
+    CONFIG_OPTION,
+  ],
   exits: [
     [0, 'nothing is left to do'],
     [1, 'a certificate must be signed elsewhere, or it failed'],

@@ -5,6 +5,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import { renderHelp } from '../help/command-help.ts'
 import { certificateHelp } from '../help/host-help.ts'
 import { renewCertificates } from './renew.ts'
+import { checkName } from './setup-options.ts'
 import { SetupReport } from './setup-report.ts'
 
 const HELP = renderHelp(certificateHelp)
@@ -14,6 +15,7 @@ export async function certificateCommand(args: readonly string[]): Promise<numbe
   const options = {
     config: { type: 'string', default: CONFIG_PATH },
     all: { type: 'boolean', default: false },
+    san: { type: 'string', multiple: true },
     help: { type: 'boolean', short: 'h' },
   } as const
   const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
@@ -28,7 +30,8 @@ export async function certificateCommand(args: readonly string[]): Promise<numbe
   const report = new SetupReport()
   try {
     const config = loadConfig(values.config)
-    const renewed = await renewCertificates({ config, all: values.all, nowMs: Date.now(), report })
+    const names = (values.san ?? []).map(checkName)
+    const renewed = await renewCertificates({ config, all: values.all, names, nowMs: Date.now(), report })
     console.log(report.text)
     if (renewed.length > 0) console.log(NEXT)
     return report.complete ? 0 : 1

@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
+  Extension,
   ExtendedKeyUsage,
   ExtendedKeyUsageExtension,
   KeyUsageFlags,
@@ -17,7 +18,6 @@ import {
 } from '@peculiar/x509'
 import { limits } from '../../config/limits.ts'
 import type { X509Certificate as NodeCertificate } from 'node:crypto'
-import type { Extension } from '@peculiar/x509'
 
 /** A certificate and its private key (PKCS #8), both in PEM. */
 export type CertificatePair = { readonly certificate: string; readonly key: string }
@@ -57,30 +57,66 @@ export async function issueCertificate(
   request: LeafRequest,
   nowMs: number,
 ): Promise<CertificatePair> {
-  const names = request.alternativeNames.map(
-    (value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const,
-  )
   const uses = request.usages.map((usage) =>
     usage === 'server' ? ExtendedKeyUsage.serverAuth : ExtendedKeyUsage.clientAuth,
   )
   const extensions = [
     new ExtendedKeyUsageExtension(uses),
-    ...(names.length === 0 ? [] : [new SubjectAlternativeNameExtension(names)]),
+    ...(request.alternativeNames.length === 0 ? [] : [namesExtension(request.alternativeNames)]),
   ]
   return issue(authority, { subject: nameOf(request.commonName), extensions }, nowMs)
 }
 
+const namesExtension = (names: readonly string[]): Extension =>
+  new SubjectAlternativeNameExtension(
+    names.map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const),
+  )
+
+/** Returns which of these names and addresses of a server a certificate does not have. */
+export const namesLackingIn = (
+  certificate: Pick<NodeCertificate, 'checkHost' | 'checkIP'>,
+  names: readonly string[],
+): readonly string[] =>
+  names.filter(
+    (name) => (isIP(name) === 0 ? certificate.checkHost(name) : certificate.checkIP(name)) === undefined,
+  )
+
 /**
- * Creates a key and a certificate for it with the names and uses of an old one, signed by `authority`. They are copied as
- * they are encoded, so none of any kind is lost. {@link whyNotReissued} says beforehand whether something else would be.
+ * Creates a key and a certificate for it with the names and uses of an old one and `addedNames`, signed by `authority`. The
+ * old ones are copied as they are encoded, so none of any kind is lost. {@link whyNotReissued} says beforehand whether something else would be.
  */
 export async function reissueCertificate(
   authority: CertificatePair,
   old: LeafToReplace,
-  nowMs: number,
+  { nowMs, addedNames = [] }: { readonly nowMs: number; readonly addedNames?: readonly string[] },
 ): Promise<CertificatePair> {
   const { subjectName: subject, extensions } = new X509Certificate(Buffer.from(old.raw))
-  return issue(authority, { subject, extensions: extensions.filter(({ type }) => KEPT.has(type)) }, nowMs)
+  const kept = extensions.filter(({ type }) => KEPT.has(type))
+  return issue(authority, { subject, extensions: withNames(kept, addedNames) }, nowMs)
+}
+
+function withNames(extensions: readonly Extension[], names: readonly string[]): readonly Extension[] {
+  if (names.length === 0) return extensions
+  const added = namesExtension(names)
+  const old = extensions.find(({ type }) => type === added.type)
+  if (old === undefined) return [...extensions, added]
+  const value = sequence(contentOf(old.value), contentOf(added.value))
+  return extensions.map((one) => (one === old ? new Extension(old.type, old.critical, value) : one))
+}
+
+/** Returns the content of a value in DER (X.690, 8.1): what follows its tag and its length. */
+function contentOf(der: ArrayBuffer): Buffer {
+  const bytes = Buffer.from(der)
+  const first = bytes.readUInt8(1)
+  return bytes.subarray(first < 0x80 ? 2 : 2 + (first & 0x7f))
+}
+
+/** Returns a SEQUENCE of these contents in DER. */
+function sequence(...contents: readonly Buffer[]): Buffer {
+  const content = Buffer.concat(contents)
+  const { length } = content
+  const head = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff]
+  return Buffer.concat([Buffer.from([0x30, ...head]), content])
 }
 
 /** A certificate that node:crypto has read. */

@@ -1,8 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { basename, dirname, join, parse } from 'node:path'
-import { createAuthority, issueCertificate } from './certificates.ts'
+import { createAuthority, issueCertificate, namesLackingIn } from './certificates.ts'
 import { writePair } from './pair-files.ts'
 import { SetupError } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
@@ -142,12 +141,10 @@ function warnOfLackingNames(
   { extraNames, report }: CertificateOptions,
 ): void {
   if (extraNames.length === 0 || !existsSync(path)) return
-  const certificate = new X509Certificate(readFileSync(path))
-  const lacking = extraNames.filter(
-    (name) => (isIP(name) === 0 ? certificate.checkHost(name) : certificate.checkIP(name)) === undefined,
-  )
+  const lacking = namesLackingIn(new X509Certificate(readFileSync(path)), extraNames)
   if (lacking.length === 0) return
-  report.warned(path, `it does not have ${lacking.join(', ')}: remove it and its key, and run this again`)
+  const remedy = `vmhostd certificate renew ${lacking.map((name) => `--san ${name}`).join(' ')}`
+  report.warned(path, `it does not have ${lacking.join(', ')}: ${remedy}`)
 }
 
 /** Throws on half a pair, which is neither kept nor overwritten: the operator must look at it. */

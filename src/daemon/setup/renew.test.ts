@@ -53,10 +53,13 @@ async function stage(t: TestContext) {
     report: new SetupReport(),
   })
   const read = (name: string): X509Certificate => new X509Certificate(readFileSync(at(name)))
-  const renew = async (days: number, { all = false, ...disk }: { all?: boolean; sync?: Sync } = {}) => {
+  const renew = async (
+    days: number,
+    { all = false, ...more }: { all?: boolean; names?: readonly string[]; sync?: Sync } = {},
+  ) => {
     const report = new SetupReport()
     const nowMs = MADE_MS + days * DAY_MS
-    const renewed = await renewCertificates({ config, all, nowMs, report, ...disk })
+    const renewed = await renewCertificates({ config, all, nowMs, report, ...more })
     return { renewed: renewed.map((path) => path.slice(directory.length + 1)), report }
   }
   return { at, read, renew }
@@ -115,6 +118,30 @@ test('every name of a certificate and every use is kept, of whatever kind', asyn
     assert.equal(after.subjectAltName, before.subjectAltName)
     assert.deepEqual(after.keyUsage, before.keyUsage)
   }
+})
+
+test('a name that is asked for comes to the names of the server and the node, and only once', async (t) => {
+  const { at, read, renew } = await stage(t)
+  const before = read('server.crt').subjectAltName
+  const names = ['host-1.example.com', '2001:db8::9', 'localhost']
+  const { renewed, report } = await renew(0, { names })
+  assert.deepEqual(renewed, ['server.crt', 'node.crt'])
+  assert.match(report.text, /server\.crt .*host-1\.example\.com, 2001:db8::9 among its names/)
+  const { subjectAltName } = read('server.crt')
+  assert.equal(subjectAltName, `${before}, DNS:host-1.example.com, IP Address:2001:DB8:0:0:0:0:0:9`)
+  readTlsFiles({ ca: at('ca.crt'), certificate: at('server.crt'), key: at('server.key') })
+  assert.deepEqual((await renew(0, { names })).renewed, [])
+})
+
+test('more names than a short extension holds come to a certificate that has none, and to one that has some', async (t) => {
+  const { at, read, renew } = await stage(t)
+  signServer({ at }, requestOf('CN=host-1', 'extendedKeyUsage=serverAuth'))
+  const names = (from: number): string[] =>
+    Array.from({ length: 20 }, (_, n) => `host-${from + n}.example.net`)
+  await renew(0, { names: names(0) })
+  await renew(0, { names: names(100) })
+  const expected = [...names(0), ...names(100)].map((name) => `DNS:${name}`).join(', ')
+  assert.equal(read('server.crt').subjectAltName, expected)
 })
 
 test('a certificate with what cannot be kept is not renewed, and the report says what that is', async (t) => {

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { certificatesIn } from '../../api/listener/tls-files.ts'
-import { reissueCertificate, whyNotReissued } from './certificates.ts'
+import { namesLackingIn, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
 import { replacePair } from './pair-files.ts'
 import type { Config } from '../../config/config.ts'
@@ -14,6 +14,8 @@ export type RenewOptions = {
   readonly config: Config
   /** Renews certificates that end later too. */
   readonly all: boolean
+  /** Names that the certificates of the server and the node must have; one that lacks some is renewed. */
+  readonly names?: readonly string[]
   readonly nowMs: number
   readonly report: SetupReport
   /** fsync(2), unless a test follows what is synced. */
@@ -23,7 +25,7 @@ export type RenewOptions = {
 const DAY_MS = 86_400_000
 
 /**
- * Replaces the certificates of this host that end soon by ones with the same names and uses, and a new key. Certificates
+ * Replaces the certificates of this host that end soon, or lack a name, by ones with their names and uses, and a new key. Certificates
  * of an authority whose key is not on this host, and those that would lose something, are reported with what to do. Returns
  * the paths of the new ones.
  */
@@ -31,23 +33,28 @@ export async function renewCertificates(options: RenewOptions): Promise<readonly
   const { authority, nodeAuthority, server, controller, metrics, node } = certificatePaths(options.config)
   const renewed: string[] = []
   const pairs = [
-    [server, authority],
+    [server, authority, options.names],
     [controller, authority],
     [metrics, authority],
-    [node, nodeAuthority],
+    [node, nodeAuthority, options.names],
   ] as const
-  for (const [paths, signer] of pairs)
-    if (await renew(paths, signer, options)) renewed.push(paths.certificate)
+  for (const [paths, signer, names] of pairs)
+    if (await renew(paths, signer, { ...options, names: names ?? [] })) renewed.push(paths.certificate)
   for (const { certificate } of new Set([authority, nodeAuthority])) reportAuthority(certificate, options)
   return renewed
 }
 
-async function renew(paths: PairPaths, signer: PairPaths, options: RenewOptions): Promise<boolean> {
+async function renew(
+  paths: PairPaths,
+  signer: PairPaths,
+  options: RenewOptions & Required<Pick<RenewOptions, 'names'>>,
+): Promise<boolean> {
   const { report, nowMs, all } = options
   if (!existsSync(paths.certificate)) return false
   const old = new X509Certificate(readFileSync(paths.certificate))
   const until = `ends on ${dayOf(old.validToDate.getTime())}`
-  if (!all && !endsSoon(old, nowMs)) {
+  const addedNames = namesLackingIn(old, options.names)
+  if (!all && !endsSoon(old, nowMs) && addedNames.length === 0) {
     report.kept(paths.certificate, until)
     return false
   }
@@ -59,12 +66,13 @@ async function renew(paths: PairPaths, signer: PairPaths, options: RenewOptions)
   if (authority === undefined || because !== undefined) {
     report.missing(
       paths.certificate,
-      `${until}; ${because}: have that authority sign a new one with the same names and uses, and replace ${paths.certificate} and ${paths.key}`,
+      `${until}; ${because}: have that authority sign a new one with ${addedNames.length === 0 ? 'the same names' : `its names, ${addedNames.join(', ')}`} and uses, and replace ${paths.certificate} and ${paths.key}`,
     )
     return false
   }
-  replacePair(paths, await reissueCertificate(authority, old, nowMs), options.sync)
-  report.changed(paths.certificate, `renewed, with ${paths.key}; the one before ${until}`)
+  replacePair(paths, await reissueCertificate(authority, old, { nowMs, addedNames }), options.sync)
+  const named = addedNames.length === 0 ? '' : `, and ${addedNames.join(', ')} among its names`
+  report.changed(paths.certificate, `renewed, with ${paths.key}${named}; the one before ${until}`)
   return true
 }
 

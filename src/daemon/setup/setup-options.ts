@@ -50,11 +50,12 @@ export function parseSetupOptions(argv: readonly string[]): SetupOptions {
 const DNS_NAME =
   /^(?=.{1,253}$)(\*\.)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
 
-function checkName(name: string): string {
+/** Returns a name for a certificate. Throws SetupError if it cannot be one. */
+export function checkName(name: string): string {
   // A certificate cannot hold a zone, as in fe80::1%eth0.
   if (DNS_NAME.test(name) || (isIP(name) !== 0 && !name.includes('%'))) return name
   throw new SetupError(
-    `--san ${JSON.stringify(name)} is neither a host name nor an IP address\nTry: vmhostd setup --help`,
+    `--san ${JSON.stringify(name)} is neither a host name nor an IP address: give it as host-1.example.net or 192.0.2.1`,
   )
 }
 

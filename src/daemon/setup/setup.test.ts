@@ -188,7 +188,10 @@ test('a name that a kept server certificate lacks is reported, with the way to g
   assert.doesNotMatch((await run(again)).text, /warning/)
   const { status, text } = await run([...again, '--san', 'host-1.example.net'])
   assert.equal(status, 0)
-  assert.match(text, /warning .*server\.crt .*does not have host-1\.example\.net: remove it and its key/)
+  assert.match(
+    text,
+    /warning .*server\.crt .*does not have host-1\.example\.net: vmhostd certificate renew --san host-1\.example\.net/,
+  )
 })
 
 test('half a pair is neither kept nor overwritten', async (t) => {
