@@ -45,7 +45,7 @@ export const snapshotLimits = {
   sendStallMs: 30_000,
   /** If a store does not answer `Expect: 100-continue` within this time, the part is sent anyway (RFC 9110, 10.1.1). */
   sendContinueMs: 2000,
-  /** One part, however slowly it moves; 5 GiB at 1.5 MiB/s. */
+  /** One part, however slowly the store takes it; 5 GiB at 1.5 MiB/s. */
   sendPartMs: 3_600_000,
   /** S3 may take minutes to complete an upload of many parts. */
   completeMs: 900_000,

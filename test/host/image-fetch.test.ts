@@ -247,6 +247,25 @@ test(
   },
 )
 
+test('a caller is not failed by the URL of another one', { skip }, async (t) => {
+  const { pool, stored } = await stageOf(t)
+  const { answer, open, asked } = gate()
+  const url = await serve(t, (request, response) => {
+    if (request.url?.includes('expired') !== true) return send(request, response)
+    answer(request, response)
+    open()
+    return request.socket.destroy()
+  })
+  const storage = pool({
+    bounds: { bytesMax: 1024 * 1024, stallMs: 200, totalMs: 60_000, resumeDelayMs: () => 1 },
+  })
+  const first = faultOf(ensure(storage, `${url}&expired=1`))
+  await until(asked, (count) => count > 0)
+  await ensure(storage, url)
+  assert.ok(stored().equals(content))
+  await first
+})
+
 test(
   'when the last caller leaves the fetch ends, and the next one starts from the beginning',
   { skip },

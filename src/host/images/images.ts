@@ -64,8 +64,9 @@ export class Images {
         return await this.#join(sha256, shared, signal)
       } catch (error) {
         signal.throwIfAborted()
-        // A stream from another host ends with the request that brought it, and proves nothing about this one's origin.
-        if (shared.origin !== origin && shared.origin.kind === 'given') continue
+        // Another origin proves nothing about this one: a URL may have expired, and a stream from another host ends with the
+        // request that brought it.
+        if (!isSameOrigin(shared.origin, origin)) continue
         // A caller that accepts a larger image tries again.
         const isTooLong = error instanceof HostFault && error.code === shared.bound.excess
         if (!isTooLong || shared.bound.bytesMax >= bound.bytesMax) throw error
@@ -207,6 +208,11 @@ export class Images {
       await removeFile(target)
     }
   }
+}
+
+function isSameOrigin(one: ImageOrigin, other: ImageOrigin): boolean {
+  if (one.kind === 'given' || other.kind === 'given') return one === other
+  return one.url.equals(other.url)
 }
 
 /**

@@ -60,3 +60,25 @@ test('a piece that is never taken, on a connection that closes, ends the sending
   await sendBody(request, sendingOn(new FakeClock()), never)
   assert.equal(request.listenerCount('close'), 0)
 })
+
+test('time that our own limit takes is not taken from the store', async () => {
+  const clock = new FakeClock()
+  const totalMs = 1000
+  const patience = new Patience({ totalMs, stallMs: 30_000 }, clock, never)
+  // A body of four pieces takes some 200 s at this rate.
+  const limit = new BandwidthLimit(0.01, clock)
+  const request = requestThat((_, written) => written())
+  let isSent = false
+  const sending = sendBody(request, { body, limit, patience, onSent: () => undefined }, patience.signal)
+  void sending.then(() => (isSent = true))
+  for (let turn = 0; turn < 10_000 && !isSent; turn += 1) {
+    clock.advance(100)
+    await new Promise(setImmediate)
+  }
+  assert.ok(isSent && !patience.signal.aborted)
+  assert.ok(clock.monotonicMs() > 10 * totalMs)
+  // What the store takes still has an end.
+  clock.advance(clock.monotonicMs() + totalMs)
+  assert.ok(patience.signal.aborted)
+  patience.end()
+})

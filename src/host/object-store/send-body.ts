@@ -27,7 +27,7 @@ export async function sendBody(request: ClientRequest, sending: Sending, stop: A
     for await (const chunk of body.chunks(stop)) {
       for (let at = 0; at < chunk.length; at += limits.sendChunkBytes) {
         const piece = chunk.subarray(at, at + limits.sendChunkBytes)
-        await limit.spend(piece.length, stop)
+        await limit.spend(piece.length, stop, (ms) => patience.excuse(ms))
         stop.throwIfAborted()
         left -= piece.length
         assert(left >= 0, `a body of ${body.bytes} bytes has more of them`)

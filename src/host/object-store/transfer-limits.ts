@@ -6,7 +6,7 @@ import type { Clock } from '../../ports/clock.ts'
 
 /** The time limits of a request. */
 export type Bounds = {
-  /** The limit for the whole request. */
+  /** The limit for the whole request, without what {@link Patience.excuse} excuses. */
   readonly totalMs: number
   /** The limit for a time without progress. */
   readonly stallMs: number
@@ -22,7 +22,8 @@ export class Patience {
   readonly #clock: Clock
   readonly #onAbort: () => void
   readonly #caller: AbortSignal
-  readonly #cancelTotal: () => void
+  #cancelTotal: () => void
+  #excusedMs = 0
   #cancelStall: () => void = () => undefined
 
   constructor(bounds: Bounds, clock: Clock, caller: AbortSignal) {
@@ -32,7 +33,7 @@ export class Patience {
     this.#onAbort = () => this.#abort.abort(caller.reason)
     caller.addEventListener('abort', this.#onAbort, { once: true })
     if (caller.aborted) this.#onAbort()
-    this.#cancelTotal = clock.after(bounds.totalMs, () => this.#giveUp('it took longer', bounds.totalMs))
+    this.#cancelTotal = clock.after(bounds.totalMs, () => this.#endTotal())
     this.moved()
   }
 
@@ -54,11 +55,23 @@ export class Patience {
     this.#cancelStall()
   }
 
+  /** Adds time to the limit for the whole request, because this host itself has made it wait. */
+  excuse(ms: number): void {
+    this.#excusedMs += ms
+  }
+
   /** Ends the limits when the request is over. */
   end(): void {
     this.rest()
     this.#cancelTotal()
     this.#caller.removeEventListener('abort', this.#onAbort)
+  }
+
+  #endTotal(): void {
+    const ms = this.#excusedMs
+    this.#excusedMs = 0
+    if (ms > 0) this.#cancelTotal = this.#clock.after(ms, () => this.#endTotal())
+    else this.#giveUp('it took longer', this.#bounds.totalMs)
   }
 
   #giveUp(what: string, ms: number): void {
@@ -82,11 +95,13 @@ export class BandwidthLimit {
 
   /**
    * Resolves once this many bytes may be sent. Each call pays at once and waits until the debt of all is paid, so calls
-   * are served in order. Rejects with the signal's reason; the payment is then lost.
+   * are served in order. Calls `onWait` with the milliseconds that it is about to wait. Rejects with the signal's reason; the
+   * payment is then lost.
    */
-  async spend(bytes: number, signal: AbortSignal): Promise<void> {
+  async spend(bytes: number, signal: AbortSignal, onWait: (ms: number) => void = () => {}): Promise<void> {
     const waitMs = this.#bucket?.spend(this.#clock.monotonicMs(), bytes) ?? 0
     if (waitMs === 0) return
+    onWait(waitMs)
     const { promise, resolve } = Promise.withResolvers<void>()
     const cancel = this.#clock.after(waitMs, resolve)
     try {
