@@ -150,6 +150,7 @@ test('a request to stay awake wakes a VM that sleeps, and raises a revision but 
   const { record, changed, operationId } = accepted(keepAwake(context, id, 61_000))
   assert.deepEqual([changed, record.keepAwakeUntilMs, wake()?.reason], [true, 61_000, 'keep_awake'])
   assert.notEqual(operationId, before?.operationId)
+  assert.equal(record.operationId, operationId, 'what follows from it has its operation')
   assert.deepEqual(record.generations, before?.generations)
   assert.ok(record.revision > (before?.revision ?? 0))
   assert.deepEqual(pokes, ['web-1: keep awake'])

@@ -89,10 +89,11 @@ export function keepAwake(context: CommandContext, id: VmId, untilMs: number | u
     // The destination has read the time already.
     const refusal = refuseWhileMoving(before) ?? refuseTime(untilMs, nowMs)
     if (refusal !== undefined) return err(refusal)
-    store.vms.keepAwake(id, untilMs, nowMs)
+    const operationId = newOperationId()
+    store.vms.keepAwake(id, untilMs, { operationId, nowMs })
     if (untilMs !== undefined) requestWake(context, id, 'keep_awake')
     const record = store.vms.get(id) ?? before
-    return ok({ record, changed: true, operationId: newOperationId() })
+    return ok({ record, changed: true, operationId })
   })
   if (result.ok && result.value.changed) context.poke(id, 'keep awake')
   return result

@@ -57,6 +57,8 @@ export type DesiredChange = {
   readonly nowMs: number
 }
 
+type Operation = Pick<DesiredChange, 'operationId' | 'nowMs'>
+
 /** The table of VMs. Only here does a generation rise, and only together with the change that it counts. */
 export class VmTable {
   readonly #db: DatabaseSync
@@ -262,15 +264,15 @@ export class VmTable {
     return this.#afterChange(id)
   }
 
-  /** Sets until when the guest stays awake, or ends that. It is not desired state, so no generation rises. */
-  keepAwake(id: VmId, untilMs: number | undefined, nowMs: number): VmRecord {
+  /**
+   * Sets until when the guest stays awake, or ends that. It is not desired state, so no generation rises. What follows from it
+   * has its operation.
+   */
+  keepAwake(id: VmId, untilMs: number | undefined, { operationId, nowMs }: Operation): VmRecord {
     this.#transactions.commit(() => {
-      this.#sql('UPDATE vms SET keep_awake_until_ms = ?, revision = ?, updated_at_ms = ? WHERE id = ?').run(
-        untilMs ?? null,
-        this.#revisions.next(),
-        nowMs,
-        id,
-      )
+      this.#sql(
+        'UPDATE vms SET keep_awake_until_ms = ?, operation_id = ?, revision = ?, updated_at_ms = ? WHERE id = ?',
+      ).run(untilMs ?? null, operationId, this.#revisions.next(), nowMs, id)
     })
     return this.#afterChange(id)
   }
