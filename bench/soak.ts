@@ -17,8 +17,10 @@ const MINUTES = Number(minutes)
 const VMS = 8
 const SEED = 1
 const HOUR_MS = 3_600_000
-/** Parts of the run, of which the first is left out. Ten minutes of an hour have at least one collection of all garbage. */
+/** Parts of the run, of which the first is left out. */
 const PARTS = 6
+/** Parts in a row of which the least memory counts. Collections of all garbage are up to a quarter of an hour apart. */
+const STRETCH = 2
 
 const monitors = await prepareLoad()
 const vms = Array.from({ length: VMS }, (_, index) => sleeper('bench-soak', index + 1))
@@ -59,7 +61,7 @@ const rows: Measurement[] = [
   {
     ...row('memory_slope', 'MiB', leastMemory()),
     notes: [
-      `the least memory in each of ${PARTS - 1} parts of the run after the first: between them garbage comes and goes`,
+      `the least memory in each stretch of ${(STRETCH * MINUTES) / PARTS} minutes after the first ${MINUTES / PARTS}: between them garbage comes and goes`,
     ],
   },
   {
@@ -86,12 +88,12 @@ const rows: Measurement[] = [
 ]
 console.log(JSON.stringify(rows))
 
-/** Returns the point of least memory in each part of the run. */
+/** Returns the point of least memory in each stretch of parts. The stretches overlap. */
 function leastMemory(): readonly Point[] {
   const partMs = (MINUTES * 60_000) / PARTS
-  return Array.from({ length: PARTS - 1 }, (_, index) => (index + 1) * partMs).flatMap((fromMs) => {
-    const part = samples.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + partMs)
-    const [least] = part.toSorted((a, b) => a.memoryMib - b.memoryMib)
+  return Array.from({ length: PARTS - STRETCH }, (_, index) => (index + 1) * partMs).flatMap((fromMs) => {
+    const stretch = samples.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + STRETCH * partMs)
+    const [least] = stretch.toSorted((a, b) => a.memoryMib - b.memoryMib)
     return least === undefined ? [] : [{ at: least.atMs / HOUR_MS, value: least.memoryMib }]
   })
 }
