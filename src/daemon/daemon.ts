@@ -187,6 +187,8 @@ export class Daemon {
    */
   async stop(reason: string): Promise<void> {
     const { shutdownBoundSeconds, host: policy } = this.#config
+    // To ask systemd may take as long as the stop itself, and the unit's own bound is short.
+    notifyStopping(2 * limits.busCallMs + shutdownBoundSeconds * 1000 + limits.shutdownMarginMs)
     const hostEnds = await this.#hostEnds()
     const ending = hostEnds && policy.onShutdown !== 'kill' ? policy.onShutdown : undefined
     const boundMs = (ending !== undefined ? policy.onShutdownSeconds : shutdownBoundSeconds) * 1000

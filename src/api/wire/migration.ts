@@ -101,7 +101,6 @@ export const takeVmSchema = Type.Object(
 export const arrivalSchema = Type.Object(
   {
     migration_id: migrationIdSchema,
-    source_url: Type.String({ examples: ['https://10.0.0.1:9001'] }),
     stage: Type.Enum(ARRIVAL_STAGES, {
       type: 'string',
       description:
@@ -128,7 +127,8 @@ type ArrivalWire = Static<typeof arrivalSchema>
 export const arrivalToWire = toWire<Arrival, ArrivalWire>()({
   id: null,
   migrationId: ['migration_id', (id) => id],
-  source: ['source_url', (source) => source],
+  // Answers hold no URLs.
+  source: null,
   because: ['refused_because', (because) => because],
   progress: [
     'progress',

@@ -27,10 +27,10 @@ const MIB = 1024 * 1024
 
 function comingWords({ observed: { arrival } }: Vm): string | undefined {
   if (arrival === undefined) return undefined
-  const { migration_id: id, source_url: url, stage, progress, refused_because: because } = arrival
+  const { migration_id: id, stage, progress, refused_because: because } = arrival
   const copied =
     progress === undefined
       ? ''
       : `, round ${progress.round}: ${showMib(Math.floor(progress.copied_bytes / MIB))} of ${showMib(Math.ceil(progress.total_bytes / MIB))}`
-  return `from ${url} by ${id}: ${stage}${because === undefined ? '' : ` (${because})`}${copied}`
+  return `by ${id}: ${stage}${because === undefined ? '' : ` (${because})`}${copied}`
 }

@@ -124,7 +124,7 @@ test('a VM that nothing could wake is shown as one that never sleeps', () => {
   assert.match(text, /512 MiB, never sleeps, since without network nothing could wake it;/)
 })
 
-test('a VM that moves is shown with how far it is, where it goes, and from where it came', () => {
+test('a VM that moves is shown with how far it is, where it goes, and that it came', () => {
   const shownWith = (migration: NonNullable<Vm['observed']['migration']>, offer = true): string => {
     const node = {
       migration_id: 'move-7',
@@ -158,10 +158,7 @@ test('a VM that moves is shown with how far it is, where it goes, and from where
     progress: { round: 2, copied_bytes: 3 * 1024 * 1024, total_bytes: 2 * 1024 ** 3 },
   } as const
   const text = renderVm({ ...vm, observed: { ...healthy, arrival } }, 0, (word) => word)
-  assert.match(
-    text,
-    /^ {2}came +from https:\/\/10\.0\.0\.1:9001 by move-7: pulling, round 2: 3 MiB of 2 GiB$/m,
-  )
+  assert.match(text, /^ {2}came +by move-7: pulling, round 2: 3 MiB of 2 GiB$/m)
 })
 
 test('a VM whose rebuild is not done yet says so, and one whose rebuild is done does not', () => {
