@@ -152,7 +152,6 @@ test('a VM that moves is shown with how far it is, where it goes, and that it ca
   )
   const arrival = {
     migration_id: 'move-7',
-    source_url: 'https://10.0.0.1:9001',
     stage: 'pulling',
     round: 1,
     progress: { round: 2, copied_bytes: 3 * 1024 * 1024, total_bytes: 2 * 1024 ** 3 },
