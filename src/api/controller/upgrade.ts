@@ -1,10 +1,10 @@
 import websocket from '@fastify/websocket'
 import { closes, closeReason } from '../../core/console/close.ts'
 import { webSocketOptions } from '../console/console-sockets.ts'
+import { upgradeIdOf } from '../listener/request-id.ts'
 import type { WebsocketPluginOptions } from '@fastify/websocket'
 import type { IncomingMessage } from 'node:http'
 import type { Log } from '../../log/log.ts'
-import { upgradeIdOf } from '../listener/request-id.ts'
 import type { App } from '../listener/app.ts'
 
 /**

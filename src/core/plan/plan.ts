@@ -103,7 +103,7 @@ function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
   return inOrder(...stop, () => changeAtRest(record, world, facts))
 }
 
-/** Plans what is changed of a VM without a guest before it starts again. */
+/** Plans the changes that a VM without a guest takes at once, and not only at its next start. */
 const changeAtRest = (record: VmRecord, world: World, facts: Facts): Facet =>
   beside({
     storage: [() => changeStoppedDisk(record, world), () => fetchBootImages(record, world, facts)],

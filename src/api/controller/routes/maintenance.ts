@@ -79,9 +79,10 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
       ])
     checkIfMatch(request.headers['if-match'], store.maintenance, 'state of the host')
     const { maintenance, changed } = setMaintenance(context, wanted)
+    reply.header('etag', etagOf(store.maintenance))
     if (!changed) request.audited = { ...request.audited, outcome: 'unchanged' }
     await store.flushed()
-    reply.code(changed ? 202 : 200).header('etag', etagOf(store.maintenance))
+    reply.code(changed ? 202 : 200)
     if (changed) reply.header('location', '/v1/maintenance')
     return maintenanceProgressToWire(maintenance, vmsLeft(context))
   })
