@@ -59,7 +59,7 @@ async function forgetAsRebootDoes(): Promise<void> {
   const tap = /dev (\S+)/.exec(await sh('ip', 'route', 'get', ipv4))?.[1] ?? ''
   await sh('systemctl', 'clean', '--what=fdstore', 'vmhostd')
   assert.equal(await unitProperty('vmhostd', 'NFileDescriptorStore'), '0')
-  await sh('umount', '/run/vmhostd/bpf')
+  await sh('umount', '/run/vmhostd/bpf', '/run/vmhostd/vm')
   await sh('rm', '-r', '/run/vmhostd')
   await sh('ip', 'link', 'delete', tap)
   await sh('nft', 'delete', 'table', 'inet', 'vmhostd')
