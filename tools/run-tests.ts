@@ -24,9 +24,8 @@ import { run, runAttached } from './process.ts'
 import { watchTestFiles } from './watchdog.ts'
 
 export const NOTHING: Counts = { passed: 0, failed: 0, failures: [], skipped: [] }
-/** Bound for a test, or for a whole file that does not end. */
-const TEST_BOUND_MS = 300_000
-const HOST_TEST_BOUND_MS = 600_000
+/** Bound for a test, or for a whole file that does not end. Simulations take four minutes on a slow machine. */
+const TEST_BOUND_MS = 600_000
 /** A folder in memory that every Linux host has. */
 const MEMORY = '/dev/shm'
 const LAB_COUNTS = '/tmp/test-counts.json'
@@ -117,7 +116,7 @@ export async function runHere(files: readonly string[]): Promise<Counts> {
  */
 export const runBesideLab = (files: readonly string[]): Promise<Counts> =>
   withOwnLab(files, (lab) =>
-    runAs(files, HOST_TEST_BOUND_MS, (command) => ({
+    runAs(files, TEST_BOUND_MS, (command) => ({
       argv: besideLab(lab, [...command, '--test-concurrency=1']),
       env: { ...process.env, [LAB_IN_ENVIRONMENT]: lab.name },
     })),
@@ -143,7 +142,7 @@ export const runBesideTwoLabs = (files: readonly string[]): Promise<Counts> =>
 
 async function runInOwnNetwork(file: string, labs: readonly LabState[]): Promise<Counts> {
   const countsFile = path.join(cachePath('log'), `test-counts-${process.pid}.json`)
-  const bounds = { countsFile, boundMs: HOST_TEST_BOUND_MS }
+  const bounds = { countsFile, boundMs: TEST_BOUND_MS }
   const command = testCommand({ node: process.execPath, root: checkout, ...bounds })
   // In one process, so that there is no further one that the kernel would leave.
   const alone = ['--test-isolation=none', '--test-force-exit']
@@ -152,7 +151,7 @@ async function runInOwnNetwork(file: string, labs: readonly LabState[]): Promise
   await run(argv, {
     cwd: checkout,
     env,
-    timeoutMs: HOST_TEST_BOUND_MS,
+    timeoutMs: TEST_BOUND_MS,
     onOutput: (chunk) => process.stdout.write(chunk),
   })
   const counts = countsOf(takeText(countsFile), 1)
@@ -235,13 +234,11 @@ export async function runInLabs(files: readonly string[], labs: number): Promise
 }
 
 async function runInside(lab: LabState, file: string): Promise<Counts> {
-  const bounds = { countsFile: LAB_COUNTS, boundMs: HOST_TEST_BOUND_MS }
+  const bounds = { countsFile: LAB_COUNTS, boundMs: TEST_BOUND_MS }
   const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
   const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`, `NODE_COMPILE_CACHE=${LAB_COMPILED}`]
   await labExec(lab, ['rm', '-f', LAB_COUNTS])
-  await watched([file], HOST_TEST_BOUND_MS, (onStart) =>
-    attachTo(lab, [...place, ...command, file], { onStart }),
-  )
+  await watched([file], TEST_BOUND_MS, (onStart) => attachTo(lab, [...place, ...command, file], { onStart }))
   return countsOf((await labExec(lab, ['cat', LAB_COUNTS])).stdout, 1)
 }
 
