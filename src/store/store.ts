@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
+import { Meta } from './database/meta.ts'
 import { LogEmptying, WalFlush } from './database/write-ahead-log.ts'
 import { Revisions, firstNumber } from './database/revisions.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
@@ -53,6 +54,7 @@ export class Store {
   readonly imageRemovals: ImageRemovals
   #storeId: string
   readonly #db: DatabaseSync
+  readonly #meta: Meta
   readonly #lock: { release(): void }
   readonly #flush: WalFlush
   readonly #transactions: Transactions
@@ -70,12 +72,13 @@ export class Store {
       this.#lock.release()
       throw error
     }
+    this.#meta = new Meta(this.#db)
     this.#flush = new WalFlush(path, flushOptions)
     const log = new LogEmptying(this.#db)
     const revisions = new Revisions({
-      reserved: () => Number(this.#meta('revisions') ?? firstNumber(nowMs)),
+      reserved: () => Number(this.#meta.get('revisions') ?? firstNumber(nowMs)),
       reserve: (upTo) => {
-        this.#writeMeta('revisions', String(upTo))
+        this.#meta.set('revisions', String(upTo))
         this.#flush.noteCommit()
       },
     })
@@ -117,8 +120,7 @@ export class Store {
       transactions: this.#transactions,
       revisions,
       events: this.events,
-      recordOf: (id: VmId) => this.vms.get(id),
-      readable: (id: VmId) => this.vms.readable(id),
+      vms: this.vms,
       changed: (id: VmId) => this.#changed(id),
     }
     this.arrivals = new Arrivals(ofRecords)
@@ -174,7 +176,7 @@ export class Store {
 
   /** Returns the pool of this store's disks; undefined until {@link rememberPool}. */
   get poolId(): string | undefined {
-    return this.#meta('pool_id')
+    return this.#meta.get('pool_id')
   }
 
   /** Accepts only this pool from now on. A missing disk must never count as a disk that was not made yet. */
@@ -221,27 +223,16 @@ export class Store {
     for (const listener of this.#listeners) listener(id)
   }
 
-  #meta(key: string): string | undefined {
-    const row = this.#db.prepare('SELECT value FROM meta WHERE key = ?').get(key)
-    return row === undefined ? undefined : String(row['value'])
-  }
-
   #setMeta(key: string, value: string): void {
-    this.#transactions.commit(() => this.#writeMeta(key, value))
-  }
-
-  #writeMeta(key: string, value: string): void {
-    this.#db
-      .prepare('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
-      .run(key, value)
+    this.#transactions.commit(() => this.#meta.set(key, value))
   }
 
   #ensureStoreId(): string {
-    const known = this.#meta('store_id')
+    const known = this.#meta.get('store_id')
     if (known !== undefined) return known
     const made = randomUUID().slice(0, 8)
     this.#transactions.commit(() => {
-      this.#writeMeta('store_id', made)
+      this.#meta.set('store_id', made)
       this.events.begin()
     })
     return made

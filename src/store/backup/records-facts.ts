@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
+import { given } from '../../lib/given.ts'
+import { Meta } from '../database/meta.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
 
 /** Facts about the records of a state directory that decide whether this build can use them. */
@@ -23,11 +25,11 @@ export function readRecordsFacts(stateDirectory: string): RecordsFacts | undefin
     const schemaVersion = schemaVersionOf(db)
     // Another version may have no such table.
     const hasMeta = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").get() !== undefined
-    const row = hasMeta ? db.prepare("SELECT value FROM meta WHERE key = 'pool_id'").get() : undefined
+    const poolId = hasMeta ? new Meta(db).get('pool_id') : undefined
     return {
       schemaVersion,
       schemaVersionMax: SCHEMA_VERSION,
-      ...(row === undefined ? {} : { poolId: String(row['value']) }),
+      ...given({ poolId }),
     }
   } finally {
     db.close()

@@ -2,6 +2,7 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
+import { Meta } from '../database/meta.ts'
 import { lockStateDirectory } from '../database/open-database.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
 import { firstNumber } from '../database/revisions.ts'
@@ -126,11 +127,8 @@ export class Restoring {
         const given = Math.max(revisionsIn(db), ...(kept === undefined ? [] : [kept.revisions]))
         const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
         // What readers know by earlier numbers is another history.
-        for (const key of ['revisions', KEPT_AFTER]) {
-          db.prepare(
-            'INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2',
-          ).run(key, String(first))
-        }
+        const meta = new Meta(db)
+        for (const key of ['revisions', KEPT_AFTER]) meta.set(key, String(first))
         db.exec('PRAGMA journal_mode = DELETE')
       })
       flush(restored)
@@ -213,10 +211,7 @@ function copyFile(from: string, to: string): void {
   renameDurably(unnamed, to)
 }
 
-function revisionsIn(db: DatabaseSync): number {
-  const row = db.prepare(`SELECT value FROM meta WHERE key = 'revisions'`).get()
-  return Number(row?.['value'] ?? 0)
-}
+const revisionsIn = (db: DatabaseSync): number => Number(new Meta(db).get('revisions') ?? 0)
 
 function edit(path: string, change: (db: DatabaseSync) => void): void {
   const db = new DatabaseSync(path)

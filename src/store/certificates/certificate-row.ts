@@ -1,6 +1,6 @@
 import { certificateEvents } from '../../core/events/certificate-events.ts'
 import { isSame } from '../../core/events/is-same.ts'
-import { Statements } from '../database/transactions.ts'
+import { Meta } from '../database/meta.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { TrustNoted, TrustSeen } from '../../core/events/certificate-events.ts'
 import type { EventTable } from '../events/event-table.ts'
@@ -9,12 +9,12 @@ import type { Transactions } from '../database/transactions.ts'
 /** The certificates and revocation lists that were seen. It is a row of `meta`, which older versions pass over. */
 export class CertificateRow {
   readonly #transactions: Transactions
-  readonly #statements: Statements
+  readonly #meta: Meta
   readonly #events: EventTable
 
   constructor(db: DatabaseSync, transactions: Transactions, events: EventTable) {
     this.#transactions = transactions
-    this.#statements = new Statements(db)
+    this.#meta = new Meta(db)
     this.#events = events
   }
 
@@ -24,16 +24,14 @@ export class CertificateRow {
     const { events, noted } = certificateEvents(before, seen, nowMs)
     if (isSame(before, noted)) return
     this.#transactions.writeTogether(() => {
-      this.#statements
-        .of('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
-        .run(KEY, JSON.stringify(noted))
+      this.#meta.set(KEY, JSON.stringify(noted))
       this.#events.append(nowMs, events)
     })
   }
 
   #get(): TrustNoted {
-    const row = this.#statements.of(`SELECT value FROM meta WHERE key = '${KEY}'`).get()
-    return row === undefined ? {} : (JSON.parse(String(row['value'])) as TrustNoted)
+    const json = this.#meta.get(KEY)
+    return json === undefined ? {} : (JSON.parse(json) as TrustNoted)
   }
 }
 

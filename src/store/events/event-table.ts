@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { vmOfEvent } from '../../core/events/event.ts'
 import { Listeners } from '../../lib/listeners.ts'
+import { Meta } from '../database/meta.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { EventBody, StoredEvent } from '../../core/events/event.ts'
@@ -30,12 +31,14 @@ export class EventTable implements EventHistory {
   readonly #transactions: Transactions
   readonly #options: EventTableOptions
   readonly #statements: Statements
+  readonly #meta: Meta
   readonly #listeners = new Listeners()
   /** Events since old ones were last removed. The first event of a daemon removes some. */
   #sincePruned: number = limits.eventsPruneEvery
 
   constructor(db: DatabaseSync, transactions: Transactions, options: EventTableOptions) {
     this.#statements = new Statements(db)
+    this.#meta = new Meta(db)
     this.#transactions = transactions
     this.#options = options
   }
@@ -120,13 +123,11 @@ export class EventTable implements EventHistory {
   }
 
   #number(key: string): number {
-    return Number(this.#statements.of('SELECT value FROM meta WHERE key = ?').get(key)?.['value'] ?? 0)
+    return Number(this.#meta.get(key) ?? 0)
   }
 
   #setNumber(key: string, value: number): void {
-    this.#statements
-      .of('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
-      .run(key, String(value))
+    this.#meta.set(key, String(value))
   }
 }
 

@@ -1,6 +1,6 @@
 import { given } from '../../lib/given.ts'
 import { SCHEDULABLE, shownMaintenance } from '../../core/maintenance/maintenance.ts'
-import { Statements } from '../database/transactions.ts'
+import { Meta } from '../database/meta.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
 import type { Revisions } from '../database/revisions.ts'
@@ -10,24 +10,24 @@ import type { Transactions } from '../database/transactions.ts'
 /** The desired state of the host. It is two rows of `meta`, which older versions pass over. */
 export class MaintenanceRow {
   readonly #transactions: Transactions
-  readonly #statements: Statements
+  readonly #meta: Meta
   readonly #events: EventTable
   readonly #revisions: Revisions
 
   constructor(db: DatabaseSync, transactions: Transactions, { events, revisions }: MaintenanceOptions) {
     this.#transactions = transactions
     this.#revisions = revisions
-    this.#statements = new Statements(db)
+    this.#meta = new Meta(db)
     this.#events = events
   }
 
   /** The revision of the state, which every change raises; 0 before the first one. */
   get revision(): number {
-    return Number(this.#read(REVISION) ?? 0)
+    return Number(this.#meta.get(REVISION) ?? 0)
   }
 
   get(): Maintenance {
-    const json = this.#read(KEY)
+    const json = this.#meta.get(KEY)
     return json === undefined ? SCHEDULABLE : (JSON.parse(json) as Maintenance)
   }
 
@@ -35,8 +35,8 @@ export class MaintenanceRow {
   set(after: Maintenance, nowMs: number): void {
     this.#transactions.commit(() => {
       const from = shownMaintenance(this.get())
-      this.#write(KEY, JSON.stringify(after))
-      this.#write(REVISION, String(this.#revisions.next()))
+      this.#meta.set(KEY, JSON.stringify(after))
+      this.#meta.set(REVISION, String(this.#revisions.next()))
       const [to, detail] = [shownMaintenance(after), after.reason]
       this.#events.append(nowMs, [{ kind: 'host_maintenance', from, to, ...given({ detail }) }])
     })
@@ -46,17 +46,6 @@ export class MaintenanceRow {
   noteEmpty(isEmpty: boolean, nowMs: number): void {
     const { emptySinceMs: _before, ...rest } = this.get()
     this.set({ ...rest, ...(isEmpty ? { emptySinceMs: nowMs } : {}) }, nowMs)
-  }
-
-  #read(key: string): string | undefined {
-    const row = this.#statements.of('SELECT value FROM meta WHERE key = ?').get(key)
-    return row && String(row['value'])
-  }
-
-  #write(key: string, value: string): void {
-    this.#statements
-      .of('INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2')
-      .run(key, value)
   }
 }
 

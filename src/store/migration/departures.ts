@@ -21,7 +21,7 @@ export class Departures extends MoveColumn<Departure> {
     const row = this.statements
       .of("SELECT id FROM vms WHERE departure ->> '$.id' = ? AND departure IS NOT NULL")
       .get(id)
-    return row && this.#options.recordOf(row['id'] as VmId)
+    return row && this.#options.vms.get(row['id'] as VmId)
   }
 
   /** Returns the departure of a VM that was released by this migration and then deleted. */
@@ -34,7 +34,7 @@ export class Departures extends MoveColumn<Departure> {
     const rows = this.statements
       .of(`SELECT id FROM vms WHERE ${IS_UNDECIDED} ORDER BY id`)
       .all({ undecided: UNDECIDED })
-    return rows.flatMap((row) => this.#options.readable(row['id'] as VmId) ?? [])
+    return rows.flatMap((row) => this.#options.vms.readable(row['id'] as VmId) ?? [])
   }
 
   /** Returns whether a node may take the VM, or is taking it. Cheap, because it is asked at each change of a VM. */

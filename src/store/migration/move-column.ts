@@ -13,9 +13,11 @@ export type MoveColumnOptions = {
   readonly transactions: Transactions
   readonly revisions: Revisions
   readonly events: EventTable
-  readonly recordOf: (id: VmId) => VmRecord | undefined
-  /** Does the same, and is undefined also for a record that cannot be read. */
-  readonly readable: (id: VmId) => VmRecord | undefined
+  /** The table of VMs. */
+  readonly vms: {
+    get(id: VmId): VmRecord | undefined
+    readable(id: VmId): VmRecord | undefined
+  }
   readonly changed: (id: VmId) => void
 }
 
@@ -33,15 +35,15 @@ export class MoveColumn<T extends object> {
 
   /** Stores how far the VM is, and shows it. Returns the record as it is now. */
   set(id: VmId, value: T, nowMs: number): VmRecord {
-    const { transactions, revisions, events, recordOf, changed } = this.#options
-    const before = recordOf(id)
+    const { transactions, revisions, events, vms, changed } = this.#options
+    const before = vms.get(id)
     transactions.commit(() => {
       this.statements
         .of(`UPDATE vms SET ${this.#name} = ?, revision = ?, updated_at_ms = ? WHERE id = ?`)
         .run(JSON.stringify(value), revisions.next(), nowMs, id)
       events.append(nowMs, vmEvents(before, before && { ...before, [this.#name]: value }))
     })
-    const record = recordOf(id)
+    const record = vms.get(id)
     assert(record !== undefined, `${id}: gone after its own change`)
     transactions.afterCommit(() => changed(id))
     return record
