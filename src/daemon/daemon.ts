@@ -11,6 +11,7 @@ import { newOperationId, warnOfFault } from '../log/log.ts'
 import { takeConsoleCensus } from '../owners/console/console-census.ts'
 import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
 import { Store } from '../store/store.ts'
+import { userIdRangeOf } from '../store/vm/user-ids.ts'
 import { openAdminSocket } from './admin-socket.ts'
 import { reportAdoption } from './adoption-report.ts'
 import { flushThreadSource } from './assets.ts'
@@ -82,8 +83,7 @@ export class Daemon {
     log.info({ version: build.version, commit: build.commit, node: process.version }, 'vmhostd starting')
     checkThreads(log)
     const flusher = new FileFlusher(flushThreadSource)
-    const userIds = { first: config.vms.userIdFirst, count: config.vms.userIdCount }
-    const store = new Store(config.stateDirectory, userIds, {
+    const store = new Store(config.stateDirectory, userIdRangeOf(config.vms), {
       datasync: (fd) => flusher.datasync(fd),
       onFlushFailed: (error) => endAtOnce(log, error, 'the records cannot be flushed'),
       nowMs: Date.now(),

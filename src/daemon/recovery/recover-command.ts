@@ -13,6 +13,7 @@ import { recoverHelp } from '../help/recovery-help.ts'
 import { newOperationId } from '../../log/log.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
 import { Store } from '../../store/store.ts'
+import { userIdRangeOf } from '../../store/vm/user-ids.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { draftRequest, findOrphan, giveRecord, listOrphans } from './recover.ts'
 import { sourceFromRequest, sourceFromStore } from './recovery-source.ts'
@@ -147,13 +148,11 @@ function sourceOf({ config, from, request }: Options, { id, orphan }: Found): Re
   }
 }
 
-const rangeOf = ({ vms }: Config) => ({ first: vms.userIdFirst, count: vms.userIdCount })
-
 type Opened = { readonly store: Store; readonly end: () => void }
 
 function openPresent(config: Config): Opened {
   mkdirSync(config.stateDirectory, { recursive: true, mode: 0o711 })
-  const store = new Store(config.stateDirectory, rangeOf(config), { nowMs: Date.now() })
+  const store = new Store(config.stateDirectory, userIdRangeOf(config.vms), { nowMs: Date.now() })
   return { store, end: () => store.close() }
 }
 
@@ -166,7 +165,7 @@ function openCopy(config: Config): Opened {
   }
   const directory = join(config.stateDirectory, 'recover.new')
   mkdirSync(directory, { recursive: true, mode: 0o700 })
-  const store = new Store(directory, rangeOf(config))
+  const store = new Store(directory, userIdRangeOf(config.vms))
   const end = (): void => {
     store.close()
     rmSync(directory, { recursive: true, force: true })
@@ -178,5 +177,5 @@ const copyOf = (path: string, config: Config, name: string): Restoring =>
   new Restoring(
     path,
     { stateDirectory: config.stateDirectory, directory: join(config.stateDirectory, name) },
-    rangeOf(config),
+    userIdRangeOf(config.vms),
   )

@@ -13,6 +13,7 @@ import { putFilesBack } from './kept-files.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { compareWithHost } from './restore.ts'
 import { aboutInWords, filesInWords, outlookInWords, refusalsInWords } from './words.ts'
+import { userIdRangeOf } from '../../store/vm/user-ids.ts'
 import type { Config } from '../../config/config.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { BackupContent } from '../../store/backup/restoring.ts'
@@ -86,8 +87,7 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
   const { stateDirectory, vms } = config
   mkdirSync(stateDirectory, { recursive: true, mode: 0o711 })
   const directory = join(stateDirectory, 'restore.new')
-  const range = { first: vms.userIdFirst, count: vms.userIdCount }
-  const restoring = new Restoring(file, { stateDirectory, directory }, range)
+  const restoring = new Restoring(file, { stateDirectory, directory }, userIdRangeOf(vms))
   try {
     // From here on no daemon changes what is compared.
     if (!isDry) restoring.lock()

@@ -83,7 +83,8 @@ export const namesLackingIn = (
 
 /**
  * Creates a key and a certificate for it with the names and uses of an old one and `addedNames`, signed by `authority`. The
- * old ones are copied as they are encoded, so none of any kind is lost. {@link whyNotReissued} says beforehand whether something else would be.
+ * old ones are copied as they are encoded, so none of any kind is lost. {@link whyNotReissued} says beforehand whether
+ * something else would be.
  */
 export async function reissueCertificate(
   authority: CertificatePair,

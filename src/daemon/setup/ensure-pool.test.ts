@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { parseConfig } from '../../config/config.ts'
-import { ifThere } from '../../host/files/storage-fault.ts'
 import { markPool, poolIdOf } from '../../host/pool/pool-marker.ts'
 import { Store } from '../../store/store.ts'
 import { ensurePool } from './ensure-pool.ts'
@@ -22,8 +21,7 @@ async function stage(t: TestContext) {
   const records = (): Store => new Store(state, { first: 600_000, count: 10 })
   const ensure = async (replace = false) => {
     const report = new SetupReport()
-    const poolIn = (directory: string) => ifThere(poolIdOf(directory))
-    await ensurePool({ config, replace, poolIn, markPool, report })
+    await ensurePool({ config, replace, markPool, report })
     return report.text
   }
   const poolOfRecords = (): string | undefined => {

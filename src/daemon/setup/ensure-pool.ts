@@ -1,8 +1,11 @@
 /** Makes the storage pool, and keeps a host whose pool is out of sight from beginning another one by mistake. */
 import { existsSync } from 'node:fs'
+import { ifThere } from '../../host/files/storage-fault.ts'
+import { poolIdOf } from '../../host/pool/pool-marker.ts'
 import { readRecordsFacts } from '../../store/backup/records-facts.ts'
 import { StateDirectoryInUse } from '../../store/database/open-database.ts'
 import { Store } from '../../store/store.ts'
+import { userIdRangeOf } from '../../store/vm/user-ids.ts'
 import { SetupError } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
 import type { MarkedPool } from '../../host/pool/pool-marker.ts'
@@ -12,18 +15,16 @@ export type PoolOptions = {
   readonly config: Pick<Config, 'stateDirectory' | 'storage' | 'vms'>
   /** Lets the records go on with the pool that is there, or with a new one: their own is lost. */
   readonly replace: boolean
-  /** Returns the id of the pool in a directory; undefined if it is none. */
-  readonly poolIn: (directory: string) => Promise<string | undefined>
   /** Makes the directory a pool, or finds that it is one. */
   readonly markPool: (directory: string) => Promise<MarkedPool>
   readonly report: SetupReport
 }
 
 /** Ensures that there is a pool, and that it is the one of the records. Throws SetupError. */
-export async function ensurePool({ config, replace, poolIn, markPool, report }: PoolOptions): Promise<void> {
+export async function ensurePool({ config, replace, markPool, report }: PoolOptions): Promise<void> {
   const { poolDirectory: pool } = config.storage
   const recorded = readRecordsFacts(config.stateDirectory)?.poolId
-  const present = await poolIn(pool)
+  const present = await ifThere(poolIdOf(pool))
   const isOther = recorded !== undefined && recorded !== present
   if (isOther && !replace)
     throw new SetupError(
@@ -57,7 +58,7 @@ export async function ensurePool({ config, replace, poolIn, markPool, report }: 
 /** Opens the records for a change. Throws SetupError if the daemon has them. */
 function openRecords({ stateDirectory, vms }: PoolOptions['config']): Store {
   try {
-    return new Store(stateDirectory, { first: vms.userIdFirst, count: vms.userIdCount })
+    return new Store(stateDirectory, userIdRangeOf(vms))
   } catch (cause) {
     if (!(cause instanceof StateDirectoryInUse)) throw cause
     throw new SetupError('the daemon runs: stop it for --replace-pool (systemctl stop vmhostd)', { cause })

@@ -25,35 +25,34 @@ export type RenewOptions = {
 const DAY_MS = 86_400_000
 
 /**
- * Replaces the certificates of this host that end soon, or lack a name, by ones with their names and uses, and a new key. Certificates
- * of an authority whose key is not on this host, and those that would lose something, are reported with what to do. Returns
- * the paths of the new ones.
+ * Replaces the certificates of this host that end soon, or lack a name, by ones with their names and uses, and a new key.
+ * Certificates of an authority whose key is not on this host, and those that would lose something, are reported with what
+ * to do. Returns the paths of the new ones.
  */
 export async function renewCertificates(options: RenewOptions): Promise<readonly string[]> {
   const { authority, nodeAuthority, server, controller, metrics, node } = certificatePaths(options.config)
+  const { names = [] } = options
   const renewed: string[] = []
-  const pairs = [
-    [server, authority, options.names],
-    [controller, authority],
-    [metrics, authority],
-    [node, nodeAuthority, options.names],
-  ] as const
-  for (const [paths, signer, names] of pairs)
-    if (await renew(paths, signer, { ...options, names: names ?? [] })) renewed.push(paths.certificate)
+  const leaves: readonly Leaf[] = [
+    { paths: server, signer: authority, names },
+    { paths: controller, signer: authority, names: [] },
+    { paths: metrics, signer: authority, names: [] },
+    { paths: node, signer: nodeAuthority, names },
+  ]
+  for (const leaf of leaves) if (await renew(leaf, options)) renewed.push(leaf.paths.certificate)
   for (const { certificate } of new Set([authority, nodeAuthority])) reportAuthority(certificate, options)
   return renewed
 }
 
-async function renew(
-  paths: PairPaths,
-  signer: PairPaths,
-  options: RenewOptions & Required<Pick<RenewOptions, 'names'>>,
-): Promise<boolean> {
+/** A certificate that is renewed: who signs it, and which names it must have. */
+type Leaf = { readonly paths: PairPaths; readonly signer: PairPaths; readonly names: readonly string[] }
+
+async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Promise<boolean> {
   const { report, nowMs, all } = options
   if (!existsSync(paths.certificate)) return false
   const old = new X509Certificate(readFileSync(paths.certificate))
   const until = `ends on ${dayOf(old.validToDate.getTime())}`
-  const addedNames = namesLackingIn(old, options.names)
+  const addedNames = namesLackingIn(old, names)
   if (!all && !endsSoon(old, nowMs) && addedNames.length === 0) {
     report.kept(paths.certificate, until)
     return false

@@ -35,20 +35,16 @@ function machine(t: TestContext) {
     ['--tls-directory', at('tls')],
   ].flat()
   const marked: string[] = []
-  const pools = new Map<string, string>()
   const run = async (argv: readonly string[], reflink = true) => {
     const out: string[] = []
     const status = await setup(argv, {
       hostname: 'host-1',
       nowMs,
       exampleConfig,
-      poolIn: async (directory) => pools.get(directory),
       markPool: async (directory) => {
         marked.push(directory)
         mkdirSync(directory, { recursive: true })
-        const poolId = pools.get(directory) ?? `pool-${marked.length}`
-        pools.set(directory, poolId)
-        return { poolId, reflink }
+        return { poolId: 'pool-1', reflink }
       },
       print: (text) => out.push(text),
       printError: (text) => out.push(text),
@@ -57,7 +53,7 @@ function machine(t: TestContext) {
   }
   const certificate = (name: string): X509Certificate =>
     new X509Certificate(readFileSync(at(`tls/${name}.crt`)))
-  return { at, options, marked, pools, run, certificate }
+  return { at, options, marked, run, certificate }
 }
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o7777).toString(8)

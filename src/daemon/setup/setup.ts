@@ -14,8 +14,7 @@ import type { CertificatePaths } from './ensure-certificates.ts'
 import type { PoolOptions } from './ensure-pool.ts'
 import type { SetupOptions } from './setup-options.ts'
 import { hostname } from 'node:os'
-import { ifThere } from '../../host/files/storage-fault.ts'
-import { markPool, poolIdOf } from '../../host/pool/pool-marker.ts'
+import { markPool } from '../../host/pool/pool-marker.ts'
 import { readAsset } from '../assets.ts'
 
 /** Parts of the machine that set-up uses. */
@@ -24,7 +23,6 @@ type SetupMachine = {
   readonly nowMs: number
   /** The text of `config.example.toml`. */
   readonly exampleConfig: string
-  readonly poolIn: PoolOptions['poolIn']
   readonly markPool: PoolOptions['markPool']
   readonly print: (text: string) => void
   readonly printError: (text: string) => void
@@ -137,7 +135,6 @@ export const setupCommand = (args: readonly string[]): Promise<number> =>
     hostname: hostname(),
     nowMs: Date.now(),
     exampleConfig: Buffer.from(readAsset('config.example.toml')).toString(),
-    poolIn: (directory) => ifThere(poolIdOf(directory)),
     markPool,
     print: (text) => console.log(text),
     printError: (text) => console.error(text),

@@ -3,6 +3,12 @@ import type { UserId } from '../../core/ids.ts'
 /** The range of numeric users that VMs may get. */
 export type UserIdRange = { readonly first: number; readonly count: number }
 
+/** Returns the range that `[vms]` of the configuration gives. */
+export const userIdRangeOf = (vms: {
+  readonly userIdFirst: number
+  readonly userIdCount: number
+}): UserIdRange => ({ first: vms.userIdFirst, count: vms.userIdCount })
+
 /**
  * Returns the next free user id after `last`, wrapping at the end of the range. So an id stays unused for as long as
  * possible. What a late process or a forgotten file of the former owner could do then harms no other VM.
