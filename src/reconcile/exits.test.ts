@@ -5,13 +5,15 @@ import { setPower } from '../commands/vm/set-power.ts'
 import { setDisk, setExit, setNetwork } from '../commands/vm/reshape.ts'
 import { setMetadata } from '../commands/vm/delete-vm.ts'
 import { limits } from '../config/limits.ts'
+import { given } from '../lib/given.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import type { TestContext } from 'node:test'
 import type { ExitPolicy } from '../core/desired.ts'
+import type { CreateNetwork } from '../core/vm/create.ts'
 
-async function running(t: TestContext, exit?: ExitPolicy) {
+async function running(t: TestContext, exit?: ExitPolicy, network?: CreateNetwork) {
   const stage = await reconcileStage(t)
-  stage.create(exit === undefined ? {} : { exit })
+  stage.create(given({ exit, network }))
   await stage.idle()
   const { host, id, idle } = stage
   const end = async (lastWords: string): Promise<void> => {
@@ -119,18 +121,10 @@ test('a guest that ended stays ended over a restart of the daemon and of the hos
 })
 
 test('the disk of a guest that ended for good grows at once, and its former prefix leaves the tap', async (t) => {
-  const stage = await reconcileStage(t)
-  const { host, context, id, idle, vm, shown } = stage
   const prefix = '2001:db8:7::/64'
-  stage.create({
-    exit: { restartPolicy: 'never' },
-    network: { ipv6Address: '2001:db8::10', ipv6Prefix: prefix },
-  })
-  await idle()
-  host.consoles.say(id, OFF)
-  host.fakeUnits.exit(id, 0)
-  host.monitor.ended(id)
-  await idle()
+  const network = { ipv6Address: '2001:db8::10', ipv6Prefix: prefix }
+  const { host, context, id, idle, vm, shown, end } = await running(t, { restartPolicy: 'never' }, network)
+  await end(OFF)
   assert.equal(shown(), 'stopped')
   assert.equal(host.taps.devices.withRoute(prefix), vm().host.device)
   const before = vm().desired.disk.sizeMib

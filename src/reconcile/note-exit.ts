@@ -2,6 +2,7 @@ import { limits } from '../config/limits.ts'
 import { judgeExit } from '../core/status/exit.ts'
 import { isLeaving } from '../core/vm/leaving.ts'
 import { deletionDueMs, isFinal } from '../core/vm/exit-policy.ts'
+import { stoppedLeftMs } from './process-facts.ts'
 import { fail, observed, write } from './progress.ts'
 import type { LaunchFinding } from '../core/status/launch.ts'
 import type { LastExit } from '../core/vm/last-exit.ts'
@@ -60,17 +61,16 @@ function outputOf({ record, host }: Pass): Uint8Array {
  * Deletes a settled VM whose time has come, in the operation that asked for this. `now` is the record after this pass.
  * Returns the milliseconds until then, or undefined if the VM stays.
  */
-export function deleteWhenDue(
-  { store, host, record, log, stopped }: Pass,
-  now: VmRecord,
-): number | undefined {
+export function deleteWhenDue(pass: Pass, now: VmRecord): number | undefined {
+  const { store, host, record, log } = pass
   const { state, sinceMs } = now.observed
-  if (state === 'stopped') stopped.note(now.id, sinceMs, host.clock)
+  if (state !== 'stopped') return undefined
+  const stopped = pass.stopped.note(now.id, sinceMs, host.clock)
   // A request that came during this pass is seen by the next one.
   if (now.generations.desired !== record.generations.desired || isLeaving(now)) return undefined
   const dueMs = deletionDueMs(now)
   if (dueMs === undefined) return undefined
-  const leftMs = stopped.leftMs(now.id, dueMs - sinceMs, host.clock)
+  const leftMs = stoppedLeftMs(stopped, dueMs - sinceMs, host.clock)
   if (leftMs > 0) return leftMs
   const nowMs = host.clock.now()
   store.vms.changeDesired(now.id, { deleting: true, operationId: now.operationId, nowMs })

@@ -139,25 +139,26 @@ type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atM
 export class StoppedVms {
   readonly #stopped = new Map<VmId, Stopped>()
 
-  /** Notes a look at a VM that is stopped. */
-  note(id: VmId, sinceMs: number, clock: Clocks): void {
-    if (this.#stopped.get(id)?.sinceMs === sinceMs) return
-    this.#stopped.set(id, { sinceMs, agedMs: Math.max(0, clock.now() - sinceMs), atMs: clock.monotonicMs() })
-  }
-
-  /** Returns the milliseconds until the VM has been stopped for so long without doubt. */
-  leftMs(id: VmId, forMs: number, clock: Clocks): number {
-    const stopped = this.#stopped.get(id)
-    if (stopped === undefined) return forMs
-    const watchedMs = clock.monotonicMs() - stopped.atMs
-    const byClockMs = forMs - (clock.now() - stopped.sinceMs)
-    const byWatchMs = forMs - (stopped.agedMs + watchedMs)
-    const heldMs = Math.min(forMs, limits.deletionHoldMs) - watchedMs
-    return Math.max(0, byClockMs, byWatchMs, heldMs)
+  /** Notes a look at a VM that is stopped; returns what the first look at this stop found. */
+  note(id: VmId, sinceMs: number, clock: Clocks): Stopped {
+    const known = this.#stopped.get(id)
+    if (known?.sinceMs === sinceMs) return known
+    const stopped = { sinceMs, agedMs: Math.max(0, clock.now() - sinceMs), atMs: clock.monotonicMs() }
+    this.#stopped.set(id, stopped)
+    return stopped
   }
 
   /** Forgets a VM that has no worker any more. */
   forget(id: VmId): void {
     this.#stopped.delete(id)
   }
+}
+
+/** Returns the milliseconds until a VM has been stopped for so long without doubt. */
+export function stoppedLeftMs({ sinceMs, agedMs, atMs }: Stopped, forMs: number, clock: Clocks): number {
+  const watchedMs = clock.monotonicMs() - atMs
+  const byClockMs = forMs - (clock.now() - sinceMs)
+  const byWatchMs = forMs - (agedMs + watchedMs)
+  const heldMs = Math.min(forMs, limits.deletionHoldMs) - watchedMs
+  return Math.max(0, byClockMs, byWatchMs, heldMs)
 }

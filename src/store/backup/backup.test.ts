@@ -11,6 +11,7 @@ import { keepSchemaCopy, schemaCopyPath } from '../database/schema-copies.ts'
 import { Store } from '../store.ts'
 import { Restoring, readBackup } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
+import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
@@ -193,14 +194,24 @@ test('records that cannot be read are kept as they are, and the revisions go on 
   assert.ok(change() > revision)
 })
 
-test('the log of a damaged database is not replayed into the records that replace it', (t) => {
+/** A store, a backup of its first VM, and what a killed daemon leaves: the commit of the second VM is in the log alone. */
+function killedStage(t: TestContext) {
   const stage = new StoreStage(t)
   const file = `${stage.directory}/b.vmhostd`
   stage.insertVm('web-1', image)
   writeBackup(stage.directory, file, { about, files: [] })
   stage.insertVm('web-2', image)
   const present = `${stage.directory}/vmhostd.db`
-  const log = readFileSync(`${present}-wal`)
+  const left = new Map([present, `${present}-wal`].map((path) => [path, readFileSync(path)]))
+  const leave = (): void => {
+    for (const [path, content] of left) writeFileSync(path, content)
+  }
+  return { stage, file, present, left, leave }
+}
+
+test('the log of a damaged database is not replayed into the records that replace it', (t) => {
+  const { stage, file, present, left } = killedStage(t)
+  const log = left.get(`${present}-wal`) ?? assert.fail('there is no log')
   assert.ok(log.length > 0)
   stage.reopen(() => {
     writeFileSync(present, 'not a database')
@@ -213,19 +224,12 @@ test('the log of a damaged database is not replayed into the records that replac
 })
 
 test('records whose replacement cannot be flushed to the disk stay whole, with their log', (t) => {
-  const stage = new StoreStage(t)
-  const file = `${stage.directory}/b.vmhostd`
-  stage.insertVm('web-1', image)
-  writeBackup(stage.directory, file, { about, files: [] })
-  stage.insertVm('web-2', image)
-  const present = `${stage.directory}/vmhostd.db`
-  // What a daemon that was killed leaves: the last commits are in the log alone.
-  const left = new Map([present, `${present}-wal`].map((path) => [path, readFileSync(path)]))
+  const { stage, file, left, leave } = killedStage(t)
   const fail = (path: string): void => {
     if (path === `${stage.directory}/restore.new/vmhostd.db`) throw new Error('the disk is full')
   }
   stage.reopen(() => {
-    for (const [path, content] of left) writeFileSync(path, content)
+    leave()
     assert.throws(() => restoring(stage, file).putBack([], NOW, fail), /the disk is full/)
     for (const [path, content] of left) assert.deepEqual(readFileSync(path), content)
   })
@@ -233,18 +237,12 @@ test('records whose replacement cannot be flushed to the disk stay whole, with t
 })
 
 test('a replacement that ends after the log was removed leaves the present records whole', (t) => {
-  const stage = new StoreStage(t)
-  const file = `${stage.directory}/b.vmhostd`
-  stage.insertVm('web-1', image)
-  writeBackup(stage.directory, file, { about, files: [] })
-  stage.insertVm('web-2', image)
-  const present = `${stage.directory}/vmhostd.db`
-  const left = new Map([present, `${present}-wal`].map((path) => [path, readFileSync(path)]))
+  const { stage, file, present, leave } = killedStage(t)
   const end = (): void => {
     if (!existsSync(`${present}-wal`)) throw new Error('the disk failed')
   }
   stage.reopen(() => {
-    for (const [path, content] of left) writeFileSync(path, content)
+    leave()
     assert.throws(() => restoring(stage, file).putBack([], NOW, end), /the disk failed/)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
