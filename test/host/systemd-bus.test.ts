@@ -33,7 +33,15 @@ function unitsOver(t: TestContext, ...addresses: readonly BusAddress[]): Systemd
 
 const systemctl = (...words: string[]): Promise<unknown> => run(['systemctl', ...words])
 const stopDbus = (): Promise<unknown> => systemctl('stop', 'dbus.socket', 'dbus.service')
-const startDbus = (): Promise<unknown> => systemctl('start', 'dbus.socket')
+
+/** Starts the message bus, and returns once systemd has its name there: it connects after the start has ended. */
+async function startDbus(): Promise<void> {
+  await systemctl('start', 'dbus.socket', 'dbus.service')
+  await until(
+    async () => (await run(['busctl', 'list', '--acquired', '--no-legend'])).stdout,
+    (names) => /^org\.freedesktop\.systemd1 /m.test(names),
+  )
+}
 
 /** Returns the reported changes, a list that grows: VMs, and undefined where any may have changed. */
 function seenBy(units: SystemdUnits): (VmId | undefined)[] {
