@@ -17,6 +17,11 @@ export const networkLimits = {
   connectionsPerTurn: 256,
   /** Chains of the firewall table read before other work may run; some ten microseconds each. */
   nftChainsPerTurn: 64,
+  /**
+   * Text of a transaction that nft is given a millisecond for, beyond the time of any program. It reads some 600 bytes in
+   * one, with the kernel's part: a guest with the most rules has 850 KB.
+   */
+  nftBytesPerMs: 100,
   /** Guests that one transaction adds without running nft: their keys must fit into a netlink attribute of 64 KiB. */
   firewallGuestsAtOnceMax: 512,
 

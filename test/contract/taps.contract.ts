@@ -3,49 +3,11 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import { tapDrift } from '../../src/core/network/tap.ts'
-import type { TapSpec } from '../../src/core/network/tap.ts'
-import type { TapState } from '../../src/core/world/network-state.ts'
-import type { DeviceName, MacAddress, UserId, VmId } from '../../src/core/ids.ts'
-import type { Taps } from '../../src/ports/network.ts'
+import { tapSettings } from '../../src/core/network/tap-settings.ts'
+import type { DeviceName, MacAddress } from '../../src/core/ids.ts'
+import { assertWhole, look, otherSpec, tapSpec } from './taps-stage.ts'
 import { until } from './until.ts'
-
-/** Taps under test, those of another store on the same host, and the changes that an administrator may make. */
-export type TapsStage = {
-  readonly taps: Taps
-  readonly storeId: string
-  readonly others: Taps
-  /** Makes a device that is unrelated to vmhostd. */
-  occupy(device: DeviceName): Promise<void> | void
-  /** Whether a device of that name exists. */
-  exists(device: DeviceName): Promise<boolean> | boolean
-  delete(device: DeviceName): Promise<void> | void
-  takeDown(device: DeviceName): Promise<void> | void
-  flushNeighbours(device: DeviceName): Promise<void> | void
-  /** Takes the limits away: of `part` one alone, in a way that leaves the guest unable to transmit. */
-  removeLimits(device: DeviceName, part?: 'half of the transmit limit'): Promise<void> | void
-  /** Starts a monitor of the VM, which holds its tap. Returns its process id. */
-  startMonitor(spec: TapSpec): Promise<number> | number
-  endMonitor(spec: TapSpec): Promise<void> | void
-  /** Waits until the host has finished its own follow-up to the creation of a tap that no process holds. */
-  settled(device: DeviceName): Promise<void> | void
-}
-
-export const tapSpec: TapSpec = {
-  device: 'vmt100001' as DeviceName,
-  vmId: 'web-1' as VmId,
-  userId: 100_001 as UserId,
-  guestMac: '02:76:00:01:86:a1' as MacAddress,
-  ipv4Address: '192.0.2.10',
-  ipv6Address: '2001:db8::10',
-}
-export const otherSpec: TapSpec = {
-  device: 'vmt100002' as DeviceName,
-  vmId: 'web-2' as VmId,
-  userId: 100_002 as UserId,
-  guestMac: '02:76:00:01:86:a2' as MacAddress,
-  ipv4Address: '192.0.2.11',
-  ipv6Address: '2001:db8::11',
-}
+import type { TapsStage } from './taps-stage.ts'
 
 const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
@@ -57,13 +19,6 @@ export function tapsContract(
 ): void {
   const promise = (what: string, body: (stage: TapsStage) => Promise<void>): void => {
     test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => body(await set(t)))
-  }
-  const look = ({ taps }: TapsStage, { device, vmId, userId }: TapSpec): Promise<TapState> =>
-    taps.inspect(device, vmId, userId)
-  const assertWhole = async (stage: TapsStage, spec: TapSpec): Promise<void> => {
-    const state = await look(stage, spec)
-    assert.equal(state.kind, 'present')
-    assert.deepEqual(state.kind === 'present' && tapDrift(spec, state.facts), [])
   }
 
   promise('a tap that was never made is absent', async (stage) => {
@@ -83,6 +38,19 @@ export function tapsContract(
     const before = await look(stage, tapSpec)
     await stage.taps.ensure(tapSpec)
     assert.deepEqual(await look(stage, tapSpec), before)
+  })
+
+  promise('a setting that another program changed is seen and repaired', async (stage) => {
+    await stage.taps.ensure(tapSpec)
+    for (const [setting, value] of tapSettings(tapSpec)) {
+      const other = value === 0 ? 1 : 0
+      await stage.changeSetting(tapSpec.device, setting, other)
+      const state = await look(stage, tapSpec)
+      const drift = state.kind === 'present' ? tapDrift(tapSpec, state.facts) : []
+      assert.ok(drift.includes(`${setting} is ${other}, not ${value}`), `${setting}: ${drift.join()}`)
+      await stage.taps.ensure(tapSpec)
+      await assertWhole(stage, tapSpec)
+    }
   })
 
   promise('taps of several VMs can be made at the same time', async (stage) => {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import { FakeTaps } from '../fakes/fake-taps.ts'
-import { tapsContract, tapSpec } from './taps.contract.ts'
+import { tapSpec } from './taps-stage.ts'
+import { tapsContract } from './taps.contract.ts'
 import type { VmId } from '../../src/core/ids.ts'
 
 tapsContract('fake taps', () => {
@@ -22,6 +23,11 @@ tapsContract('fake taps', () => {
       devices.delete(device)
     },
     takeDown: (device) => taps.alter(device, { up: false, routes: [] }),
+    changeSetting: (device, name, value) => {
+      const found = taps.devices.get(device)
+      const settings = found?.kind === 'tap' ? found.facts.settings : {}
+      taps.alter(device, { settings: { ...settings, [name]: value } })
+    },
     flushNeighbours: (device) => taps.alter(device, { neighbours: [] }),
     removeLimits: (device, part) => {
       const found = devices.get(device)

@@ -3,7 +3,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { TrafficSubject, WatchedTraffic } from '../../src/core/world/network-state.ts'
 import type { UserId } from '../../src/core/ids.ts'
 import type { Traffic } from '../../src/ports/traffic.ts'
-import { otherSpec, tapSpec } from './taps.contract.ts'
+import { otherSpec, tapSpec } from './taps-stage.ts'
 
 /** A host under test, with two VMs' devices to make. */
 export type TrafficStage = {

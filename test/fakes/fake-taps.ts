@@ -1,5 +1,6 @@
 import { HostFault } from '../../src/core/errors.ts'
 import { parseDeviceName, tapDrift, tapLayout } from '../../src/core/network/tap.ts'
+import { tapSettings } from '../../src/core/network/tap-settings.ts'
 import type { LinkCounters } from '../../src/core/world/counters.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapFacts, TapState } from '../../src/core/world/network-state.ts'
@@ -130,7 +131,8 @@ export class FakeTaps implements Taps {
           throw new HostFault('network_failed', `${doing}: ${route} is routed to ${holder}`)
       }
       if (state.kind === 'present' && tapDrift(spec, state.facts).length === 0) return
-      const facts = { up: true, bandwidth, ...layout }
+      const settings = Object.fromEntries(tapSettings(spec))
+      const facts = { up: true, bandwidth, settings, ...layout }
       const found = this.devices.get(device)
       this.devices.set(
         device,

@@ -33,6 +33,9 @@ const WELL = [
   'kernel',
   'systemd',
   'forwarding ipv4',
+  'routes to sleeping guests',
+  'firewall',
+  'other firewalls',
   'QEMU',
   'configuration',
   'pool',
@@ -80,6 +83,23 @@ test('a kernel that does not forward', async (t) => {
   await sh('sysctl', '-w', 'net.ipv4.ip_forward=0')
   atEnd(t, async () => void (await sh('sysctl', '-w', 'net.ipv4.ip_forward=1')))
   assert.equal(await levelOf('forwarding ipv4'), 'must')
+})
+
+test('a host without nft', async (t) => {
+  moveAway(t, '/usr/sbin/nft')
+  assert.equal(await levelOf('firewall'), 'must')
+})
+
+test('a table that drops what the host forwards, until it accepts what is from guests and to them', async (t) => {
+  const chain = 'ip blocks forward'.split(' ')
+  await sh('nft', 'add', 'table', 'ip', 'blocks')
+  atEnd(t, async () => void (await sh('nft', 'delete', 'table', 'ip', 'blocks')))
+  await sh('nft', 'add', 'chain', ...chain, '{ type filter hook forward priority 0; policy drop; }')
+  const finding = (await doctor()).get('other firewalls')
+  assert.equal(finding?.level, 'should')
+  assert.match(finding.found, /table ip blocks/)
+  for (const way of ['iifname', 'oifname']) await sh('nft', 'add', 'rule', ...chain, way, '"vmt*"', 'accept')
+  assert.equal(await levelOf('other firewalls'), 'ok')
 })
 
 test('a pool that is not mounted', async (t) => {

@@ -1,11 +1,12 @@
 /** Entries for guests' connections in the kernel: they end with a guest's address, and each guest has a bound. */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { guestRuleOf } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
 import {
   canConnect,
@@ -13,6 +14,7 @@ import {
   families,
   listenOn,
   only,
+  openAndEnd,
   openConnection,
   openFlow,
   openMany,
@@ -129,3 +131,28 @@ test(
     }
   },
 )
+
+test(
+  'the host soon forgets the ended connections of a guest and of its clients, which no bound counts',
+  { skip },
+  async (t) => {
+    const all = await stage(t)
+    const guestPlace = only(all)
+    for (const place of [all.world, guestPlace]) await listenOn(t, place, 7777)
+    const count = 500
+    for (const { guest, world } of families) {
+      const out = { host: world, port: 7777, localAddress: guest, count }
+      assert.equal(await openAndEnd(guestPlace, out), count)
+      const into = { host: guest, port: 7777, localAddress: world, count }
+      assert.equal(await openAndEnd(all.world, into), count)
+    }
+    // Far below the two minutes for which the kernel keeps them otherwise.
+    await until(trackedConnections, (tracked) => tracked < count / 10, 10_000)
+  },
+)
+
+/** Returns how many connections the kernel tracks on the host. The reading lets it remove those whose time is over. */
+const trackedConnections = (): number =>
+  readFileSync('/proc/net/nf_conntrack', 'utf8')
+    .split('\n')
+    .filter((line) => line.includes('dport=7777')).length

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import type { OutboundRule } from '../../src/core/desired.ts'
 import { guestRuleOf } from '../../src/core/network/tap.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
-import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { ask, canConnect, closed, families, listenOn, only, openConnection, stage } from './firewall-stage.ts'
 
 const bound = (...outbound: readonly OutboundRule[]): TapSpec => ({ ...tapSpec, outbound })

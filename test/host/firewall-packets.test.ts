@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { guestRuleOf } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
-import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
 import { canConnect, closed, families, listenOn, only, stage } from './firewall-stage.ts'
 import type { Stage } from './firewall-stage.ts'
@@ -173,7 +173,8 @@ test('a guest cannot fill the neighbour table of the host from link-local addres
     (packets) => packets > sent / 2,
   )
   const known = (await run(['ip', '-6', 'neigh', 'show', 'dev', tapSpec.device])).stdout.split('\n').length
-  assert.ok(known < 100, `${known} neighbours`)
+  // A guest's own ones are few. A table of 1,024 is for all guests.
+  assert.ok(known < 20, `${known} neighbours`)
 })
 
 test('neighbour discovery that came through a router is dropped', { skip }, async (t) => {

@@ -9,7 +9,7 @@ import type { TapSpec } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
 import {
   canConnect,

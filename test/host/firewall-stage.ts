@@ -10,7 +10,7 @@ import { NftFirewall } from '../../src/host/nftables/nft-firewall.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { endChild, firstLine, linesOf } from '../contract/child.ts'
-import { tapSpec } from '../contract/taps.contract.ts'
+import { tapSpec } from '../contract/taps-stage.ts'
 import { makeGuest, makeWorld } from './network-stage.ts'
 import type { Guest, Place } from './network-stage.ts'
 
@@ -147,6 +147,22 @@ export async function openMany(
   const end = (): Promise<void> => endChild(child)
   atEnd(t, end)
   return { open: Number(await firstLine(child)), end }
+}
+
+/** Opens and ends connections, some at the same time. Returns how many were opened. */
+export async function openAndEnd(
+  place: Place,
+  { count, ...to }: Address & { readonly count: number },
+): Promise<number> {
+  const script = `let open = 0, left = ${count}
+    const next = () => {
+      if (left-- <= 0) return
+      require('node:net').connect(${JSON.stringify(to)}, function () { open++; this.end() })
+        .on('error', () => {}).on('close', next).resume()
+    }
+    for (let i = 0; i < 8; i++) next()
+    process.on('exit', () => console.log(open))`
+  return Number(await place.run(process.execPath, '-e', script))
 }
 
 type Conversation = {

@@ -2,6 +2,7 @@ import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
 import type { InboundRule } from '../../src/core/desired.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { run } from '../../src/host/exec/exec.ts'
@@ -310,4 +311,18 @@ test('nft firewall: a host without nft is reported', { skip }, async (t) => {
     firewall.ensureGuest(guest),
     (error) => error instanceof HostFault && error.code === 'tool_missing',
   )
+})
+
+test('a table with the most rules has more time to be written than another program', { skip }, async (t) => {
+  const many = Array.from({ length: limits.firewallRulesMax }, (_, rule) => ({
+    protocol: 'tcp' as const,
+    sources: Array.from({ length: limits.ruleNetworksMax }, (__, at) => `10.0.${at}.${rule}/32`),
+  }))
+  const firewall = new NftFirewall({ policy, guests: [{ ...otherGuest, inbound: many }], recordFile })
+  atEnd(t, () => run(['nft', 'flush', 'ruleset']))
+  atEnd(t, () => firewall.close())
+  const heal = await interceptNft(`sleep ${limits.toolMs / 1000 + 1}; exec "$nft" "$@"`)
+  atEnd(t, heal)
+  await firewall.start()
+  assert.equal((await firewall.inspect(otherGuest.device)).kind, 'intact')
 })

@@ -11,7 +11,7 @@ import { run } from '../../src/host/exec/exec.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { endChild } from '../contract/child.ts'
-import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { holdTap } from './hold-tap.ts'
 
 const { device, vmId, userId } = tapSpec

@@ -8,7 +8,7 @@ import type { TapSpec } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { tapSpec } from '../contract/taps.contract.ts'
+import { tapSpec } from '../contract/taps-stage.ts'
 
 const { device, vmId, userId } = tapSpec
 const queue = 'vmq100001'

@@ -1,12 +1,13 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { tapSpec } from '../contract/taps.contract.ts'
+import { tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
 import { arp } from './frames.ts'
 import { makeGuest, makeWorld, Place } from './network-stage.ts'
@@ -61,10 +62,14 @@ test('a guest that answers neither ARP nor neighbour discovery is reached', { sk
   for (const address of [ipv4, ipv6]) assert.equal(await host.canPing(address), true, address)
 })
 
-test(
-  'packets reach a guest whose monitor is not there yet without address resolution',
-  { skip },
-  async (t) => {
+for (const ignored of ['0', '1']) {
+  const name = `packets reach a guest whose monitor is not there yet without address resolution, and with default.ignore_routes_with_linkdown=${ignored}`
+  test(name, { skip }, async (t) => {
+    const family = ['ipv4', 'ipv6'].map(
+      (one) => `/proc/sys/net/${one}/conf/default/ignore_routes_with_linkdown`,
+    )
+    for (const file of family) writeFileSync(file, ignored)
+    atEnd(t, () => family.forEach((file) => writeFileSync(file, '0')))
     const taps = new RoutedTaps({ storeId: 'store-1' })
     await taps.ensure(tapSpec)
     atEnd(t, () => taps.close())
@@ -85,8 +90,8 @@ test(
       (text) => text.includes('ip6') && /\bip\b/.test(text),
     )
     assert.doesNotMatch(seen, /arp/)
-  },
-)
+  })
+}
 
 test('a guest cannot change what the host knows of it', { skip }, async (t) => {
   const { taps, guest } = await behindTap(t)
@@ -104,21 +109,35 @@ test('a guest cannot change what the host knows of it', { skip }, async (t) => {
   ])
 })
 
-test("a guest cannot fill the host's ARP table with forged neighbours", { skip }, async (t) => {
-  const { guest } = await behindTap(t)
-  for (let i = 1; i < 200; i++) {
-    const sender = `198.51.100.${i}`
-    guest.inject(arp({ operation: 'request', mac: guestMac, sender, target: '169.254.0.1' }))
-  }
-  assert.equal(await guest.canPing('169.254.0.1', ipv4), true)
-  const known = JSON.parse((await run(['ip', '-j', '-4', 'neigh', 'show', 'dev', device])).stdout) as {
-    dst: string
-  }[]
-  assert.deepEqual(
-    known.map(({ dst }) => dst),
-    [ipv4],
+for (const filter of ['strict', 'loose'] as const) {
+  test(
+    `a guest cannot fill the ARP table of a host whose reverse path filter is ${filter}`,
+    { skip },
+    async (t) => {
+      await makeWorld(t)
+      // As every host has it: without one, even a loose filter refuses the forged senders.
+      await host.ip('route add default via 203.0.113.2')
+      const { guest } = await behindTap(t)
+      // Ubuntu's value for all devices. The kernel uses the larger one of this and the device's own.
+      const all = '/proc/sys/net/ipv4/conf/all/rp_filter'
+      const before = readFileSync(all, 'utf8')
+      atEnd(t, () => writeFileSync(all, before))
+      writeFileSync(all, filter === 'loose' ? '2' : '1')
+      for (let i = 1; i < 200; i++) {
+        const sender = `198.51.100.${i}`
+        guest.inject(arp({ operation: 'request', mac: guestMac, sender, target: '169.254.0.1' }))
+      }
+      assert.equal(await guest.canPing('169.254.0.1', ipv4), true)
+      const known = JSON.parse((await run(['ip', '-j', '-4', 'neigh', 'show', 'dev', device])).stdout) as {
+        dst: string
+      }[]
+      assert.deepEqual(
+        known.map(({ dst }) => dst),
+        [ipv4],
+      )
+    },
   )
-})
+}
 
 test('the host does not reveal its other addresses to a guest', { skip }, async (t) => {
   await makeWorld(t)

@@ -10,7 +10,7 @@ import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { TapWatch } from '../../src/host/tap/tap-watch.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { otherSpec, tapSpec } from '../contract/taps.contract.ts'
+import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
 import { isSettled } from './hold-tap.ts'
 

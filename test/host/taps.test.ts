@@ -1,16 +1,18 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { tapSpec, tapsContract } from '../contract/taps.contract.ts'
+import { tapSpec } from '../contract/taps-stage.ts'
+import { tapsContract } from '../contract/taps.contract.ts'
 import { holdTap, isSettled } from './hold-tap.ts'
 import type { Holder } from './hold-tap.ts'
 import type { DeviceName, VmId } from '../../src/core/ids.ts'
 import type { TapState } from '../../src/core/world/network-state.ts'
-import type { TapsStage } from '../contract/taps.contract.ts'
+import type { TapsStage } from '../contract/taps-stage.ts'
 import type { TestContext } from 'node:test'
 
 const ip = async (...args: string[]): Promise<string> => (await run(['ip', ...args])).stdout
@@ -57,6 +59,8 @@ function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
     takeDown: async (device: DeviceName) => {
       await ip('link', 'set', device, 'down')
     },
+    changeSetting: (device, name, value) =>
+      writeFileSync(`/proc/sys/net/${name.replace('/', `/conf/${device}/`)}`, String(value)),
     flushNeighbours: async (device: DeviceName) => {
       await ip('-4', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')
       await ip('-6', 'neigh', 'flush', 'dev', device, 'nud', 'permanent')

@@ -63,6 +63,14 @@ export type HostFacts = {
   readonly modules: Fact<ReadonlySet<string>>
   /** Values of the switches for forwarding; a family that the kernel does not have is absent. */
   readonly forwarding: { readonly ipv4?: boolean; readonly ipv6?: boolean }
+  /** Devices with an IPv6 default route from a router advertisement that the kernel accepted, and their `accept_ra`. */
+  readonly advertisedRoutes: readonly { readonly device: string; readonly acceptRa: number }[]
+  /** Whether the routes of all devices without a carrier are skipped; a family that the kernel does not have is absent. */
+  readonly linkDownIgnored: { readonly ipv4?: boolean; readonly ipv6?: boolean }
+  /** The reason if the kernel does not take the table of the firewall. */
+  readonly firewall: Fact<'taken'>
+  /** Tables of other programs that drop what the host forwards, and have no rule about devices of guests. */
+  readonly forwardDrops: Fact<readonly string[]>
   /** Controllers of the unified hierarchy. */
   readonly controllers: Fact<readonly string[]>
   readonly monitors: MonitorOffers

@@ -38,6 +38,10 @@ const well: HostFacts = {
   systemd: is('257.8-1'),
   modules: is(new Set(names.split(' '))),
   forwarding: { ipv4: true, ipv6: true },
+  advertisedRoutes: [],
+  linkDownIgnored: { ipv4: false, ipv6: false },
+  firewall: is('taken'),
+  forwardDrops: is([]),
   controllers: is(['cpuset', 'cpu', 'io', 'memory', 'pids']),
   monitors: offers(),
   kvm: { isFast: true, because: 'KVM opens' },
@@ -86,6 +90,20 @@ const cases: readonly Case[] = [
   ['a controller too few', { controllers: is(['cpu', 'pids']) }, 'must', 'cgroups'],
   ['the old hierarchy', { controllers: unknown() }, 'must', 'cgroups'],
   ['no forwarding', { forwarding: { ipv4: false, ipv6: true } }, 'must', 'forwarding ipv4'],
+  [
+    'a default route that ends although the kernel forwards',
+    { advertisedRoutes: [{ device: 'eth0', acceptRa: 1 }] },
+    'should',
+    'forwarding ipv6',
+  ],
+  [
+    'routes without a carrier that are skipped',
+    { linkDownIgnored: { ipv4: true, ipv6: false } },
+    'must',
+    'routes to sleeping guests',
+  ],
+  ['rules that the kernel does not take', { firewall: unknown() }, 'must', 'firewall'],
+  ['a table that drops what guests send', { forwardDrops: is(['ip filter']) }, 'should', 'other firewalls'],
   [
     'a QEMU that cannot save',
     { monitorVersions: { ...well.monitorVersions, qemu: is('7.2.1') } },
@@ -185,4 +203,33 @@ test('without any monitor, one must be installed', () => {
     found.filter(({ level }) => level === 'must').map(({ check }) => check),
     ['QEMU'],
   )
+})
+
+const FORWARDS =
+  "echo 'net.ipv6.conf.all.forwarding = 1' > /etc/sysctl.d/60-vmhostd-ipv6.conf && sysctl --system"
+
+test('before the kernel forwards, devices that learn default routes are set to keep them', () => {
+  const remedyOf = (advertisedRoutes: HostFacts['advertisedRoutes']): string | undefined =>
+    badOf({ forwarding: { ipv4: true, ipv6: false }, advertisedRoutes })[0]?.remedy
+  assert.equal(
+    remedyOf([
+      { device: 'eth0', acceptRa: 1 },
+      { device: 'eth1.7', acceptRa: 1 },
+      { device: 'eth2', acceptRa: 2 },
+    ]),
+    "printf '%s\\n' 'net.ipv6.conf.eth0.accept_ra = 2' 'net/ipv6/conf/eth1.7/accept_ra = 2' " +
+      `> /etc/sysctl.d/60-vmhostd-accept-ra.conf && ${FORWARDS}`,
+  )
+  for (const kept of [[], [{ device: 'eth0', acceptRa: 2 }], [{ device: 'eth0', acceptRa: 0 }]])
+    assert.equal(remedyOf(kept), FORWARDS)
+})
+
+test('when the kernel forwards already, only a device that loses its default route is to be set', () => {
+  const [finding] = badOf({ advertisedRoutes: [{ device: 'eth0', acceptRa: 1 }] })
+  assert.match(finding?.found ?? '', /eth0/)
+  assert.equal(
+    finding?.remedy,
+    "printf '%s\\n' 'net.ipv6.conf.eth0.accept_ra = 2' > /etc/sysctl.d/60-vmhostd-accept-ra.conf && sysctl --system",
+  )
+  assert.deepEqual(badOf({ advertisedRoutes: [{ device: 'eth0', acceptRa: 2 }] }), [])
 })

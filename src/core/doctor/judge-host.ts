@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { saveFormOf } from '../monitor/qemu-save.ts'
 import { judgeCertificates, judgeRevocations, judgeTlsFiles } from './judge-certificates.ts'
+import { judgeNetwork } from './judge-network.ts'
 import { judgePool, judgeRecords, judgeRoom } from './judge-room.ts'
 import type { Fact, HostFacts } from './host-facts.ts'
 import type { Finding } from './finding.ts'
@@ -11,7 +12,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   judgeSystemd(facts),
   ...judgeModules(facts),
   judgeControllers(facts),
-  ...judgeForwarding(facts),
+  ...judgeNetwork(facts),
   ...judgeMonitors(facts),
   judgeKvm(facts),
   judgeConfiguration(facts),
@@ -90,20 +91,6 @@ function judgeControllers({ controllers }: HostFacts): Finding {
   return lacking.length === 0
     ? { check, level: 'ok', found: CONTROLLERS.join(' ') }
     : { check, level: 'must', found: `missing: ${lacking.join(' ')}`, remedy }
-}
-
-const SWITCHES = { ipv4: 'net.ipv4.ip_forward', ipv6: 'net.ipv6.conf.all.forwarding' } as const
-
-function judgeForwarding({ forwarding }: HostFacts): readonly Finding[] {
-  return (['ipv4', 'ipv6'] as const).map((family): Finding => {
-    const check = `forwarding ${family}`
-    const name = SWITCHES[family]
-    const value = forwarding[family]
-    if (value === undefined) return { check, level: 'ok', found: 'the kernel does not have this family' }
-    if (value) return { check, level: 'ok', found: `${name} = 1` }
-    const remedy = `echo '${name} = 1' > /etc/sysctl.d/60-vmhostd-${family}.conf && sysctl --system`
-    return { check, level: 'must', found: `${name} = 0: guests reach nothing beyond this host`, remedy }
-  })
 }
 
 function judgeMonitors({ monitors, monitorVersions }: HostFacts): readonly Finding[] {

@@ -119,15 +119,39 @@ test('what a guest opens to an address of the host is judged before another tabl
   assert.deepEqual(block(ruleset, 'chain guest_opens'), [
     'ct state established,related return',
     'fib daddr type { local, broadcast, anycast } jump guest_to_host',
+    'ct state new jump forget_when_ended',
     'ct state new add @connections_out { iifname ct count over 1000 } counter drop comment "over the bound of connections_out"',
   ])
 })
 
 test('a connection that is let in counts as open to its guest, after all else was judged', () => {
-  assert.deepEqual(block(compileRuleset(closed, []), 'chain passed_to_guests'), [
+  const ruleset = compileRuleset(closed, [])
+  assert.deepEqual(block(ruleset, 'chain passed_to_guests'), [
     'type filter hook forward priority filter + 10; policy accept;',
-    'oifname "vmt*" ct state new add @connections_in { oifname ct count over 1000 } counter drop comment "over the bound of connections_in"',
+    'oifname "vmt*" ct state new goto passed_to_guest',
   ])
+  assert.deepEqual(block(ruleset, 'chain passed_to_guest'), [
+    'jump forget_when_ended',
+    'ct state new add @connections_in { oifname ct count over 1000 } counter drop comment "over the bound of connections_in"',
+  ])
+})
+
+test('an ended TCP connection of a guest is forgotten soon, over each family', () => {
+  const ruleset = compileRuleset(closed, [])
+  assert.deepEqual(block(ruleset, 'chain forget_when_ended'), [
+    'meta nfproto ipv4 meta l4proto tcp ct timeout set "ended_ipv4"',
+    'meta nfproto ipv6 meta l4proto tcp ct timeout set "ended_ipv6"',
+  ])
+  for (const [name, family] of [
+    ['ended_ipv4', 'ip'],
+    ['ended_ipv6', 'ip6'],
+  ] as const) {
+    assert.deepEqual(block(ruleset, `ct timeout ${name}`), [
+      'protocol tcp',
+      `l3proto ${family}`,
+      'policy = { time_wait : 1, close : 1 }',
+    ])
+  }
 })
 
 test('guests are kept apart unless the operator lets them together', () => {

@@ -52,8 +52,9 @@ type ConnectionSet = (typeof CONNECTION_SETS)[number]
  *
  * Drops are final. The tables of others still judge what passes here (nft(8), "chains").
  *
- * ARP bypasses the inet family. It can do no harm on a routed point-to-point device. The guest's entry in the host's
- * table is permanent and so ignores replies, and nothing else hears the guest.
+ * ARP bypasses the inet family. It does no harm on a routed point-to-point device, because of the settings of the tap:
+ * the host learns from no request of a sender that it does not route there (arp_filter). The guest's entry in the
+ * host's table is permanent and so ignores replies, and nothing else hears the guest.
  */
 export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRule>, drops?: Drops): string {
   const rules = [...guests]
@@ -79,15 +80,16 @@ export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRul
   return `table inet vmhostd
 delete table inet vmhostd
 table inet vmhostd {
-${[...sets, ...counts, ...connections, ...maps].join('')}${ANTI_SPOOFING}${GUEST_DESTINATION}${guestOpens(policy)}${FROM_GUESTS}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(guestChains).map(chainText).join('')}}
+${[...sets, ...counts, ...connections, ...maps].join('')}${ENDED}${ANTI_SPOOFING}${GUEST_DESTINATION}${guestOpens(policy)}${FROM_GUESTS}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(guestChains).map(chainText).join('')}}
 `
 }
 
 /** A set that packets add devices to. Such a set needs a bound: more than a host can have guests. */
 const PACKET_SET = ['type ifname', 'size 65535', 'flags dynamic']
 
-const block = (head: string, lines: readonly string[]): string =>
-  `  ${head} {\n${lines.map((line) => `    ${line}\n`).join('')}  }\n`
+function block(head: string, lines: readonly string[]): string {
+  return `  ${head} {\n${lines.map((line) => `    ${line}\n`).join('')}  }\n`
+}
 
 export const chainText = ({ name, rules }: Chain): string => block(`chain ${name}`, rules)
 
@@ -118,11 +120,44 @@ const countText = (device: string, count: DropCount | undefined): readonly strin
 const count = (set: DropSet, key: 'iifname' | 'oifname'): string => `update @${set} { ${key} counter }`
 
 /**
- * Drops the first packet of a connection if the guest has no connection left. The kernel forgets ended connections
- * whenever it counts. It counts from zero after the whole table was written.
+ * Drops the first packet of a connection if the guest has no connection left. The kernel leaves ended connections of TCP
+ * out when it counts, but keeps them in its table ({@link ENDED}). It counts from zero after the whole table was written.
  */
 const bound = (set: ConnectionSet, key: 'iifname' | 'oifname', max: number): string =>
   `ct state new add @${set} { ${key} ct count over ${max} } counter drop comment "over the bound of ${set}"`
+
+/**
+ * How long the kernel tracks an ended TCP connection of a guest (TIME_WAIT, CLOSE), for its last packets. TCP sends one
+ * again after 0.2 s, and once more after twice that (TCP_RTO_MIN).
+ */
+const ENDED_CONNECTION_SECONDS = 1
+
+const ENDED_FAMILIES = { ipv4: 'ip', ipv6: 'ip6' } as const
+
+/**
+ * Lets the kernel forget an ended connection of TCP soon. No bound counts these, and by default the kernel keeps them for
+ * up to two minutes: a guest that opens and ends 2,200 connections a second would fill a table of 262,144. With a policy
+ * the kernel removes them in its next round, after at most a minute (gc_worker of net/netfilter/nf_conntrack_core.c), or
+ * when a new connection meets them in its place of the hash table. A connection has two places, so that such removals
+ * keep up with any rate once these connections fill half of the table.
+ *
+ * The other states keep the kernel's times. Only the first packet of a connection can be given a policy, and each policy
+ * has one family. Connections that are open when the whole table is written again lose theirs.
+ */
+const ENDED = `${(['ipv4', 'ipv6'] as const)
+  .map((family) =>
+    block(`ct timeout ended_${family}`, [
+      'protocol tcp',
+      `l3proto ${ENDED_FAMILIES[family]}`,
+      `policy = { time_wait : ${ENDED_CONNECTION_SECONDS}, close : ${ENDED_CONNECTION_SECONDS} }`,
+    ]),
+  )
+  .join('')}${block(
+  'chain forget_when_ended',
+  (['ipv4', 'ipv6'] as const).map(
+    (family) => `meta nfproto ${family} meta l4proto tcp ct timeout set "ended_${family}"`,
+  ),
+)}`
 
 const FROM_GUEST = `iifname "${DEVICE_PREFIX}*"`
 const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
@@ -132,9 +167,15 @@ const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
  *
  * A guest sends from its own addresses and its prefix alone, and to no closed address. Neighbour discovery also comes
  * from a link-local address of the guest's choice, or from none while it tests an address (RFC 4862, 5.4.2). Hop limit
- * 255 proves that no router forwarded it (RFC 4861, 7.1). The host remembers each such sender, and each that asks from
- * the prefix, so their rate is bounded. Other honest traffic from link-local addresses or none, such as multicast groups
- * or a search for a DHCP server, is dropped and not counted against the guest.
+ * 255 proves that no router forwarded it (RFC 4861, 7.1).
+ *
+ * The host remembers each such sender, and each that asks from the prefix, so their rate is bounded. The kernel has 1,024
+ * places for all guests (gc_thresh3), and frees those that are older than 5 s when it runs short of them. A guest takes
+ * at most 15 of them in that time, and 5 for long: 68 guests at once, or 205 for long, would fill all. An honest guest
+ * tests each of its addresses once, and then asks for its gateway at most once a second (RFC 4861, RETRANS_TIMER).
+ *
+ * Other honest traffic from link-local addresses or none, such as multicast groups or a search for a DHCP server, is
+ * dropped and not counted against the guest.
  */
 const ANTI_SPOOFING = `  set discovery_rate {
     type ifname
@@ -164,7 +205,7 @@ const ANTI_SPOOFING = `  set discovery_rate {
     ${count('spoofed_drops', 'iifname')} counter drop comment "not an address of the guest"
   }
   chain discovery {
-    update @discovery_rate { iifname limit rate over 5/second burst 20 packets } counter drop comment "too many neighbours"
+    update @discovery_rate { iifname limit rate over 1/second burst 10 packets } counter drop comment "too many neighbours"
   }
 `
 
@@ -190,6 +231,7 @@ const guestOpens = ({ connectionsMax }: FirewallPolicy): string => `  chain befo
   chain guest_opens {
     ct state established,related return
     fib daddr type { local, broadcast, anycast } jump guest_to_host
+    ct state new jump forget_when_ended
     ${bound('connections_out', 'iifname', connectionsMax)}
   }
 `
@@ -229,7 +271,11 @@ ${block('chain to_guest', [
   ...(inboundDefault === 'drop' ? [`goto ${REFUSED}`] : []),
 ])}  chain passed_to_guests {
     type filter hook forward priority filter + 10; policy accept;
-    ${TO_GUEST} ${bound('connections_in', 'oifname', connectionsMax)}
+    ${TO_GUEST} ct state new goto passed_to_guest
+  }
+  chain passed_to_guest {
+    jump forget_when_ended
+    ${bound('connections_in', 'oifname', connectionsMax)}
   }
   chain ${REFUSED} {
     ${count('inbound_drops', 'oifname')} counter drop comment "not open to others"

@@ -13,7 +13,7 @@ const spec: TapSpec = {
   ipv4Address: '192.0.2.10',
   ipv6Address: '2001:db8::10',
 }
-const whole: TapFacts = { up: true, attached: true, bandwidth: {}, ...tapLayout(spec) }
+const whole: TapFacts = { up: true, attached: true, bandwidth: {}, settings: {}, ...tapLayout(spec) }
 
 test('a tap that has all it must have does not drift', () => {
   assert.deepEqual(tapDrift(spec, whole), [])
@@ -24,7 +24,8 @@ test('the routes that the kernel adds by itself are not drift', () => {
 })
 
 test('each thing that is missing is named', () => {
-  const empty = { up: false, attached: false, bandwidth: {}, addresses: [], routes: [], neighbours: [] }
+  const nothing = { addresses: [], routes: [], neighbours: [] }
+  const empty = { up: false, attached: false, bandwidth: {}, settings: {}, ...nothing }
   assert.deepEqual(tapDrift(spec, empty), [
     'link is down',
     'no address 169.254.0.1/32',
@@ -61,6 +62,16 @@ test('an address family that the guest no longer has leaves nothing behind', () 
 
 test('whether a monitor holds the tap is not drift of the tap', () => {
   assert.deepEqual(tapDrift(spec, { ...whole, attached: false }), [])
+})
+
+test('a kernel setting that another program changed is named with both values', () => {
+  const { ipv6Address: _, ...ipv4Only } = spec
+  const found = { ...whole, settings: { 'ipv4/forwarding': 0, 'ipv4/rp_filter': 1, 'ipv6/disable_ipv6': 0 } }
+  assert.deepEqual(tapDrift(spec, found), ['ipv4/forwarding is 0, not 1'])
+  assert.deepEqual(
+    tapDrift(ipv4Only, found).filter((words) => words.startsWith('ipv')),
+    ['ipv4/forwarding is 0, not 1', 'ipv6/disable_ipv6 is 0, not 1'],
+  )
 })
 
 test('a bandwidth limit that is missing, differs, or is no longer wanted is named with both figures', () => {

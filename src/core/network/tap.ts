@@ -1,4 +1,5 @@
 import { given } from '../../lib/given.ts'
+import { settingsDrift } from './tap-settings.ts'
 import type { GuestRule, Neighbour, TapFacts } from '../world/network-state.ts'
 import type { Bandwidth, InboundRule, OutboundRule } from '../desired.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
@@ -91,7 +92,11 @@ export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
   for (const route of staleRoutes(layout, facts))
     drift.push(`stale route to ${route.replace(/\/(32|128)$/, '')}`)
   for (const { address } of staleNeighbours(layout, facts)) drift.push(`stale neighbour ${address}`)
-  return [...drift, ...bandwidthDrift(spec.bandwidth ?? {}, facts.bandwidth)]
+  return [
+    ...drift,
+    ...bandwidthDrift(spec.bandwidth ?? {}, facts.bandwidth),
+    ...settingsDrift(spec, facts.settings),
+  ]
 }
 
 function bandwidthDrift(wanted: Bandwidth, found: Bandwidth): readonly string[] {

@@ -21,11 +21,32 @@ export type TapFacts = {
   readonly attached: boolean
   /** The rate limits in force, as read back; 0 if nothing gets through, because only a part of a limit is left. */
   readonly bandwidth: Bandwidth
+  /** The kernel settings of the device, as read back. */
+  readonly settings: Readonly<Partial<Record<TapSettingName, number>>>
   readonly addresses: readonly string[]
   readonly routes: readonly string[]
   /** Permanent neighbour entries only. */
   readonly neighbours: readonly { readonly address: string; readonly macAddress: string }[]
 }
+
+/** A kernel setting of a device: its path below `net`, without the device (ip-sysctl in the kernel's documentation). */
+export type TapSettingName = `ipv4/${Ipv4Setting}` | `ipv6/${Ipv6Setting}`
+type Ipv4Setting =
+  | 'forwarding'
+  | 'accept_redirects'
+  | 'send_redirects'
+  | 'rp_filter'
+  | 'arp_filter'
+  | 'arp_ignore'
+  | 'ignore_routes_with_linkdown'
+type Ipv6Setting =
+  | 'forwarding'
+  | 'accept_ra'
+  | 'accept_redirects'
+  | 'autoconf'
+  | 'disable_ipv6'
+  | 'ignore_routes_with_linkdown'
+  | 'addr_gen_mode'
 
 export type Neighbour = TapFacts['neighbours'][number]
 

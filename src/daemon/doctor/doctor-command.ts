@@ -19,13 +19,7 @@ export async function doctorCommand(args: readonly string[]): Promise<number> {
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h' },
   } as const
-  let values
-  try {
-    values = parseArgs({ args: [...args], options }).values
-  } catch (error) {
-    console.error(`vmhostd doctor: ${errorChain(error)}\n\n${HELP}`)
-    return 2
-  }
+  const { values } = parseArgs({ args: [...args], options })
   if (values.help === true) {
     console.log(HELP)
     return 0

@@ -1,12 +1,16 @@
 import { release } from 'node:os'
+import { advertisedRoutes } from '../../host/figures/advertised-routes.ts'
 import {
   availableMibIn,
   controllersIn,
   forwardingOf,
   isClockSet,
+  linkDownIgnoredOf,
   loadableModules,
   systemdVersion,
 } from '../../host/figures/host-features.ts'
+import { forwardDrops } from '../../host/nftables/forward-drops.ts'
+import { checkFirewall } from '../../host/nftables/nft-firewall.ts'
 import { memoryFigures } from '../../host/figures/linux-figures.ts'
 import { PoolSight, probePool } from '../../host/pool/pool-marker.ts'
 import { poolPaths } from '../../host/pool/pool-paths.ts'
@@ -15,6 +19,7 @@ import { findUnit } from '../../host/systemd/own-unit.ts'
 import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
 import { silentLog } from '../../log/log.ts'
 import { readRecordsFacts } from '../../store/backup/records-facts.ts'
+import { firewallPolicyOf } from '../build-host.ts'
 import { buildMonitors } from '../build-monitors.ts'
 import { fact } from './fact.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
@@ -39,6 +44,13 @@ export async function readFacts({ configPath, config, configuration }: Question)
     systemd: await fact(systemdVersion),
     modules: await fact(loadableModules),
     forwarding: forwardingOf(),
+    advertisedRoutes: advertisedRoutes(),
+    linkDownIgnored: linkDownIgnoredOf(),
+    firewall: await fact(async () => {
+      await checkFirewall(firewallPolicyOf(config))
+      return 'taken' as const
+    }),
+    forwardDrops: await fact(forwardDrops),
     controllers: await fact(controllersIn),
     monitors: offers(),
     kvm,

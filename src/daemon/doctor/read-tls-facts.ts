@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { certificatesIn, readTlsFiles } from '../../api/listener/tls-files.ts'
+import { readTlsFiles } from '../../api/listener/tls-files.ts'
+import { certificatesIn } from '../../lib/certificates-in.ts'
 import { tlsFilesOf } from '../tls-files-of.ts'
 import { fact } from './fact.ts'
 import type { Config } from '../../config/config.ts'

@@ -44,13 +44,22 @@ export async function loadableModules(): Promise<ReadonlySet<string>> {
   return new Set([...loaded, ...found.flat()])
 }
 
-/** Returns whether the kernel forwards, for each family that it has (Documentation/networking/ip-sysctl.rst). */
-export function forwardingOf(): { readonly ipv4?: boolean; readonly ipv6?: boolean } {
+/** Whether a setting is on, for each family that the kernel has (Documentation/networking/ip-sysctl.rst). */
+type ByFamily = { readonly ipv4?: boolean; readonly ipv6?: boolean }
+
+/** Returns whether the kernel forwards. */
+export const forwardingOf = (): ByFamily => settingOf('ipv4/ip_forward', 'ipv6/conf/all/forwarding')
+
+/** Returns whether the kernel skips the routes of all devices without a carrier. */
+export const linkDownIgnoredOf = (): ByFamily =>
+  settingOf('ipv4/conf/all/ignore_routes_with_linkdown', 'ipv6/conf/all/ignore_routes_with_linkdown')
+
+function settingOf(ipv4: string, ipv6: string): ByFamily {
   const read = (name: string, path: string): object => {
     const file = `/proc/sys/net/${path}`
     return existsSync(file) ? { [name]: readFileSync(file, 'utf8').trim() !== '0' } : {}
   }
-  return { ...read('ipv4', 'ipv4/ip_forward'), ...read('ipv6', 'ipv6/conf/all/forwarding') }
+  return { ...read('ipv4', ipv4), ...read('ipv6', ipv6) }
 }
 
 /** Returns the controllers of the unified hierarchy (Documentation/admin-guide/cgroup-v2.rst). Throws without one. */

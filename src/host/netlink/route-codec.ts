@@ -1,5 +1,6 @@
 /** Encodes and decodes only what we use of rtnetlink(7): links, addresses, routes, neighbours. */
 import { formatAddress } from '../../core/network/address.ts'
+import { given } from '../../lib/given.ts'
 import { decodeAttributes, decodeString, encodeAttribute, encodeString, encodeUint32 } from './message.ts'
 import { NLM_F_CREATE, NLM_F_EXCL } from './message.ts'
 import type { Neighbour } from '../../core/world/network-state.ts'
@@ -23,6 +24,9 @@ const IFLA_QDISC = 6
 const IFLA_LINKINFO = 18
 const IFLA_IFALIAS = 20
 const IFLA_STATS64 = 23
+const IFLA_AF_SPEC = 26
+const IFLA_INET_CONF = 1
+const IFLA_INET6_CONF = 2
 const IFLA_EXT_MASK = 29
 const IFLA_CARRIER = 33
 const RTEXT_FILTER_SKIP_STATS = 8
@@ -68,6 +72,10 @@ export type Link = {
   readonly kind?: string
   /** Present only for a `tun` device in tap mode: the user that may attach to it. */
   readonly tap?: { readonly owner?: number }
+  /** Its settings of `net.ipv4.conf`: 32 bits each, in the order of linux/ip.h. */
+  readonly ipv4Settings?: Buffer
+  /** Its settings of `net.ipv6.conf`, in the order of linux/ipv6.h; absent for a kernel without IPv6. */
+  readonly ipv6Settings?: Buffer
 }
 
 const skipStatistics = encodeAttribute(IFLA_EXT_MASK, encodeUint32(RTEXT_FILTER_SKIP_STATS))
@@ -146,6 +154,7 @@ export function decodeLink(body: Buffer): Link {
   const alias = attributes.get(IFLA_IFALIAS)
   const info = decodeAttributes(attributes.get(IFLA_LINKINFO) ?? Buffer.alloc(0))
   const kind = info.get(IFLA_INFO_KIND)
+  const families = decodeAttributes(attributes.get(IFLA_AF_SPEC) ?? Buffer.alloc(0))
   return {
     index: body.readInt32LE(4),
     name: decodeString(attributes.get(IFLA_IFNAME) ?? Buffer.alloc(0)),
@@ -155,6 +164,10 @@ export function decodeLink(body: Buffer): Link {
     ...(alias === undefined ? {} : { alias: decodeString(alias) }),
     ...(kind === undefined ? {} : { kind: decodeString(kind) }),
     ...(kind !== undefined && decodeString(kind) === 'tun' ? decodeTun(info.get(IFLA_INFO_DATA)) : {}),
+    ...given({
+      ipv4Settings: decodeAttributes(families.get(AF_INET) ?? Buffer.alloc(0)).get(IFLA_INET_CONF),
+      ipv6Settings: decodeAttributes(families.get(AF_INET6) ?? Buffer.alloc(0)).get(IFLA_INET6_CONF),
+    }),
   }
 }
 

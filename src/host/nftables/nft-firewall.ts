@@ -251,7 +251,20 @@ export class NftFirewall implements Firewall {
   }
 }
 
-const nft = (input: string) => run(['nft', '-f', '-'], { input })
+/**
+ * Lets the kernel check the whole table without guests, and writes nothing. Throws HostFault `tool_missing` or ExitError
+ * with the kernel's reason.
+ */
+export async function checkFirewall(policy: FirewallPolicy): Promise<void> {
+  await nft(compileRuleset(policy, []), '--check')
+}
+
+/** Runs a transaction. Its time grows with its text, because no limit bounds the rules of all guests together. */
+const nft = (input: string, ...options: readonly string[]) =>
+  run(['nft', ...options, '-f', '-'], {
+    input,
+    timeoutMs: limits.toolMs + Math.ceil(input.length / limits.nftBytesPerMs),
+  })
 
 const failed = (doing: string, error: unknown): HostFault =>
   error instanceof HostFault ? error : new HostFault('firewall_failed', doing, { cause: error })

@@ -2,7 +2,7 @@ import { HostFault } from '../../core/errors.ts'
 import { run } from '../exec/exec.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { queueDevice } from './tap-names.ts'
-import { applySettings } from './configure-tap.ts'
+import { applySettings } from './device-settings.ts'
 import { OUR_FILTER, OUR_QDISC, tcBatch } from './tc-batch.ts'
 import type { Bandwidth } from '../../core/desired.ts'
 import type { DeviceName } from '../../core/ids.ts'
@@ -103,7 +103,7 @@ export class BandwidthLimits {
     }
     if (link.alias === undefined) this.#links.setAlias(link.index, mark)
     // Only the guest's packets may be sent on the device, so IPv6 is disabled.
-    applySettings([{ path: `ipv6/conf/${name}/disable_ipv6`, value: '1' }])
+    applySettings(name, [['ipv6/disable_ipv6', 1]])
     if (!link.up) this.#links.change(link.index, { kind: 'raise' })
   }
 }

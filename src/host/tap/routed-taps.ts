@@ -7,11 +7,13 @@ import { Rtnetlink } from '../netlink/rtnetlink.ts'
 import { attachAgain } from './attach-again.ts'
 import { BandwidthLimits } from './bandwidth-limits.ts'
 import { createTap } from './tun-control.ts'
-import { applySettings, tapChanges, tapSettings } from './configure-tap.ts'
+import { tapChanges } from './configure-tap.ts'
+import { applySettings, settingsOf } from './device-settings.ts'
 import { LinkTables } from './link-tables.ts'
 import { formatTapMark, parseTapMark } from './tap-names.ts'
 import { tapOf, TapWatch } from './tap-watch.ts'
 import { DEVICE_PREFIX } from '../../core/network/tap.ts'
+import { tapSettings } from '../../core/network/tap-settings.ts'
 import type { LinkCounters } from '../../core/world/counters.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 import type { TapFacts, TapState } from '../../core/world/network-state.ts'
@@ -53,7 +55,7 @@ export class RoutedTaps implements Taps {
     const mark = this.#mark(vmId)
     try {
       if (this.#ours(spec) === undefined) await createTap(this.#links, { device, userId, mark })
-      applySettings(tapSettings(spec))
+      applySettings(device, tapSettings(spec))
       const link = this.#present(spec)
       const facts = this.#facts(link)
       this.#refuseOtherRoute(spec, facts)
@@ -195,6 +197,7 @@ export class RoutedTaps implements Taps {
       up,
       attached: carrier,
       bandwidth: this.#limits.read(link),
+      settings: settingsOf(link),
       addresses: this.#links.addresses(index),
       ...this.#tables.of(index),
     }

@@ -1,0 +1,53 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { hasErrno } from '../ffi/errno-error.ts'
+import type { TapSetting } from '../../core/network/tap-settings.ts'
+import type { TapFacts, TapSettingName } from '../../core/world/network-state.ts'
+import type { Link } from '../netlink/route-codec.ts'
+
+/** Where a link has each setting: one less than IPV4_DEVCONF_* of linux/ip.h, and DEVCONF_* of linux/ipv6.h. */
+const PLACES: { readonly [Name in TapSettingName]: number } = {
+  'ipv4/forwarding': 0,
+  'ipv4/accept_redirects': 3,
+  'ipv4/send_redirects': 5,
+  'ipv4/rp_filter': 7,
+  'ipv4/arp_filter': 12,
+  'ipv4/arp_ignore': 18,
+  'ipv4/ignore_routes_with_linkdown': 28,
+  'ipv6/forwarding': 0,
+  'ipv6/accept_ra': 3,
+  'ipv6/accept_redirects': 4,
+  'ipv6/autoconf': 5,
+  'ipv6/disable_ipv6': 26,
+  'ipv6/ignore_routes_with_linkdown': 39,
+  'ipv6/addr_gen_mode': 47,
+}
+
+const NAMES = Object.keys(PLACES) as TapSettingName[]
+const SETTING_BYTES = 4
+
+/** Returns the settings of a link that its kernel reports. */
+export function settingsOf({ ipv4Settings, ipv6Settings }: Link): TapFacts['settings'] {
+  const found: Partial<Record<TapSettingName, number>> = {}
+  for (const name of NAMES) {
+    const all = name.startsWith('ipv4/') ? ipv4Settings : ipv6Settings
+    const at = PLACES[name] * SETTING_BYTES
+    if (all !== undefined && at + SETTING_BYTES <= all.length) found[name] = all.readInt32LE(at)
+  }
+  return found
+}
+
+/**
+ * Writes the settings of a device that differ. A kernel without IPv6 has nothing to turn off. The kernel answers in
+ * microseconds, so a thread would cost more than it saves.
+ */
+export function applySettings(device: string, settings: readonly TapSetting[]): void {
+  for (const [name, value] of settings) {
+    const file = `/proc/sys/net/${name.replace('/', `/conf/${device}/`)}`
+    const text = String(value)
+    try {
+      if (readFileSync(file, 'utf8').trim() !== text) writeFileSync(file, text)
+    } catch (error) {
+      if (!(name === 'ipv6/disable_ipv6' && value === 1 && hasErrno(error, 'ENOENT'))) throw error
+    }
+  }
+}
