@@ -54,6 +54,8 @@ export const consoleLimits = {
   sshWakeMs: 30_000,
   /** Detects a guest that vanished: after two unanswered messages the session ends. */
   sshKeepaliveMs: 15_000,
+  /** A guest must take as much in one packet of a shell. Programs take 32 KiB and more. */
+  sshPacketBytesMin: 1024,
   /** Bytes kept of one connection, both ways; above it, it is cut. SSH's window holds honest guests below 4 MiB. */
   sshKeptBytesMax: 8 * 1024 * 1024,
   /** Linux: 32 bytes including the final zero (useradd(8)). */

@@ -1,6 +1,6 @@
 /** Bounds of the storage pool: its images and disks, and calls on it that may hang; a part of `limits`. */
 export const poolLimits = {
-  /** Images and clones. An image that keeps arriving may take the step's deadline, `imageFetchMs`. */
+  /** Images and clones. An image that keeps arriving may take `imageFetchMs`. */
   imageBytesMax: 1024 * 1024 * 1024 * 1024,
   /** A kernel or an initrd. The largest that distributions ship have some hundred MiB. */
   bootImageBytesMax: 4 * 1024 * 1024 * 1024,
@@ -11,8 +11,11 @@ export const poolLimits = {
   packedExcessBytes: 1024 * 1024,
   /** The pool's free space is checked after each step of this size while an image is stored. */
   imageRoomStepBytes: 8 * 1024 * 1024,
-  /** An image that was found to be too large is not fetched again from the same URL for this long. */
-  imageExcessMs: 3_600_000,
+  /**
+   * An image that was too large, or twice not what its digest says, is not fetched again from the same URL for this long,
+   * and one that the pool had no room for not without more room.
+   */
+  imageRefusedMs: 3_600_000,
   /** Images whose lack of room is remembered. */
   imagesShortMax: 1000,
   /** Images whose kind is remembered. */
@@ -52,6 +55,8 @@ export const poolLimits = {
    * scheduling"). A test checks that some threads are left for everything else.
    */
   blockingThreads: 48,
+  /** Time between two searches for what a removal in the pool has left. */
+  poolSweepMs: 600_000,
   /** Calls on the storage pool that may run at once; one that hangs keeps its place. */
   poolCallsMax: 8,
   /** The longest that one such call takes on a disk that is merely busy. */

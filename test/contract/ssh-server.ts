@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:net'
+import { limits } from '../../src/config/limits.ts'
 import { fingerprintOf } from '../../src/host/ssh/connecting.ts'
 import { renderPrivateKey } from '../../src/host/ssh/openssh-key.ts'
 import { Server, utils } from '../../src/host/ssh/ssh2.ts'
@@ -15,12 +16,20 @@ export function newSshKey(): { readonly privateKey: string; readonly publicKey: 
   return { privateKey, publicKey: `ssh-ed25519 ${publicPartOf(privateKey).toString('base64')}` }
 }
 
-export type GuestMood = 'well' | 'refusing shells' | 'refusing terminals' | 'silent' | 'hanging up'
+export type GuestMood =
+  | 'well'
+  | 'refusing shells'
+  | 'refusing terminals'
+  | 'silent'
+  | 'hanging up'
+  | 'taking no bytes'
+  | 'flooding before the shell'
 
 /** An SSH server on loopback, like the one in a guest; the test controls each shell. */
 export class SshServer {
   readonly #authorized: Buffer
   readonly #sockets = new Set<Socket>()
+  readonly #connections: Connection[] = []
   #server: NetServer
   #hostKey = newSshKey().privateKey
   /** Behaviour towards incoming connections. */
@@ -74,6 +83,17 @@ export class SshServer {
     for (const socket of this.#sockets) socket.pause()
   }
 
+  /** Begins a key exchange on each connection, and stops reading before its end. */
+  stallInKeyExchange(): void {
+    for (const connection of this.#connections) connection.rekey()
+    this.stall()
+  }
+
+  /** Reads input again. */
+  goOn(): void {
+    for (const socket of this.#sockets) socket.resume()
+  }
+
   breakConnections(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
@@ -90,6 +110,7 @@ export class SshServer {
   }
 
   #serve(connection: Connection): void {
+    this.#connections.push(connection)
     connection.on('error', () => {})
     connection.on('authentication', (context: AuthContext) => {
       const isKnown =
@@ -99,10 +120,11 @@ export class SshServer {
       if (isKnown) context.accept()
       else context.reject(['publickey'])
     })
-    connection.on('session', (accept) => this.#serveSession(accept()))
+    if (this.mood === 'taking no bytes') takeNoBytes(connection)
+    connection.on('session', (accept) => this.#serveSession(connection, accept()))
   }
 
-  #serveSession(session: Session): void {
+  #serveSession(connection: Connection, session: Session): void {
     const sizes: WindowSize[] = []
     session.on('pty', (accept, reject, { cols, rows }) => {
       sizes.push({ cols, rows })
@@ -116,9 +138,31 @@ export class SshServer {
     })
     session.on('shell', (accept, reject) => {
       if (this.mood === 'refusing shells') reject()
+      else if (this.mood === 'flooding before the shell') flood(connection, session)
       else this.shells.push(new ServedShell(accept(), sizes, () => this.breakConnections()))
     })
   }
+}
+
+type Confirm = (remote: number, local: number, window: number, packetBytes: number) => void
+
+/** Lets a server confirm channels that take packets of no bytes. */
+function takeNoBytes(connection: Connection): void {
+  const { _protocol: protocol } = connection as unknown as { _protocol: { channelOpenConfirm: Confirm } }
+  const confirm = protocol.channelOpenConfirm.bind(protocol)
+  protocol.channelOpenConfirm = (remote, local, window) => confirm(remote, local, window, 0)
+}
+
+type Sending = { readonly _protocol: { channelData: (id: number, bytes: Buffer) => void } }
+type Opened = { readonly _chanInfo: { readonly outgoing: { readonly id: number } } }
+
+/** Sends output on a channel whose shell is not granted, and heeds no window. */
+function flood(connection: Connection, session: Session): void {
+  const { _protocol: protocol } = connection as unknown as Sending
+  const { _chanInfo: channel } = session as unknown as Opened
+  const bytes = Buffer.alloc(32 * 1024)
+  for (let sent = 0; sent < 2 * limits.sshKeptBytesMax; sent += bytes.length)
+    protocol.channelData(channel.outgoing.id, bytes)
 }
 
 /** One shell, from the guest's side. */

@@ -2,10 +2,11 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { statfsSync } from 'node:fs'
+import { rmSync, statfsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { zstdCompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
@@ -76,6 +77,8 @@ test('storing an image leaves the reserve of the pool to guests that write', { s
   assert.equal(fault.code, 'storage_full')
   assert.match(errorChain(fault), /less than its reserve of 100 MiB/)
   const before = freeMib(mountPoint)
+  // The pool has no more room than it had, so nothing is read.
+  rmSync(fileURLToPath(source.url.reveal()))
   const again = await faultOf(pool.ensureImage(anyDigest, source, never))
   assert.equal(again.code, 'storage_full')
   // Nothing of a refused image stays. XFS frees blocks some time after their file is gone.
@@ -86,6 +89,28 @@ test('storing an image leaves the reserve of the pool to guests that write', { s
   const least = await writer.leastFreeMib()
   assert.ok(least >= RESERVE_MIB, `${least} MiB were left of the pool`)
 })
+
+test(
+  'an image that twice is not what its digest says is asked for again only under another URL',
+  { skip },
+  async (t) => {
+    const { pool: poolOf } = await stageOf(t)
+    const pool = poolOf()
+    let asked = 0
+    let body = content.subarray(1)
+    const url = await serve(t, (_request, response) => {
+      asked += 1
+      response.end(body)
+    })
+    for (const asks of [1, 2, 2]) {
+      assert.equal((await faultOf(ensure(pool, url))).code, 'image_integrity_failed')
+      assert.equal(asked, asks)
+    }
+    body = content
+    await ensure(pool, `${url}&fresh=1`)
+    assert.equal(asked, 3)
+  },
+)
 
 test('an image never unpacks beyond the disk that it is for', { skip }, async (t) => {
   const { reopen, offer, mountPoint, storage } = await poolOn('xfs', t)

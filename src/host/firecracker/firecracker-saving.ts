@@ -32,7 +32,12 @@ export async function saveGuest(paths: GuestPaths, path: string, signal: AbortSi
   await rm(paths.state, { force: true })
   try {
     const body = { snapshot_type: 'Full', snapshot_path: paths.state, mem_file_path: path }
-    const create = { method: 'PUT', target: '/snapshot/create', body, withinMs: limits.saveMs } as const
+    const create = {
+      method: 'PUT',
+      target: '/snapshot/create',
+      body,
+      withinMs: limits.firecrackerSaveMs,
+    } as const
     await askFirecracker(paths.api, create, never)
     signal.throwIfAborted()
     const state = await readState(paths)

@@ -5,26 +5,36 @@ import type { ImageBound } from '../../ports/storage.ts'
 import { statfs } from '../files/pool-files.ts'
 import { shortOfRoom } from './store-content.ts'
 
-/** An image that was larger than a VM accepts. */
-type Excess = {
+/** A fetch that failed because of what came. */
+type Refusal = {
   /** Absent if another host sent it. */
   readonly url: string | undefined
-  readonly bytesMax: number
+  /** The size that was too small for it; absent if no size helps. */
+  readonly bytesMax: number | undefined
+  /** Whether the same failure is certain: a transfer that was cut may look like an image with another digest. */
+  readonly isCertain: boolean
   readonly untilMs: number
   readonly fault: HostFault
 }
 
+/** A fetch that reached the reserve of the pool. Others may have taken the room, so it is tried again in any case. */
+type Short = {
+  /** The room above the reserve with which it began. */
+  readonly roomBytes: number
+  readonly untilMs: number
+}
+
 /**
  * Remembers fetches that would fail again as the last one did, so that they are not repeated in full. This applies to
- * images that are too large, and to images that the pool has no room for. A restart clears it.
+ * images that are too large, that twice were not what their digest says, and that the pool has no room for. A restart clears
+ * it.
  */
 export class ImageRefusals {
   readonly #directory: string
   readonly #reserveBytes: number
   readonly #nowMs: () => number
-  readonly #excesses = new Map<Sha256, Excess>()
-  /** How many bytes of an image were stored when the pool reached its reserve. */
-  readonly #short = new Map<Sha256, number>()
+  readonly #refusals = new Map<Sha256, Refusal>()
+  readonly #short = new Map<Sha256, Short>()
 
   /** @param directory the pool's directory, or one inside it */
   constructor(directory: string, reserveBytes: number, nowMs: () => number = () => performance.now()) {
@@ -33,40 +43,62 @@ export class ImageRefusals {
     this.#nowMs = nowMs
   }
 
-  /** Throws the fault with which the fetch would fail. */
-  async check(sha256: Sha256, url: string | undefined, bound: ImageBound): Promise<void> {
-    const excess = this.#excesses.get(sha256)
-    if (excess !== undefined && excess.url === url && bound.bytesMax <= excess.bytesMax) {
-      if (this.#nowMs() < excess.untilMs) throw excess.fault
+  /** Returns the room of the pool above its reserve, in bytes. Throws the fault with which the fetch would fail. */
+  async check(sha256: Sha256, url: string | undefined, bound: ImageBound): Promise<number> {
+    const refusal = this.#refusals.get(sha256)
+    if (
+      refusal?.isCertain === true &&
+      refusal.url === url &&
+      bound.bytesMax <= (refusal.bytesMax ?? Infinity)
+    ) {
+      if (this.#nowMs() < refusal.untilMs) throw refusal.fault
     }
-    if (this.#reserveBytes === 0) return
+    if (this.#reserveBytes === 0) return Infinity
     const { bavail, bsize } = await statfs(this.#directory)
     const room = bavail * bsize - this.#reserveBytes
-    if (room < (this.#short.get(sha256) ?? 0)) throw shortOfRoom(this.#reserveBytes)
+    const short = this.#short.get(sha256)
+    // Guests write and discard meanwhile, so some more room than before proves nothing.
+    const hasMore = room >= (short?.roomBytes ?? 0) + limits.imageFetchesMax * limits.imageRoomStepBytes
+    if (short !== undefined && !hasMore && this.#nowMs() < short.untilMs)
+      throw shortOfRoom(this.#reserveBytes)
+    return room
   }
 
-  /** @param storedBytes how many bytes of the image were stored when its fetch failed */
+  /** @param roomBytes the room that {@link check} returned before the fetch */
   note(
     fault: HostFault,
-    fetch: { sha256: Sha256; url: string | undefined; bound: ImageBound; storedBytes: number },
+    fetch: { sha256: Sha256; url: string | undefined; bound: ImageBound; roomBytes: number },
   ): void {
-    const { sha256, url, bound, storedBytes } = fetch
+    const { sha256, url, bound, roomBytes } = fetch
     this.#forgetOld()
-    if (fault.code === 'storage_full') this.#short.set(sha256, storedBytes)
-    if (fault.code !== bound.excess) return
-    const untilMs = this.#nowMs() + limits.imageExcessMs
-    this.#excesses.set(sha256, { url, bytesMax: bound.bytesMax, untilMs, fault })
+    const untilMs = this.#nowMs() + limits.imageRefusedMs
+    if (fault.code === 'storage_full') this.#short.set(sha256, { roomBytes, untilMs })
+    const isExcess = fault.code === bound.excess
+    if (!isExcess && !isDamage(fault, url)) return
+    const before = this.#refusals.get(sha256)
+    this.#refusals.set(sha256, {
+      url,
+      bytesMax: isExcess ? bound.bytesMax : undefined,
+      isCertain: isExcess || (before?.url === url && before?.fault.code === fault.code),
+      untilMs,
+      fault,
+    })
   }
 
   forget(sha256: Sha256): void {
-    this.#excesses.delete(sha256)
+    this.#refusals.delete(sha256)
     this.#short.delete(sha256)
   }
 
   #forgetOld(): void {
     const nowMs = this.#nowMs()
-    for (const [sha256, { untilMs }] of this.#excesses) if (untilMs <= nowMs) this.#excesses.delete(sha256)
+    for (const kept of [this.#refusals, this.#short])
+      for (const [sha256, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(sha256)
     const [oldest] = this.#short.keys()
     if (this.#short.size > limits.imagesShortMax && oldest !== undefined) this.#short.delete(oldest)
   }
 }
+
+/** Returns whether a whole image was fetched over the network, and was another one. A local file costs nothing to try. */
+const isDamage = ({ code }: HostFault, url: string | undefined): boolean =>
+  code === 'image_integrity_failed' && url !== undefined && !url.startsWith('file:')

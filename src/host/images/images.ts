@@ -28,7 +28,13 @@ type Shared = {
   askers: number
 }
 
-type Wanted = { readonly sha256: Sha256; readonly origin: ImageOrigin; readonly bound: ImageBound }
+type Wanted = {
+  readonly sha256: Sha256
+  readonly origin: ImageOrigin
+  readonly bound: ImageBound
+  /** The room above the reserve of the pool before the fetch. */
+  readonly roomBytes: number
+}
 
 type Fetching = {
   readonly signal: AbortSignal
@@ -148,7 +154,7 @@ export class Images {
   /** Removes an image, unless it is being fetched or read. A missing image is not a failure. */
   async remove(sha256: Sha256): Promise<void> {
     if (this.#fetches.has(sha256) || this.#uses.has(sha256)) return
-    const removed = join(this.#paths.tmp, `removed-image-${randomUUID()}`)
+    const removed = this.#paths.removed()
     await orStorageFault(`removing image ${sha256}`, async () => {
       // In one step, so that no reader finds half an image. The sweep at start removes what a crash leaves.
       if ((await ifThere(rename(this.#paths.image(sha256), removed).then(() => true))) !== true) return
@@ -163,7 +169,7 @@ export class Images {
   }
 
   async #begin(sha256: Sha256, origin: ImageOrigin, bound: ImageBound): Promise<Shared> {
-    await orStorageFault(`looking for room for image ${sha256}`, () =>
+    const roomBytes = await orStorageFault(`looking for room for image ${sha256}`, () =>
       this.#refusals.check(sha256, urlOf(origin), bound),
     )
     // Another caller may have begun the fetch meanwhile.
@@ -171,7 +177,8 @@ export class Images {
     if (begun !== undefined) return begun
     const controller = new AbortController()
     const { signal } = controller
-    const fetch: PlacedFetch = (onThread) => this.#fetch({ sha256, origin, bound }, { signal, onThread })
+    const fetch: PlacedFetch = (onThread) =>
+      this.#fetch({ sha256, origin, bound, roomBytes }, { signal, onThread })
     const done = this.#places.run(fetch, signal)
     const shared = { done, controller, origin, bound, askers: 0 }
     this.#fetches.set(sha256, shared)
@@ -190,7 +197,8 @@ export class Images {
     await shared.done.catch(() => {})
   }
 
-  async #fetch({ sha256, origin, bound }: Wanted, { signal, onThread }: Fetching): Promise<void> {
+  async #fetch(wanted: Wanted, { signal, onThread }: Fetching): Promise<void> {
+    const { sha256, origin, bound, roomBytes } = wanted
     const target = join(this.#paths.tmp, `image-${randomUUID()}`)
     try {
       await fetchImage({ sha256, origin, target, signal, onThread, bound }, this.#terms)
@@ -199,10 +207,8 @@ export class Images {
       this.#refusals.forget(sha256)
     } catch (error) {
       const fault = storageFault(error, `storing image ${sha256}`)
-      if (fault instanceof HostFault) {
-        const storedBytes = await storedBytesOf(target)
-        this.#refusals.note(fault, { sha256, url: urlOf(origin), bound, storedBytes })
-      }
+      if (fault instanceof HostFault)
+        this.#refusals.note(fault, { sha256, url: urlOf(origin), bound, roomBytes })
       throw fault
     } finally {
       await removeFile(target)
@@ -240,14 +246,3 @@ export function listImages({ paths, looks, verify }: PoolAccess): Promise<readon
 
 const urlOf = (origin: ImageOrigin): string | undefined =>
   origin.kind === 'url' ? origin.url.reveal() : undefined
-
-const SECTOR_BYTES = 512
-
-/** Returns the space that a file takes in the pool; 0 if that is unknown. */
-async function storedBytesOf(path: string): Promise<number> {
-  try {
-    return (await stat(path)).blocks * SECTOR_BYTES
-  } catch {
-    return 0
-  }
-}

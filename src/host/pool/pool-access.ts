@@ -6,7 +6,7 @@ import { readdir, removeTree } from '../files/pool-files.ts'
 import { orStorageFault } from '../files/storage-fault.ts'
 import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
 import { PoolSight } from './pool-marker.ts'
-import { poolPaths } from './pool-paths.ts'
+import { poolPaths, REMOVED_PREFIX } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
 
 /** The parts that all drivers of one pool share. */
@@ -20,20 +20,37 @@ export type PoolAccess = {
   /** The pool's looks. All of them together hold only a limited number of threads. */
   readonly looks: BoundedLooks
   /**
-   * Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished.
-   * Throws HostFault.
+   * Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished, and from
+   * time to time what a removal of this run did. Throws HostFault.
    */
   readonly ready: () => Promise<void>
 }
 
-/** @param poolId the id that `markPool` returned at set-up */
-export function accessPool(directory: string, poolId: string): PoolAccess {
+/**
+ * @param poolId the id that `markPool` returned at set-up
+ * @param nowMs a monotonic clock
+ */
+export function accessPool(
+  directory: string,
+  poolId: string,
+  nowMs: () => number = () => performance.now(),
+): PoolAccess {
   const paths = poolPaths(directory)
   const looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
   const sight = new PoolSight(paths, poolId)
   const checks = new SharedLook(() => sight.verify())
   const verify = (): Promise<void> => checks.take()
   let swept: Promise<void> | undefined
+  let sweptAtMs = nowMs()
+  /**
+   * Removes what a removal could not remove after it had given it another name. Nothing else knows of it. It may be being
+   * removed right now, which two can do at once. A failure was reported then, and the next sweep tries again.
+   */
+  const sweepRemoved = (): void => {
+    if (nowMs() - sweptAtMs < limits.poolSweepMs) return
+    sweptAtMs = nowMs()
+    void sweep(paths, REMOVED_PREFIX).catch(() => {})
+  }
   const ready = async (): Promise<void> => {
     await looks.take('looking for the storage pool', verify)
     swept ??= sweep(paths).catch((error: unknown) => {
@@ -41,13 +58,15 @@ export function accessPool(directory: string, poolId: string): PoolAccess {
       throw error
     })
     await swept
+    sweepRemoved()
   }
   return { paths, looks, verify, ready }
 }
 
-const sweep = ({ tmp }: PoolPaths): Promise<void> =>
+const sweep = ({ tmp }: PoolPaths, prefix = ''): Promise<void> =>
   orStorageFault('clearing what was left half-made in the storage pool', async () => {
     for (const name of await readdir(tmp)) {
+      if (!name.startsWith(prefix)) continue
       const path = join(tmp, name)
       if (name.startsWith(DISCARDED_PREFIX)) await emptySaved(path)
       await removeTree(path)

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { StagingId } from '../../core/snapshots/record.ts'
@@ -34,6 +35,8 @@ export function poolPaths(directory: string) {
     images,
     disks,
     tmp: join(directory, 'tmp'),
+    /** A new name for something that is about to be removed. */
+    removed: (): string => join(directory, 'tmp', `${REMOVED_PREFIX}${randomUUID()}`),
     image: (sha256: Sha256): string => join(images, sha256),
     vm: (id: VmId): string => join(disks, id),
     disk: (id: VmId): string => join(disks, id, 'disk.raw'),
@@ -56,6 +59,8 @@ export function poolPaths(directory: string) {
   }
 }
 
+/** The start of the names, in `tmp`, of what is being removed. */
+export const REMOVED_PREFIX = 'removed-'
 export const SAVE = 'save'
 export const SAVED = 'saved'
 export const SAVED_UNFINISHED = 'saved.tmp'

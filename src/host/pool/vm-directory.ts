@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
 import { parseVmId } from '../../core/ids.ts'
 import type { VmId } from '../../core/ids.ts'
 import { sync } from '../files/durable.ts'
@@ -22,7 +20,7 @@ export async function makeVmDirectory(paths: PoolPaths, id: VmId): Promise<void>
 
 /** Removes a VM's directory with everything in it; does nothing if there is none. Throws HostFault. */
 export function removeVmDirectory(paths: PoolPaths, id: VmId): Promise<void> {
-  const removed = join(paths.tmp, `removed-${randomUUID()}`)
+  const removed = paths.removed()
   return orStorageFault(`removing the disks of VM ${id}`, async () => {
     if ((await ifThere(stat(paths.vm(id)))) === undefined) return
     // Moves it away in one step, so that half a removal is never seen. The sweep at start removes what a crash leaves.

@@ -161,9 +161,14 @@ export class ConsoleMaster {
     return unread
   }
 
-  /** Closes this process's ends. The pty stays open if its master is stored. */
-  close(): void {
-    if (!this.#closed) this.#shut()
+  /**
+   * Closes this process's ends. The pty stays open if its master is stored. Returns the input that the pty has not taken.
+   */
+  close(): Uint8Array {
+    if (this.#closed) return new Uint8Array(0)
+    const waiting = this.#input.takeWaiting()
+    this.#shut()
+    return waiting
   }
 
   /** Returns unread input. The kernel's part comes first, because it was typed earlier. */

@@ -128,6 +128,22 @@ test('an adoption of many lets other work through, and a console that is asked f
   assert.deepEqual(begun.toSorted(), ids.toSorted())
 })
 
+test('input that a terminal has not taken goes on in the next life of the daemon', async (t) => {
+  const store = new MemoryDescriptorStore()
+  const runDirectory = runDirectoryOf(t)
+  const first = newLife(t, store, { runDirectory })
+  // As the VM does. When the last slave closes, the kernel drops what it has.
+  const slave = openSlave(await first.ensureMaster(web))
+  t.after(() => closeSync(slave))
+  const typed = Array.from({ length: 4000 }, (_, line) => `line ${line}\n`).join('')
+  first.session(web)?.write(Buffer.from(typed))
+  first.close()
+  const second = newLife(t, store, { runDirectory })
+  await second.adopt()
+  await second.removeMaster(web)
+  assert.equal(readFileSync(join(runDirectory, 'console/web-1.input'), 'utf8'), typed)
+})
+
 test('what was not adopted yet is closed with the rest, and the next daemon finds it', async (t) => {
   const store = new MemoryDescriptorStore()
   const runDirectory = runDirectoryOf(t)

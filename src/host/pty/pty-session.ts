@@ -137,10 +137,12 @@ export class PtySession implements ConsoleSession {
 
   /**
    * Closes this process's ends, at the end of the process. The session stays, and so does the pty if its master is
-   * stored.
+   * stored. Input that the terminal has not taken waits for the next daemon.
    */
   close(): void {
-    this.#master?.close()
+    const unread = this.#master?.close()
+    this.#master = undefined
+    if (unread !== undefined && unread.length > 0) this.#wait(unread)
   }
 
   #wait(bytes: Uint8Array): void {

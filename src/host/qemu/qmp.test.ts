@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { until } from '../../../test/contract/until.ts'
 import { limits } from '../../config/limits.ts'
 import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import { QmpClient } from './qmp.ts'
@@ -134,6 +135,26 @@ test('events are delivered while a command is under way', async (t) => {
   await peer.answer({})
   await stopped
   assert.deepEqual(events, ['STOP'])
+})
+
+test('a monitor that floods the daemon with events is read slowly', async (t) => {
+  let events = 0
+  const { peer } = await connected(t, { onEvent: () => (events += 1) })
+  const other = await connected(t)
+  const piece = '{"event": "STOP"}\n'.repeat(limits.qmpLinesBurst)
+  for (let part = 0; part < 4; part += 1) peer.say(piece)
+  await until(
+    () => events,
+    (count) => count >= limits.qmpLinesBurst,
+    5000,
+  )
+  // Each command of the other monitor gives the events time to come.
+  for (let command = 0; command < 200; command += 1) {
+    const status = other.client.execute('query-status')
+    await other.peer.answer({})
+    await status
+  }
+  assert.ok(events < 3 * limits.qmpLinesBurst, `${events} came`)
 })
 
 test('a condition is checked again after each event, and the wait ends with the connection', async (t) => {

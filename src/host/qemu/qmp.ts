@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
+import { TokenBucket } from '../../lib/token-bucket.ts'
 import { connectToMonitor } from '../monitors/monitor-socket.ts'
 import { lostBy, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 
@@ -25,7 +26,8 @@ const NEWLINE = 0x0a
  * can connect, but is greeted only after the first has gone.
  *
  * Throws {@link MonitorRefusal} if the monitor refused a command, and {@link MonitorLost} if no answer can come any longer. A
- * command past its deadline ends the connection, because a monitor that is so late is not worth waiting for twice.
+ * command past its deadline ends the connection, because a monitor that is so late is not worth waiting for twice. A monitor
+ * that sends more lines than it may is read slowly, so that it cannot occupy the daemon.
  */
 export class QmpClient {
   readonly #socket: Socket
@@ -33,6 +35,12 @@ export class QmpClient {
   readonly #pending = new Map<number, Pending>()
   readonly #greeted = Promise.withResolvers<void>()
   #nextId = 1
+  readonly #budget = new TokenBucket({
+    perSecond: limits.qmpLinesPerSecond,
+    burst: limits.qmpLinesBurst,
+    nowMs: performance.now(),
+  })
+  #pause: NodeJS.Timeout | undefined
   #line: Buffer[] = []
   #lineBytes = 0
   #event = Promise.withResolvers<void>()
@@ -112,16 +120,22 @@ export class QmpClient {
 
   #read(chunk: Buffer): void {
     let rest = chunk
+    let lines = 0
     for (let end = rest.indexOf(NEWLINE); end !== -1; end = rest.indexOf(NEWLINE)) {
       this.#keep(rest.subarray(0, end))
       const line = Buffer.concat(this.#line).toString('utf8')
       this.#line = []
       this.#lineBytes = 0
       rest = rest.subarray(end + 1)
+      lines += 1
       if (this.#lost !== undefined) return
       if (line.trim() !== '') this.#take(line)
     }
     this.#keep(rest)
+    const pauseMs = this.#budget.spend(performance.now(), lines)
+    if (pauseMs === 0 || this.#lost !== undefined) return
+    this.#socket.pause()
+    this.#pause = setTimeout(() => this.#socket.resume(), pauseMs)
   }
 
   #keep(part: Buffer): void {
@@ -167,6 +181,7 @@ export class QmpClient {
     this.#event.reject(reason)
     for (const { reject } of this.#pending.values()) reject(reason)
     this.#line = []
+    clearTimeout(this.#pause)
     this.#socket.destroy()
     if (this.#isReady) this.#options.onClose?.()
   }

@@ -3,10 +3,12 @@ import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { savedStateMib } from '../../core/capacity/ledger.ts'
 import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { DiskIdentity, SavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { SaveTerms } from '../../core/world/saved-state.ts'
 import type { VmId } from '../../core/ids.ts'
+import { MIB, mibUp } from '../../lib/byte-units.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import type { CheckedMemory } from './checked-memory.ts'
 import { checksumOf, FileCutShort } from '../files/checksum.ts'
@@ -21,6 +23,8 @@ import { ifThere } from '../files/storage-fault.ts'
 const MEMORY_MODE = 0o440
 const METADATA_MODE = 0o600
 const BLOCK_BYTES = 512
+/** A saved state has the guest's memory, that of its devices, and some bytes for each page. */
+const LENGTH_FACTOR_MAX = 2
 
 /** The inputs for turning the monitor's file into a saved state that only lacks its name. */
 export type Preparation = {
@@ -49,6 +53,12 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
     await own(handle, doing)
     const before = await handle.stat({ bigint: true })
     const size = Number(before.size)
+    // A sparse file takes no space, but reading it takes processors and threads.
+    if (size > LENGTH_FACTOR_MAX * savedStateMib(terms.compute.memoryMib) * MIB)
+      throw saveFailed(
+        doing,
+        `what the monitor left has ${mibUp(size)} MiB, more than a guest of this size needs`,
+      )
     const crc32 = await flushed(handle, size, preparation)
     preparation.checked.note(id, before, crc32)
     const { blocks, size: sizeAfter } = await handle.stat()

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
-import { connectFailure, inWords, Client } from './ssh2.ts'
+import { connectFailure, inWords, packetBytesOf, refuseGlobalRequests, Client } from './ssh2.ts'
 import { hangUp, SshShell } from './ssh-shell.ts'
 import { createHash } from 'node:crypto'
 import { TokenBucket } from '../../lib/token-bucket.ts'
@@ -79,8 +79,10 @@ export class Connecting {
       // The caller's deadline covers everything, including the shell.
       readyTimeout: 0,
     })
+    refuseGlobalRequests(this.#client)
     watchSocket(socket, {
-      keptBytes: () => this.#shell?.keptBytes ?? 0,
+      // What the guest sends before the shell stays in memory, and an honest guest sends little.
+      keptBytes: () => this.#shell?.keptBytes ?? socket.bytesRead,
       onFlood: () => this.#cutOff('the guest sends more than SSH lets it'),
       ...(options.bytesPerSecond === undefined ? {} : { bytesPerSecond: options.bytesPerSecond }),
     })
@@ -111,8 +113,11 @@ export class Connecting {
     const { cols, rows } = this.#request.window
     const window = { cols, rows, width: 0, height: 0, term: TERMINAL }
     this.#client.shell(window, (error, channel) => {
-      if (error !== undefined) this.fail({ kind: 'shell_refused', detail: inWords(error) })
-      else this.#begin(channel)
+      if (error !== undefined) return this.fail({ kind: 'shell_refused', detail: inWords(error) })
+      const packetBytes = packetBytesOf(channel)
+      // ssh2 sends input in packets of the length that the guest names, and with 0 it would never come to an end.
+      if (Number(packetBytes) >= limits.sshPacketBytesMin) return this.#begin(channel)
+      this.#cutOff(`the guest takes only ${Number(packetBytes)} bytes in a packet`)
     })
   }
 

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
-import { inWords } from './ssh2.ts'
+import { bytesBehindKeyExchange, inWords } from './ssh2.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import type { Socket } from 'node:net'
 import type { Client, ClientChannel, SshError } from './ssh2.ts'
@@ -34,6 +34,8 @@ export class SshShell implements GuestShell {
       this.#lostBecause ??= 'the guest closed the connection'
     })
     socket.on('drain', () => this.#noteInputRoom())
+    // The end of a key exchange.
+    client.on('handshake', () => this.#noteInputRoom())
     // A stream that fails ends with its connection, whose end is reported below.
     for (const stream of [channel, channel.stderr]) stream.on('error', () => {})
     channel.on('exit', (status: number | null, signal?: string) => {
@@ -66,7 +68,8 @@ export class SshShell implements GuestShell {
   }
 
   get inputWaiting(): number {
-    return this.#channel.writableLength + this.#socket.writableLength
+    const { writableLength } = this.#channel
+    return writableLength + bytesBehindKeyExchange(this.#client) + this.#socket.writableLength
   }
 
   onInputRoom(listener: () => void): void {

@@ -89,6 +89,36 @@ test('a guest that answers keepalives is left alone, also while it is not read',
   stage.shell.close()
 })
 
+test('input that waits for the end of a key exchange is counted, and room is reported after it', async (t) => {
+  const { server, shell, inside } = await open(t)
+  let roomNotices = 0
+  shell.onInputRoom(() => (roomNotices += 1))
+  server.stallInKeyExchange()
+  const piece = Buffer.alloc(1000)
+  // Until the client has the server's first message of the exchange, its socket takes all.
+  await until(
+    () => {
+      shell.write(piece)
+      return shell.inputWaiting
+    },
+    (waiting) => waiting > 0,
+  )
+  while (shell.inputWaiting <= limits.consoleInputBytesMax) shell.write(piece)
+  assert.equal(roomNotices, 0)
+  const sent = inside.input.length
+  server.goOn()
+  await until(
+    () => roomNotices,
+    (notices) => notices === 1,
+  )
+  assert.equal(shell.inputWaiting, 0)
+  await until(
+    () => inside.input.length,
+    (length) => length > sent + limits.consoleInputBytesMax - 10_000,
+  )
+  shell.close()
+})
+
 test('a guest that sends beyond its window to a viewer that does not read is cut off', async (t) => {
   const stage = await open(t)
   stage.shell.pause()
@@ -129,3 +159,22 @@ test('a guest that refuses a terminal gives no shell', async (t) => {
   const opened = await shells.open(request, new AbortController().signal)
   assert.equal(opened.ok ? 'a shell' : opened.error.kind, 'shell_refused')
 })
+
+for (const [mood, because] of [
+  ['taking no bytes', /takes only 0 bytes in a packet/],
+  ['flooding before the shell', /sends more than SSH lets it/],
+] as const) {
+  test(`a guest that is ${mood} gives no shell, and is cut off`, async (t) => {
+    const server = await SshServer.start(key.publicKey)
+    t.after(() => server.stop())
+    server.mood = mood
+    const shells = new SshShells({ ...key, port: server.port })
+    const request = { address: '127.0.0.1', user: 'root', window, acceptHostKey: () => true }
+    const opened = await shells.open(request, new AbortController().signal)
+    assert.match(opened.ok ? 'a shell' : opened.error.detail, because)
+    await until(
+      () => server.connectionCount,
+      (count) => count === 0,
+    )
+  })
+}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import { connectFailure } from './ssh2.ts'
+import { Client, connectFailure, refuseGlobalRequests } from './ssh2.ts'
 import type { SshError } from './ssh2.ts'
 
 const errorOf = (fields: Partial<SshError>, message = 'words'): SshError =>
@@ -28,6 +29,27 @@ for (const [what, fields, kind] of cases) {
 test('text from a guest is not passed on, nor characters that could control a terminal', () => {
   const said = connectFailure(errorOf({ code: 2 }, 'CANARY'))
   assert.equal(said.detail, 'the guest ended the connection with SSH reason 2')
+  const refused = Object.assign(errorOf({}, '(SSH) Channel open failure: CANARY'), { reason: 4 })
+  assert.equal(connectFailure(refused).detail, 'the guest refused a channel with SSH reason 4')
   const odd = connectFailure(errorOf({ level: 'handshake' }, 'no \u001b[2J\r\nmatch \u202e\u00e9'))
   assert.match(odd.detail, /^[ -~]+$/)
+})
+
+test('a client refuses what a server asks of it, also to check more host keys', (t) => {
+  const client = new Client()
+  client.on('error', () => {})
+  client.connect({ sock: new PassThrough(), username: 'root', password: 'none' })
+  t.after(() => client.destroy())
+  type Handler = (protocol: object, name: string, wantsReply: boolean, data: unknown) => void
+  const handlers = (): { GLOBAL_REQUEST: Handler } =>
+    (client as unknown as { _protocol: { _handlers: { GLOBAL_REQUEST: Handler } } })._protocol._handlers
+  const before = handlers().GLOBAL_REQUEST
+  assert.equal(typeof before, 'function', 'ssh2 has the handler that is replaced')
+  refuseGlobalRequests(client)
+  assert.notEqual(handlers().GLOBAL_REQUEST, before)
+  const answers: string[] = []
+  const protocol = { requestFailure: () => answers.push('refused') }
+  handlers().GLOBAL_REQUEST(protocol, 'hostkeys-00@openssh.com', true, [Buffer.from('no key')])
+  handlers().GLOBAL_REQUEST(protocol, 'hostkeys-00@openssh.com', false, [Buffer.from('no key')])
+  assert.deepEqual(answers, ['refused'])
 })

@@ -14,6 +14,38 @@ export type * from 'ssh2'
 /** An error with ssh2's `level` and a code, which is an errno, or a reason of SSH_MSG_DISCONNECT. */
 export type SshError = Error & { readonly level?: string; readonly code?: string | number }
 
+/**
+ * Lets a client refuse all global requests of its server. ssh2 answers one by itself (`hostkeys-00@openssh.com`): it checks
+ * all host keys that the server announces, however many and large they are, and keeps each announcement until the
+ * server proves its keys. Must be called after `connect`.
+ */
+export function refuseGlobalRequests(client: Client): void {
+  const { _protocol } = client as unknown as { readonly _protocol: { readonly _handlers: Handlers } }
+  _protocol._handlers.GLOBAL_REQUEST = (protocol, _name, wantsReply) => {
+    if (wantsReply) protocol.requestFailure()
+  }
+}
+
+/** The handlers of messages that ssh2 keeps for a connection. */
+type Handlers = {
+  GLOBAL_REQUEST: (protocol: { requestFailure: () => void }, name: string, wantsReply: boolean) => void
+}
+
+/**
+ * Returns how many bytes wait for the end of a key exchange. ssh2 has taken them from their channel, and has not given
+ * them to its socket yet.
+ */
+export function bytesBehindKeyExchange(client: Client): number {
+  const { _protocol } = client as unknown as {
+    readonly _protocol?: { readonly _queue?: readonly Uint8Array[] }
+  }
+  return (_protocol?._queue ?? []).reduce((sum, { length }) => sum + length, 0)
+}
+
+/** Returns the longest data that the server takes in one packet of a channel (RFC 4254, section 5.1). */
+export const packetBytesOf = (channel: object): unknown =>
+  (channel as { readonly outgoing?: { readonly packetSize?: unknown } }).outgoing?.packetSize
+
 /** SSH_DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE (RFC 4253, section 11.1). */
 const NO_MORE_AUTHENTICATION = 14
 
@@ -48,5 +80,7 @@ function kindOf({ level, code }: SshError): SshFailure['kind'] {
  */
 export function inWords(error: SshError): string {
   if (typeof error.code === 'number') return `the guest ended the connection with SSH reason ${error.code}`
+  // The message of a refused channel ends with the guest's own description.
+  if ('reason' in error) return `the guest refused a channel with SSH reason ${Number(error.reason)}`
   return errorChain(error).replace(/[^ -~]+/g, '?')
 }

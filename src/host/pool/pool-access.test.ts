@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { eventually } from '../../../test/daemon/support/eventually.ts'
+import { limits } from '../../config/limits.ts'
+import { accessPool } from './pool-access.ts'
+import { markPool } from './pool-marker.ts'
+
+test('what a removal has left is removed later, while files that are being made stay', async (t) => {
+  const base = mkdtempSync(join(tmpdir(), 'vmh-access-'))
+  t.after(() => rmSync(base, { recursive: true }))
+  const directory = join(base, 'pool')
+  const { poolId } = await markPool(directory)
+  let nowMs = 0
+  const { paths, ready } = accessPool(directory, poolId, () => nowMs)
+  writeFileSync(join(paths.tmp, 'image-of-an-earlier-run'), '')
+  await ready()
+  assert.deepEqual(readdirSync(paths.tmp), [])
+  const left = paths.removed()
+  mkdirSync(join(left, 'rounds'), { recursive: true })
+  writeFileSync(join(left, 'disk.raw'), 'content')
+  writeFileSync(join(paths.tmp, 'image-1'), '')
+  await ready()
+  assert.equal(readdirSync(paths.tmp).length, 2)
+  nowMs += limits.poolSweepMs
+  await ready()
+  await eventually(() => readdirSync(paths.tmp).length === 1)
+  assert.deepEqual(readdirSync(paths.tmp), ['image-1'])
+})
