@@ -22,10 +22,13 @@ import type { VmRecord } from '../src/core/vm/record.ts'
 
 const TURNS = 50
 
-/** Images that the fake host can fetch. */
-const imagesOn = (host: FakeHost): CreateVm['image']['images'] =>
+/** Time for saves at a shutdown of the host. */
+export const SAVES_MS = 90_000
+
+/** Images that the fake host can fetch; others with another `edition`. */
+const imagesOn = (host: FakeHost, edition = ''): CreateVm['image']['images'] =>
   (['rootfs', 'kernel'] as const).map((role) => {
-    const content = Buffer.from(role)
+    const content = Buffer.from(`${role}${edition}`)
     const sha256 = createHash('sha256').update(content).digest('hex') as Sha256
     return { role, sha256, source: host.storage.offer(content) }
   })
@@ -106,6 +109,14 @@ export async function reconcileStage(
     create: (changes: Partial<CreateVm> = {}, as: VmId = id): void => {
       createVm(context, as, createRequest({ image: { images: imagesOn(host) }, ...changes }))
     },
+    /** Creates a VM with its own images and address, whose first image does not come before the function is called. */
+    createWithoutImage: (number: number): (() => void) => {
+      const release = host.storage.holdNext('ensureImage')
+      const images = imagesOn(host, String(number))
+      const network = { ipv4Address: `192.0.2.${100 + number}` }
+      createVm(context, `web-${number}` as VmId, createRequest({ image: { images }, network }))
+      return release
+    },
     /** State of the VM, and the code of its fault. */
     shown: () => shownOf(vm()),
     betweenPasses: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) =>
@@ -120,7 +131,7 @@ export async function reconcileStage(
     silences: () => parts.reconciler.silences,
     /** Ends the guests as at a shutdown of the host; `signal` ends the wait for guests that were asked to end. */
     endWithHost: (policy: HostPolicy = 'save', signal = AbortSignal.abort()) =>
-      parts.reconciler.endWithHost(policy, signal),
+      parts.reconciler.endWithHost(policy, { savesMs: SAVES_MS, signal }),
     memory: () => parts.reconciler.memory,
     metrics: () => parts.metrics,
     capacity,

@@ -62,7 +62,15 @@ export const worldOf = (changes: Partial<World> = {}): World => ({
     known: true,
     value: {
       kind: 'present',
-      facts: { up: true, attached: true, bandwidth: {}, addresses: [], routes: [], neighbours: [] },
+      facts: {
+        up: true,
+        attached: true,
+        bandwidth: {},
+        settings: {},
+        addresses: [],
+        routes: [],
+        neighbours: [],
+      },
     },
   },
   firewall: { known: true, value: { kind: 'intact' } },

@@ -20,6 +20,23 @@ test('tasks take their turns in the order they came', async () => {
   assert.deepEqual(order, [1, 2, 3])
 })
 
+test('a task that may wait comes after all others, until it may no longer wait', async () => {
+  const semaphore = new Semaphore(1)
+  const patient = new Set([1, 2])
+  const order: number[] = []
+  const give = await semaphore.take()
+  const come = async (n: number): Promise<void> => {
+    const giveBack = await semaphore.take(undefined, () => patient.has(n))
+    order.push(n)
+    giveBack()
+  }
+  const all = [1, 2, 3, 4].map(come)
+  patient.delete(2)
+  give()
+  await Promise.all(all)
+  assert.deepEqual(order, [2, 3, 4, 1])
+})
+
 test('a task that fails passes its place on', async () => {
   const semaphore = new Semaphore(1)
   await assert.rejects(

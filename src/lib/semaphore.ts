@@ -1,9 +1,18 @@
 import { assert } from './assert.ts'
 
-/** Lets at most `places` tasks run at once; the others wait for their turn in order of arrival. */
+type Waiting = {
+  readonly come: () => void
+  /** Asked each time that a place becomes free. */
+  readonly mayWait: () => boolean
+}
+
+/**
+ * Lets at most `places` tasks run at once; the others wait for their turn in order of arrival, and those that may wait
+ * come after all others.
+ */
 export class Semaphore {
   #free: number
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting: Waiting[] = []
 
   constructor(places: number) {
     assert(places > 0, 'a semaphore needs a place')
@@ -29,30 +38,32 @@ export class Semaphore {
    * Takes a place like {@link run}, for a caller that gives it back itself. Resolves to the function that does so; call
    * it once.
    */
-  async take(signal?: AbortSignal): Promise<() => void> {
+  async take(signal?: AbortSignal, mayWait?: Waiting['mayWait']): Promise<() => void> {
     signal?.throwIfAborted()
     if (this.#free > 0) this.#free -= 1
-    else await this.#turn(signal)
+    else await this.#turn(signal, mayWait)
     return () => this.#give()
   }
 
   #give(): void {
-    const next = this.#waiting.shift()
+    const pressing = this.#waiting.findIndex(({ mayWait }) => !mayWait())
+    const [next] = this.#waiting.splice(Math.max(pressing, 0), 1)
     if (next === undefined) this.#free += 1
-    else next()
+    else next.come()
   }
 
-  async #turn(signal: AbortSignal | undefined): Promise<void> {
+  async #turn(signal: AbortSignal | undefined, mayWait: Waiting['mayWait'] = () => false): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = (): void => {
-      this.#waiting.splice(this.#waiting.indexOf(come), 1)
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
       reject(signal?.reason)
     }
     const come = (): void => {
       signal?.removeEventListener('abort', leave)
       resolve()
     }
-    this.#waiting.push(come)
+    const waiting = { come, mayWait }
+    this.#waiting.push(waiting)
     signal?.addEventListener('abort', leave, { once: true })
     await promise
   }

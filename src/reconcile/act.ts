@@ -90,7 +90,7 @@ async function attempt(
   const startedAtMs = host.clock.monotonicMs()
   const notes: StepNotes = {}
   try {
-    await runStep(step, { ...pass, notes })
+    await pass.during(step, () => runStep(step, { ...pass, notes }))
   } catch (error) {
     if (notes.delivery !== undefined) {
       log.info({ ...notes.delivery }, 'frames delivered in a failed step')

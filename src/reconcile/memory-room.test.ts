@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { breakRecord } from '../../test/break-record.ts'
 import { lockStore } from '../../test/locked-store.ts'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
 import { keepAwake, setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { heldMemoryMib } from '../core/capacity/ledger.ts'
+import { HostFault } from '../core/errors.ts'
 import type { TestContext } from 'node:test'
 import type { CommandResult } from '../commands/context.ts'
 import type { VmId } from '../core/ids.ts'
@@ -115,6 +118,19 @@ test('a VM whose memory stays promised does not sleep early, because it would ma
   await later(IDLE_MS * limits.earlySleepShare)
   await passes()
   assert.equal(states(), 'running sleeping running')
+})
+
+test('of the VMs that may make room, those that may sleep first are asked first', async (t) => {
+  const { context, receive, states, store, clock, later } = await sharedHost(t, 3)
+  const patient = { ...SLEEPER, sleepAfterIdleSeconds: 10 * SLEEPER.sleepAfterIdleSeconds }
+  assert.equal(refusalOf(setCompute(context, named(1), patient)), undefined)
+  await receive(1)
+  await later(1)
+  await receive(2)
+  await later(1)
+  await receive(3)
+  assert.equal(states(), 'running running running')
+  assert.deepEqual(store.memoryLoans.idlest(3, clock.now()), [named(2), named(3), named(1)])
 })
 
 test('no VM sleeps early when no VM waits for memory', async (t) => {
@@ -315,4 +331,55 @@ test('a VM that waited for memory wakes while no record can be written, and the 
   await idle()
   assert.deepEqual(places(), [undefined, undefined, undefined])
   assert.deepEqual([one(1).memoryLent, one(3).memoryLent], [undefined, undefined])
+})
+
+test('a VM that waits first and fails keeps no other waiting', async (t) => {
+  const { context, receive, states, places, host, idle, later, one } = await sharedHost(t, 1)
+  await receive(2)
+  await receive(3)
+  await receive(1)
+  assert.deepEqual(places(), [2, undefined, 1])
+  for (let attempt = 0; attempt < 5; attempt += 1)
+    host.storage.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  deleteVm(context, named(3))
+  await idle()
+  assert.deepEqual([states(), places()], ['waking running deleting', [1, undefined, undefined]])
+  setPower(context, named(2), 'stopped')
+  await idle()
+  await later(limits.memoryRecheckMs)
+  assert.equal(one(1).observed.state, 'running')
+})
+
+test('a VM whose wake fails gives its memory to one that waits, and then waits in its turn', async (t) => {
+  const { host, receive, states, places, later, passes, heldMib } = await sharedHost(t, 1)
+  host.fakeUnits.failNext('ensureStarted', new HostFault('unit_start_failed', 'on purpose'))
+  await receive(2)
+  await receive(3)
+  assert.deepEqual(places(), [undefined, undefined, 1])
+  await later(limits.retryBackoffMsMax)
+  await passes()
+  assert.deepEqual([states(), places()], ['sleeping waking running', [undefined, 1, undefined]])
+  assert.equal(heldMib(), SLEEPER.memoryMib)
+})
+
+test('a VM whose wake fails keeps its memory while no other waits', async (t) => {
+  const { host, receive, states, later, one } = await sharedHost(t, 1)
+  host.fakeUnits.failNext('ensureStarted', new HostFault('unit_start_failed', 'on purpose'))
+  await receive(2)
+  assert.deepEqual([one(2).observed.fault?.code, one(2).memoryLent], ['unit_start_failed', undefined])
+  await later(limits.retryBackoffMsMax)
+  assert.deepEqual([states(), one(2).memoryLent], ['sleeping running sleeping', undefined])
+})
+
+test('a VM that waits first and whose record cannot be read keeps no other waiting', async (t) => {
+  const { context, directory, receive, one, idle, later } = await sharedHost(t, 1)
+  await receive(2)
+  await receive(3)
+  await receive(1)
+  breakRecord(directory, named(3))
+  await later(limits.memoryRecheckMs)
+  setPower(context, named(2), 'stopped')
+  await idle()
+  await later(limits.memoryRecheckMs)
+  assert.equal(one(1).observed.state, 'running')
 })

@@ -1,9 +1,12 @@
 import { limits } from '../config/limits.ts'
 import { commitmentOf, heldMemoryMib, mayLend } from '../core/capacity/ledger.ts'
 import { HELD, judgeMemory } from '../core/capacity/memory-standing.ts'
+import { StateUnwritable } from '../store/database/transactions.ts'
+import { isGone } from '../core/world/world.ts'
 import type { MemoryStanding } from '../core/capacity/memory-standing.ts'
 import type { VmId } from '../core/ids.ts'
 import type { ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { World } from '../core/world/world.ts'
 import type { Capacity } from '../ports/capacity.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../store/store.ts'
@@ -60,9 +63,22 @@ export class MemoryRoom {
   }
 
   /** Returns whether a VM in this state has still to lend its memory. */
-  isToLend({ memoryLent, desired }: VmRecord, state: ObservedState): boolean {
-    if (memoryLent === true || !this.#lends || !mayLend(desired)) return false
+  isToLend(record: VmRecord, state: ObservedState): boolean {
+    if (!this.#canLend(record)) return false
     return state === 'sleeping' || (state === 'stopped' && this.isShort)
+  }
+
+  /**
+   * Lends the memory of a VM whose wake failed before its unit ran, if another VM waits for memory. Returns the record to
+   * plan with. While that cannot be written, the VM keeps its memory.
+   */
+  lendAfterFailedWake(record: VmRecord, { unit }: Pick<World, 'unit'>): VmRecord {
+    const hasFailed = record.wake !== undefined && record.observed.fault !== undefined
+    const isOver = unit.known && isGone(unit.value)
+    if (!hasFailed || !isOver || !this.#canLend(record) || !this.isShort) return record
+    return this.#ifWritable(() => this.#store.memoryLoans.lend(record.id))
+      ? { ...record, memoryLent: true }
+      : record
   }
 
   /** Gives a VM its memory back; returns whether it has it now. */
@@ -89,11 +105,30 @@ export class MemoryRoom {
       this.#call(idle, 'another VM waits for memory')
   }
 
-  /** Takes a VM out of the queue: it does not want its memory, or something else keeps it from starting. */
+  /**
+   * Takes a VM out of the queue: it does not want its memory, or something else keeps it from starting. While that cannot
+   * be written, it keeps its place.
+   */
   leave({ id, memoryWantedAtMs }: VmRecord): void {
-    if (memoryWantedAtMs === undefined) return
-    this.#store.memoryLoans.leave(id)
-    this.callNext()
+    if (memoryWantedAtMs !== undefined) this.forsake(id)
+  }
+
+  /** Does the same for a VM whose record cannot be read. */
+  forsake(id: VmId): void {
+    this.#ifWritable(() => this.#store.memoryLoans.leave(id))
+  }
+
+  /** Writes something that may make room for the next VM. Returns whether it could be written. */
+  #ifWritable(write: () => void): boolean {
+    try {
+      write()
+      return true
+    } catch (error) {
+      if (!(error instanceof StateUnwritable)) throw error
+      return false
+    } finally {
+      this.callNext()
+    }
   }
 
   /** Calls the VM that is the next to have its memory back. */
@@ -101,6 +136,10 @@ export class MemoryRoom {
     if (!this.#lends) return
     const [next] = this.#store.memoryLoans.queue()
     if (next !== undefined) this.#call(next, 'memory may be free')
+  }
+
+  #canLend({ memoryLent, desired }: VmRecord): boolean {
+    return memoryLent !== true && this.#lends && mayLend(desired)
   }
 
   get #lends(): boolean {

@@ -26,42 +26,32 @@ import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
 import type { Observed, ObservedState, VmRecord, LastWake } from '../core/vm/record.ts'
 import type { Failure } from '../core/retry/retry.ts'
-import type { Cause, Next, Pass, PassContext, WorkerContext } from './progress.ts'
+import type { Next, Pass, PassContext, Turn, WorkerContext } from './progress.ts'
 
 /** Inspects the host, plans, acts step by step, and records the result. Throws StateUnwritable, and bugs. */
-export async function runPass(
-  context: WorkerContext,
-  read: VmRecord,
-  cause: Cause,
-  signal: AbortSignal,
-): Promise<Next> {
+export async function runPass(context: WorkerContext, read: VmRecord, turn: Turn): Promise<Next> {
   const follows = { operation_id: read.operationId, generation: read.generations.desired }
-  return addToLogContext(follows, () => passOver(context, read, cause, signal))
+  return addToLogContext(follows, () => passOver(context, read, turn))
 }
 
-async function passOver(
-  context: WorkerContext,
-  read: VmRecord,
-  cause: Cause,
-  signal: AbortSignal,
-): Promise<Next> {
+async function passOver(context: WorkerContext, read: VmRecord, turn: Turn): Promise<Next> {
   const { id } = read
   const inputs = context.store.vms.inputs(id)
   const world = await observe(context.host, read)
   const silentMs = context.silences.note(id, world, context.host.clock.monotonicMs())
   // The desired state must be on the disk before the host shows it.
   await context.store.flushed()
-  if (signal.aborted) return { kind: 'again' }
+  if (turn.signal.aborted) return { kind: 'again' }
   const unsaved = noteUnsaved(context, read, world)
   const stopped = noteStop(context, noteGrace(context, unsaved, world), world)
   // While the host shuts down, a guest that is wanted is not woken, and one that systemd ends has not exited.
   const hostEnds = context.hostEnd.policy !== undefined
   const drain = drainFact(context.store.maintenance.get(), stopped)
-  const record = hostEnds ? stopped : noteWake(context, stopped, world, drain)
+  const noted = hostEnds ? stopped : noteWake(context, stopped, world, drain)
+  const record = context.memory.lendAfterFailedWake(noted, world)
   const pass: Pass = {
     ...context,
-    cause,
-    signal,
+    ...turn,
     record,
     inputs,
     intent: intentOf(context.host, record, inputs),
@@ -300,7 +290,8 @@ function nextLookMs(pass: Pass, shown: Observed): number {
  * Handles an error that ended a pass early: a record that cannot be written, or a bug. The error is logged and shown,
  * that VM waits for a back-off, and the other VMs continue. This needs no write to the disk.
  */
-export function endedPass({ store, host, log, observer }: PassContext, id: VmId, error: unknown): Next {
+export function endedPass(context: WorkerContext, id: VmId, error: unknown): Next {
+  const { store, host, log, observer, memory } = context
   const record = store.vms.get(id)
   const words = record === undefined ? {} : { operation_id: record.operationId }
   const message = errorChain(error)
@@ -315,6 +306,7 @@ export function endedPass({ store, host, log, observer }: PassContext, id: VmId,
     message,
   }
   observer?.passFailed(failure.step, failure.code)
+  memory.leave(record)
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = isFault ? record.observed : { ...record.observed, state: 'failed' as const, sinceMs: nowMs }
   store.vms.recordProgress(id, { observed: { ...shown, fault }, nowMs })

@@ -6,7 +6,7 @@ import { failedState } from '../core/status/observed-state.ts'
 import type { World } from '../core/world/world.ts'
 import type { Compute } from '../core/desired.ts'
 import type { FaultCode } from '../core/errors.ts'
-import type { Plan, StepKind } from '../core/plan/step.ts'
+import type { Plan, Step, StepKind } from '../core/plan/step.ts'
 import type {
   LastWake,
   Observed,
@@ -73,26 +73,35 @@ export type Cause = {
   readonly actingPasses: number
 }
 
+/** The part of a pass that its worker gives it. */
+export type Turn = {
+  readonly cause: Cause
+  readonly signal: AbortSignal
+  /** Aborts besides if the guest must end now, whatever the running step does. */
+  readonly ends: AbortSignal
+  /** Runs a step of the pass; a long one lets the passes of other VMs go on meanwhile. Rejects as the step does. */
+  readonly during: (step: Step, run: () => Promise<void>) => Promise<void>
+}
+
 /** The next action of the worker after a pass. */
 export type Next = { readonly kind: 'again' } | Later | { readonly kind: 'gone' }
 export type Later = { readonly kind: 'after'; readonly ms: number }
 
 /** One pass over one VM: what it read at its start, and what it found. */
-export type Pass = WorkerContext & {
-  readonly cause: Cause
-  readonly signal: AbortSignal
-  /** Read once: desired state and its generation belong together, and this generation is the one that is published. */
-  readonly record: VmRecord
-  readonly inputs: VmInputs
-  readonly intent: Intent
-  readonly world: World
-  /** How long the monitor has not answered, in milliseconds. */
-  readonly silentMs: number
-  /** The effect of the maintenance of the host on this VM; undefined: none. */
-  readonly drain: Facts['drain']
-  /** Everything that this look found wrong. */
-  readonly found: readonly PartialFault[]
-}
+export type Pass = WorkerContext &
+  Turn & {
+    /** Read once: desired state and its generation belong together, and this generation is the one that is published. */
+    readonly record: VmRecord
+    readonly inputs: VmInputs
+    readonly intent: Intent
+    readonly world: World
+    /** How long the monitor has not answered, in milliseconds. */
+    readonly silentMs: number
+    /** The effect of the maintenance of the host on this VM; undefined: none. */
+    readonly drain: Facts['drain']
+    /** Everything that this look found wrong. */
+    readonly found: readonly PartialFault[]
+  }
 
 /** Records a failure with its count, and returns when to try again. */
 export function fail(
@@ -102,6 +111,8 @@ export function fail(
   state: ObservedState = failedState(pass.record, pass.world),
 ): Later {
   const { record, host, log, cause } = pass
+  // What keeps this VM from starting must not keep others from their memory.
+  if (failure.code !== 'wait_overdue') pass.memory.leave(record)
   const nowMs = host.clock.now()
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = record.deleting ? 'deleting' : state

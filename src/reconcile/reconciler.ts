@@ -1,10 +1,10 @@
 import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
-import { Semaphore } from '../lib/semaphore.ts'
 import { warnOfFault } from '../log/log.ts'
 import { firstLooks } from './first-looks.ts'
 import { HostEnd, Places, Silences, StoppedVms } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
+import { PassPlaces } from './pass-places.ts'
 import { resyncTerms } from './progress.ts'
 import { Worker } from './worker.ts'
 import { firstLookDelayMs } from '../core/retry/retry.ts'
@@ -30,7 +30,7 @@ export class Reconciler {
   readonly memory: MemoryRoom
   readonly #context: WorkerContext
   readonly #workers = new Map<VmId, Worker>()
-  readonly #places = new Semaphore(limits.passesMax)
+  readonly #places = new PassPlaces()
   #stopTraffic = (): void => {}
   #firstLooks: Promise<void> = Promise.resolve()
   #stopping = false
@@ -92,7 +92,7 @@ export class Reconciler {
 
   async #look(ids: readonly VmId[]): Promise<void> {
     const workers = ids.map((id) => this.#worker(id))
-    for (const worker of workers) worker.poke('daemon started', true)
+    for (const worker of workers) worker.pokeWithAll('daemon started', true)
     await Promise.all(workers.map((worker) => worker.firstPass()))
   }
 
@@ -103,7 +103,7 @@ export class Reconciler {
 
   /** Wakes all workers after a change on the host that any VM may depend on; it ends every back-off. */
   pokeAll(reason: string): void {
-    for (const worker of this.#workers.values()) worker.poke(reason, true)
+    for (const worker of this.#workers.values()) worker.pokeWithAll(reason, true)
   }
 
   /**
@@ -119,8 +119,13 @@ export class Reconciler {
    * Ends the guests of this boot as the host shuts down, and lets nothing start any more. Those that run are saved, as
    * many as the policy says, and the rest is asked to end. The record of each says first that it is wanted again after
    * the boot. Resolves with what became of them when nothing more can be done, or soon after the signal.
+   *
+   * @param savesMs after this time the rest is asked to end, although some may still be saved
    */
-  async endWithHost(policy: HostPolicy, signal: AbortSignal): Promise<EndedGuests> {
+  async endWithHost(
+    policy: HostPolicy,
+    { savesMs, signal }: { readonly savesMs: number; readonly signal: AbortSignal },
+  ): Promise<EndedGuests> {
     const { store, hostEnd } = this.#context
     hostEnd.begin(policy === 'save' ? 'save' : 'ask')
     const ids = this.#guests()
@@ -128,14 +133,14 @@ export class Reconciler {
     for (const id of ids) this.#noteWanted(id, atMs)
     await store.flushed()
     this.pokeAll('the host shuts down')
-    await this.idle()
-    const saved = ids.filter((id) => store.vms.get(id)?.observed.savedState !== undefined)
-    const rest = ids.filter((id) => !saved.includes(id))
+    await this.#untilIdle(savesMs)
+    const isSaved = (id: VmId): boolean => store.vms.get(id)?.observed.savedState !== undefined
     hostEnd.begin('ask')
-    if (rest.length > 0) this.pokeAll('the host shuts down')
+    if (!ids.every(isSaved)) this.pokeAll('the host shuts down')
     const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
-    const left = await this.#untilEnded(rest, graceMs, signal)
-    const ended = rest.filter((id) => !left.includes(id))
+    const left = await this.#untilEnded(() => ids.filter((id) => !isSaved(id)), graceMs, signal)
+    const saved = ids.filter(isSaved)
+    const ended = ids.filter((id) => !saved.includes(id) && !left.includes(id))
     // A pass that began before would write what it read.
     await Promise.all(ended.map((id) => this.betweenPasses(id, async () => this.#noteStop(id, 'graceful'))))
     // systemd ends their units. A pass of them may hang, and the time is over.
@@ -172,11 +177,27 @@ export class Reconciler {
     })
   }
 
-  /** Waits until the units of these VMs have ended; returns those that have not in time, or when the signal comes. */
-  async #untilEnded(ids: readonly VmId[], graceMs: number, signal: AbortSignal): Promise<readonly VmId[]> {
+  /** Waits until no worker has anything to do, at most this long. */
+  async #untilIdle(boundMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancel = this.#context.host.clock.after(boundMs, resolve)
+    await Promise.race([this.idle(), promise])
+    cancel()
+  }
+
+  /**
+   * Waits until the units of the VMs that are not saved have ended; returns those that have not in time, or when the signal
+   * comes.
+   */
+  async #untilEnded(
+    unsaved: () => readonly VmId[],
+    graceMs: number,
+    signal: AbortSignal,
+  ): Promise<readonly VmId[]> {
     const { clock } = this.#context.host
     const endMs = clock.monotonicMs() + graceMs
     for (;;) {
+      const ids = unsaved()
       const left = ids.length === 0 ? [] : await this.#active(ids)
       if (left.length === 0 || signal.aborted || clock.monotonicMs() >= endMs) return left
       await new Promise<void>((resolve) => void clock.after(limits.shutdownLookMs, resolve))
@@ -209,7 +230,7 @@ export class Reconciler {
 
   #notice(id: VmId | undefined, reason: string): void {
     if (id !== undefined) this.#workers.get(id)?.poke(reason, false)
-    else for (const worker of this.#workers.values()) worker.poke(reason, false)
+    else for (const worker of this.#workers.values()) worker.pokeWithAll(reason, false)
   }
 
   #noticeDevice(device: DeviceName | undefined): void {

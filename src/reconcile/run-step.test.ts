@@ -10,7 +10,7 @@ test('a step that takes longer than its deadline is stopped, and reported as a f
   host.storage.holdNext('ensureImage')
   create()
   await turns()
-  clock.advance(limits.imageFetchMs - 1)
+  clock.advance(limits.imageStepMs - 1)
   await turns()
   assert.equal(vm().observed.fault, undefined)
   clock.advance(1)
@@ -18,7 +18,7 @@ test('a step that takes longer than its deadline is stopped, and reported as a f
   assert.equal(shown(), 'failed step_deadline')
   assert.match(
     vm().observed.fault?.message ?? '',
-    /^image\.ensure-fetched took longer than 3600 s and was stopped/,
+    /^image\.ensure-fetched took longer than 86400 s and was stopped/,
   )
 })
 
@@ -27,7 +27,7 @@ test('a step that ignores a request to stop is left behind after a short grace',
   const deaf = mock.method(host.storage, 'ensureImage', () => new Promise(() => {}))
   create()
   await turns()
-  clock.advance(limits.imageFetchMs)
+  clock.advance(limits.imageStepMs)
   await turns()
   clock.advance(limits.stepGraceMs - 1)
   await turns()

@@ -7,7 +7,8 @@ import type { StepContext } from './steps/executor.ts'
 /**
  * Runs one step within its deadline. At the deadline the step is asked to stop, and gets a short extra time to do so. A
  * step that still runs after that is left behind and named in the fault. This is safe, because every step may be
- * repeated.
+ * repeated. A save of a guest that must end now is left behind in the same way: it may wait for a monitor or a pool that does
+ * not answer, and the end of the unit ends that wait.
  */
 export async function runStep(step: Step, context: StepContext): Promise<void> {
   const { clock } = context.host
@@ -16,13 +17,16 @@ export async function runStep(step: Step, context: StepContext): Promise<void> {
   const late = new AbortController()
   const running = execute(step, { ...context, signal: AbortSignal.any([context.signal, late.signal]) })
   let cancelGrace = (): void => {}
-  const overdue = new Promise<never>((_resolve, reject) => {
-    late.signal.addEventListener('abort', () => {
-      cancelGrace = clock.after(limits.stepGraceMs, () =>
-        reject(fault('and did not stop when it was asked to')),
-      )
-    })
-  })
+  const { promise: overdue, reject } = Promise.withResolvers<never>()
+  const leaveSoon = (): void => {
+    cancelGrace()
+    cancelGrace = clock.after(limits.stepGraceMs, () =>
+      reject(fault('and did not stop when it was asked to')),
+    )
+  }
+  late.signal.addEventListener('abort', leaveSoon)
+  const mayBeLeft = step.kind === 'monitor.ensure-saved'
+  if (mayBeLeft) context.ends.addEventListener('abort', leaveSoon)
   const cancelDeadline = clock.after(deadlineMs, () => late.abort())
   try {
     await Promise.race([running, overdue])
@@ -32,6 +36,7 @@ export async function runStep(step: Step, context: StepContext): Promise<void> {
   } finally {
     cancelDeadline()
     cancelGrace()
+    context.ends.removeEventListener('abort', leaveSoon)
   }
 }
 

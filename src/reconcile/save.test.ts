@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
@@ -282,3 +283,36 @@ function isAwakeDespite({ host, goesOn }: Stage): void {
   assert.ok(goesOn())
   assert.deepEqual([host.savedFiles.paths(), host.monitor.relived, host.ended], [[], [], []])
 }
+
+for (const [what, end] of [
+  ['a stop', (stage: Stage) => setPower(stage.context, stage.id, 'stopped')],
+  ['a deletion', (stage: Stage) => deleteVm(stage.context, stage.id)],
+] as const) {
+  test(`${what} ends a guest whose save does not end`, async (t) => {
+    const stage = await sleepStage(t)
+    const deaf = mock.method(stage.host.monitor, 'save', () => new Promise(() => {}))
+    await stage.beDue()
+    assert.equal(deaf.mock.callCount(), 1)
+    end(stage)
+    await stage.turns()
+    assert.equal(stage.host.ended.length, 0, 'the monitor has a short time to give the save up')
+    stage.clock.advance(limits.stepGraceMs)
+    await stage.idle()
+    assert.equal(stage.host.ended.length, 1)
+    deaf.mock.restore()
+  })
+}
+
+test('a save that does not end gives its place to another guest in a time that fits its memory', async (t) => {
+  const stage = await sleepStage(t)
+  for (let other = 2; other <= limits.savesMax + 1; other += 1) stage.createAnother(other)
+  await stage.idle()
+  const deaf = mock.method(stage.host.monitor, 'save', () => new Promise(() => {}))
+  await stage.beDue()
+  assert.equal(deaf.mock.callCount(), limits.savesMax)
+  deaf.mock.restore()
+  await stage.later(limits.saveMs + SLEEPER.memoryMib * limits.saveMsPerMib + limits.stepGraceMs)
+  await stage.later(limits.sleepRecheckMs)
+  const asleep = stage.store.vms.list({ limit: 100 }).filter(({ observed }) => observed.state === 'sleeping')
+  assert.ok(asleep.length > 0, 'the last one sleeps')
+})

@@ -4,30 +4,51 @@ import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { inLogContext } from '../log/log.ts'
 import { endedPass, runPass } from './pass.ts'
+import { isLong } from './steps/steps.ts'
+import type { StepKind } from '../core/plan/step.ts'
 import type { VmId } from '../core/ids.ts'
 import type { VmRecord } from '../core/vm/record.ts'
+import type { PassPlaces, RunInPlace } from './pass-places.ts'
 import type { Cause, Next, WorkerContext } from './progress.ts'
 
 export type WorkerOptions = {
-  /** Limits the passes over all VMs that run at once. */
-  readonly places: Semaphore
+  readonly places: PassPlaces
   /** Called when the VM is deleted and forgotten. */
   readonly onGone: () => void
 }
 
-type Running = { record: VmRecord | undefined; readonly abort: AbortController }
+/** A pass, from its begin on: what it has read, and the step that it came to. */
+type Running = {
+  record?: VmRecord
+  step?: StepKind
+  cancelGrace: () => void
+  /** Ends the running step. */
+  readonly abort: AbortController
+  /** Aborted besides if the guest must end now. */
+  readonly ends: AbortController
+}
+
+/** Steps that make something for a guest, which a VM that must end no longer needs. */
+const PREPARING: ReadonlySet<StepKind | undefined> = new Set([
+  'image.ensure-fetched',
+  'storage.ensure-disk',
+  'storage.rebuild-disk',
+])
 
 /**
  * The only actor for a VM; it runs one pass at a time. A poke carries no payload and sets a flag. The flag is cleared
  * before desired state is read, so no poke is lost and the newest desired state wins. A hard stop or a deletion aborts
- * the running step. Any change, or a request for the guest, aborts a running save. Every other change waits for the end
- * of the step.
+ * the running step, and so does the end of a stop's grace. Any stop aborts a step that only prepares a start. Any change,
+ * or a request for the guest, aborts a running save. While the host shuts down, only a save goes on. Every other change
+ * waits for the end of the step.
  */
 export class Worker {
   readonly #context: WorkerContext
   readonly #id: VmId
   readonly #options: WorkerOptions
   readonly #reasons = new Set<string>()
+  /** Whether something asked for a pass of this VM, and not only of all VMs. */
+  #isWanted = false
   #changedAtMs: number | undefined
   #running: Running | undefined
   /** Held by a pass, or by a task that needs the VM to hold still. */
@@ -48,10 +69,16 @@ export class Worker {
 
   /** Asks for a pass. `change` means that desired state or its inputs changed; that overrides a back-off. */
   poke(reason: string, change: boolean): void {
+    this.#isWanted = true
+    this.pokeWithAll(reason, change)
+  }
+
+  /** Does the same for a reason that concerns all VMs. A pass with only such reasons comes after the passes of others. */
+  pokeWithAll(reason: string, change: boolean): void {
     if (this.#stopping) return
     this.#reasons.add(reason)
     if (change) this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
-    if (change && this.#isPreempted()) this.#running?.abort.abort()
+    if (change) this.#preempt()
     if (change && this.#endsStill()) this.#still?.abort.abort()
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
@@ -81,7 +108,7 @@ export class Worker {
     })
   }
 
-  /** Resolves after the first pass, whatever its result. */
+  /** Resolves after the first pass, whatever its result, or when it has come to a long step. */
   firstPass(): Promise<void> {
     return this.#first.promise
   }
@@ -106,17 +133,22 @@ export class Worker {
     this.#hasBegun = true
     while (this.#reasons.size > 0 && !this.#stopping) {
       this.#cancelTimer()
-      const running: Running = { record: undefined, abort: new AbortController() }
+      const running: Running = {
+        abort: new AbortController(),
+        ends: new AbortController(),
+        cancelGrace: () => {},
+      }
       this.#running = running
-      const pass = async (): Promise<void> => {
+      const pass = async (inPlace: RunInPlace): Promise<void> => {
         const cause = this.#takeCause()
-        this.#follow(await this.#pass(cause, running), cause)
+        this.#follow(await this.#pass(cause, running, inPlace), cause)
+        running.cancelGrace()
         this.#context.saves.passOver(this.#id)
         this.#context.restores.passOver(this.#id)
         this.#first.resolve()
       }
       // A pass that waits for a VM to move again must not occupy a place.
-      await this.#turn.run(() => this.#options.places.run(pass))
+      await this.#turn.run(() => this.#options.places.run(pass, () => !this.#isWanted))
     }
     this.#running = undefined
   }
@@ -128,18 +160,31 @@ export class Worker {
       ...(this.#changedAtMs === undefined ? {} : { changedAtMs: this.#changedAtMs }),
     }
     this.#reasons.clear()
+    this.#isWanted = false
     this.#changedAtMs = undefined
     return cause
   }
 
-  async #pass(cause: Cause, running: Running): Promise<Next> {
+  async #pass(cause: Cause, running: Running, inPlace: RunInPlace): Promise<Next> {
     const { store, host, observer } = this.#context
     const beganMs = host.clock.monotonicMs()
     try {
       const record = store.vms.get(this.#id)
       if (record === undefined) return { kind: 'gone' }
       running.record = record
-      return await runPass(this.#context, record, cause, running.abort.signal)
+      this.#endWithGrace(running, record)
+      const { signal } = running.abort
+      return await runPass(this.#context, record, {
+        cause,
+        signal,
+        ends: running.ends.signal,
+        during: (step, run) => {
+          running.step = step.kind
+          // A start does not wait for a download.
+          if (isLong(step)) this.#first.resolve()
+          return inPlace(step, run, signal)
+        },
+      })
     } catch (error) {
       return this.#endedPass(error)
     } finally {
@@ -153,7 +198,17 @@ export class Worker {
       return endedPass(this.#context, this.#id, error)
     } catch (unreadable) {
       this.#context.log.error({ error: unreadable }, 'VM record not readable')
+      this.#forsakeMemory()
       return { kind: 'after', ms: limits.retryBackoffMsMax }
+    }
+  }
+
+  #forsakeMemory(): void {
+    const { memory, log } = this.#context
+    try {
+      memory.forsake(this.#id)
+    } catch (error) {
+      log.error({ error }, 'VM still in the queue for memory')
     }
   }
 
@@ -164,6 +219,7 @@ export class Worker {
     switch (next.kind) {
       case 'again':
         this.#reasons.add('look again')
+        this.#isWanted = true
         this.#changedAtMs ??= cause.changedAtMs
         return
       case 'after':
@@ -178,18 +234,35 @@ export class Worker {
     }
   }
 
-  /**
-   * Returns whether the stored record now ends the VM, or wants the guest that is being saved, while the running pass
-   * does something else.
-   */
-  #isPreempted(): boolean {
-    const started = this.#running?.record
-    if (started === undefined) return false
+  /** Aborts the running step if the stored record now wants something else of it, or the host shuts down. */
+  #preempt(): void {
+    const running = this.#running
+    if (running?.record === undefined) return
     const now = this.#context.store.vms.get(this.#id)
-    if (now === undefined) return false
-    if (this.#context.saves.has(this.#id) && this.#context.hostEnd.policy === undefined)
-      return isOvertaken(started, now)
-    return endsVm(started, now)
+    if (now === undefined) return
+    if (this.#isPreempted(running.record, now, running.step)) {
+      if (endsVm(running.record, now)) running.ends.abort()
+      running.abort.abort()
+    } else this.#endWithGrace(running, now)
+  }
+
+  #isPreempted(started: VmRecord, now: VmRecord, step: StepKind | undefined): boolean {
+    const { saves, hostEnd } = this.#context
+    if (hostEnd.policy !== undefined) return !saves.has(this.#id)
+    if (saves.has(this.#id)) return isOvertaken(started, now)
+    return endsVm(started, now) || (PREPARING.has(step) && isToEnd(started, now))
+  }
+
+  /** Aborts the running step when the time that its guest has to end by itself is over. */
+  #endWithGrace(running: Running, { stops: { grace } }: VmRecord): void {
+    running.cancelGrace()
+    const { clock } = this.#context.host
+    const leftMs = grace === undefined ? 0 : grace.untilMs - clock.now()
+    if (leftMs <= 0) return
+    running.cancelGrace = clock.after(leftMs, () => {
+      running.ends.abort()
+      running.abort.abort()
+    })
   }
 
   /** Returns whether the stored record now ends the VM, which it did not when the VM began to hold still. */
@@ -207,3 +280,7 @@ export class Worker {
 const endsVm = (started: VmRecord, now: VmRecord): boolean =>
   (now.stops.accepted > started.stops.accepted && now.stops.grace === undefined) ||
   (now.deleting && !mustEnd(started))
+
+/** Returns whether a stop, even one with grace, or a deletion was accepted since `started`. */
+const isToEnd = (started: VmRecord, now: VmRecord): boolean =>
+  now.stops.accepted > started.stops.accepted || (now.deleting && !started.deleting)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { GATEWAY_IPV4, GATEWAY_IPV6, guestRuleOf } from '../../src/core/network/tap.ts'
+import { tapSettings } from '../../src/core/network/tap-settings.ts'
 import { limits } from '../../src/config/limits.ts'
 import { markOfTests, recordOf } from '../record.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
@@ -49,6 +50,7 @@ const tapFacts: TapFacts = {
   up: true,
   attached: true,
   bandwidth: {},
+  settings: Object.fromEntries(tapSettings(spec)),
   addresses: [`${GATEWAY_IPV4}/32`, `${GATEWAY_IPV6}/64`],
   routes: ['192.0.2.10/32', '2001:db8::10/128'],
   neighbours: [
@@ -310,6 +312,7 @@ function tapOf(words: Words): TapState {
       up: !words.has('down'),
       attached: !words.has('detached'),
       bandwidth: bandwidthOf(words),
+      settings: tapFacts.settings,
       addresses: words.has('no-addresses') ? [] : tapFacts.addresses,
       routes: words.has('no-routes')
         ? []

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
+import { given } from '../../src/lib/given.ts'
 import { createVm } from '../../src/commands/vm/create-vm.ts'
 import { rebuildVm } from '../../src/commands/vm/rebuild-vm.ts'
 import { setExit } from '../../src/commands/vm/reshape.ts'
@@ -31,6 +32,8 @@ export type MoveOptions = {
   readonly lives: Life
   readonly mode: MigrationMode
   readonly powerLoss: boolean
+  /** Whether the VM has a network; absent: it has. */
+  readonly hasNetwork?: boolean
 }
 
 /** One VM, its source, and two hosts with the node certificate that its offer names. */
@@ -43,12 +46,13 @@ export class MoveSimulation {
   readonly stranger: SimulatedHost
   readonly #lives: Life
   readonly #mode: MigrationMode
+  readonly #hasNetwork: boolean
   /** The furthest that the guest was seen to be; each write to its disk is numbered by it. */
   #guest: GuestMemory | undefined
   #written = 0
   #sent = 0
 
-  constructor({ seed, lives, mode, powerLoss }: MoveOptions) {
+  constructor({ seed, lives, mode, powerLoss, hasNetwork = true }: MoveOptions) {
     this.random = randomFrom(seed)
     this.clock = new FakeClock({ random: this.random })
     const parts = { clock: this.clock, random: this.random, powerLoss }
@@ -58,6 +62,7 @@ export class MoveSimulation {
     for (const host of [this.destination, this.stranger]) host.connect(this.source, NODE)
     this.#lives = lives
     this.#mode = mode
+    this.#hasNetwork = hasNetwork
   }
 
   get hosts(): readonly SimulatedHost[] {
@@ -67,7 +72,8 @@ export class MoveSimulation {
   /** Makes the VM at its source, and lets it live as it is to live. */
   async begin(): Promise<void> {
     for (const host of this.hosts) await host.start(calm)
-    const request = requestOn(this.source.host, 0)
+    const { network, ...rest } = requestOn(this.source.host, 0)
+    const request = { ...rest, ...given({ network: this.#hasNetwork ? network : undefined }) }
     const sleepAfterIdleSeconds = this.#lives === 'sleeping' ? 2 : 0
     const power = this.#lives === 'sleeping' ? 'running' : this.#lives
     const compute = { ...COMPUTE, sleepAfterIdleSeconds }
@@ -262,9 +268,10 @@ export class MoveSimulation {
   }
 
   /** Deletes the VM at a host that does not have it yet. */
-  deleteAt(host: SimulatedHost): void {
+  deleteAt(host: SimulatedHost, { sourceLost = false } = {}): void {
     const { record, isDead } = host
-    if (!isDead && record !== undefined && record.arrival?.stage !== 'released') deleteVm(host.context, VM)
+    if (!isDead && record !== undefined && record.arrival?.stage !== 'released')
+      deleteVm(host.context, VM, { sourceLost })
   }
 
   /** Some mishap, or none. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { calm } from './chaos.ts'
+import { setMaintenance } from '../../src/commands/maintenance/set-maintenance.ts'
 import { MoveSimulation } from './move-simulation.ts'
 import { VM } from './two-hosts.ts'
 import type { Life, MoveOptions } from './move-simulation.ts'
@@ -83,6 +84,80 @@ test('a destination that has everything hears that the VM was deleted at its sou
     await simulation.heal()
     assert.equal(destination.record.arrival.stage, 'refused')
     simulation.checkAtRest()
+  })
+})
+
+test('a destination that has everything deletes it for an operator who lost the source, and a source that lives has its guest back', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    const { source, destination } = simulation
+    destination.host.sourceHosts.cuts = ({ request }) => request === 'release'
+    simulation.offer()
+    await simulation.take(destination)
+    await simulation.pass(5000)
+    assert.equal(destination.record?.arrival?.stage, 'pulled')
+    simulation.deleteAt(destination, { sourceLost: true })
+    await simulation.pass(5000)
+    assert.equal(destination.record, undefined)
+    assert.equal(source.record?.observed.state, 'running')
+    simulation.checkAtRest()
+    simulation.checkSameGuest()
+  })
+})
+
+test('the source of a VM without a network is not asked for packets', async () => {
+  await simulate({ ...still, lives: 'running', hasNetwork: false }, async (simulation) => {
+    const { source, destination } = simulation
+    let asked = 0
+    destination.host.sourceHosts.cuts = ({ request }) => {
+      if (request === 'heldPackets') asked += 1
+      return false
+    }
+    simulation.offer()
+    await simulation.take(destination)
+    await simulation.pass(20_000)
+    assert.equal(source.record?.departure?.stage, 'released')
+    assert.equal(destination.record?.observed.state, 'running')
+    assert.equal(asked, 0)
+  })
+})
+
+for (const request of ['ensureRound', 'release'] as const) {
+  test(`a guest goes on at its source if its destination is drained before the ${request === 'release' ? 'release' : 'handover'}`, async () => {
+    await simulate({ ...still, lives: 'running' }, async (simulation) => {
+      const { source, destination } = simulation
+      destination.host.sourceHosts.cuts = (moment) => moment.request === request
+      simulation.offer()
+      await simulation.take(destination)
+      await simulation.pass(5000)
+      const drain = { guests: 'sleep', graceSeconds: 0, atOnce: 1 } as const
+      setMaintenance(destination.context, { state: 'drained', drain })
+      destination.host.sourceHosts.cuts = () => false
+      await simulation.pass(10_000)
+      assert.equal(source.record?.observed.state, 'running')
+      assert.equal(destination.record?.arrival?.because, 'unfit')
+      simulation.checkSameGuest()
+    })
+  })
+}
+
+test('a guest that stands still does not wait for what went wrong before its handover', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    const { source, destination } = simulation
+    const left = new Map([
+      ['ensureRound', 8],
+      ['console', 1],
+    ])
+    destination.host.sourceHosts.cuts = ({ request }) => {
+      const cuts = left.get(request) ?? 0
+      left.set(request, cuts - 1)
+      return cuts > 0
+    }
+    simulation.offer()
+    await simulation.take(destination)
+    await simulation.pass(300_000)
+    assert.ok([...left.values()].every((cuts) => cuts <= 0))
+    assert.equal(source.record?.departure?.stage, 'released', JSON.stringify(source.record?.departure))
+    simulation.checkSameGuest()
   })
 })
 

@@ -43,8 +43,10 @@ for (const [name, odds] of Object.entries(histories)) {
       }
     }
     // Guests that never slept or moved would prove nothing.
-    const { releases, ...often } = seen
-    assert.ok(Math.min(...Object.values(often)) > seeds / 2, JSON.stringify(seen))
+    const { saves, restores, held, handovers, releases } = seen
+    assert.ok(Math.min(saves, restores, held) > seeds / 2, JSON.stringify(seen))
+    // A handover needs several edits in a row: about two histories of three have one.
+    assert.ok(handovers > seeds / 4, JSON.stringify(seen))
     assert.ok(releases > seeds / 20, JSON.stringify(seen))
   })
 }

@@ -8,6 +8,7 @@ import { silentLog } from '../../src/log/log.ts'
 import { sweepOrphans } from '../../src/reconcile/sweep-orphans.ts'
 import { Store } from '../../src/store/store.ts'
 import { composed } from '../composed.ts'
+import { SAVES_MS } from '../reconcile-stage.ts'
 import { FakeCapacity } from '../fakes/fake-capacity.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { FakeHost } from '../fakes/fake-host.ts'
@@ -260,7 +261,9 @@ export class Simulation {
   /** Begins a shutdown of the host. The daemon saves the guests, and ends. */
   #shutDown(): void {
     const { reconciler } = this.#life ?? assert.fail('no daemon lives')
-    this.#hostEnd = reconciler.endWithHost('save', AbortSignal.abort()).then(() => reconciler.stop())
+    this.#hostEnd = reconciler
+      .endWithHost('save', { savesMs: SAVES_MS, signal: AbortSignal.abort() })
+      .then(() => reconciler.stop())
   }
 
   async #shutDownAndBoot(): Promise<void> {

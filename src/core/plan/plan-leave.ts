@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { isGone } from '../world/world.ts'
-import { inOrder, when } from './facet.ts'
+import { beside, inOrder, when } from './facet.ts'
 import { removeUnit, removeConsole } from './plan-power.ts'
 import { ensureNetwork, removeNetwork } from './plan-network.ts'
 import { removeDisk } from './plan-storage.ts'
@@ -40,9 +40,12 @@ export const planLeft = (record: VmRecord, world: World, facts: Facts): Plan =>
   inOrder(
     () => endUnit(world, MOVED),
     () => removeConsole(world, MOVED),
-    () => removeDisk(world, MOVED),
-    () => keepLatePackets(record, world, facts),
-    () => removeNetwork(world, MOVED),
+    () =>
+      beside({
+        storage: [() => removeDisk(world, MOVED)],
+        // A pool that is ill must not keep the route: this host and its guests could not reach the guest that moved.
+        network: [() => keepLatePackets(record, world, facts), () => removeNetwork(world, MOVED)],
+      }),
   )
 
 /** Keeps the device for a while: packets that are on their way here are held, and the destination reads them. */

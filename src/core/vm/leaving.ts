@@ -15,12 +15,10 @@ export type Leaving = {
 }
 
 /** Returns why a VM takes no changes while it moves from host to host, or after it has left; undefined if it takes them. */
-export function refuseWhileMoving({
-  id,
-  departure,
-  arrival,
-}: Pick<Leaving, 'id' | 'departure' | 'arrival'>): Rejection | undefined {
-  if (arrival !== undefined && !mayRunHere(arrival)) return refuseArriving(id, arrival)
+export function refuseWhileMoving(vm: Pick<Leaving, 'id' | 'departure' | 'arrival'>): Rejection | undefined {
+  const coming = refuseWhileComing(vm)
+  if (coming !== undefined) return coming
+  const { id, departure } = vm
   if (departure === undefined || departure.stage === 'withdrawn') return undefined
   if (isUndecided(departure)) {
     const detail = `${id} is offered to ${departure.node} by migration ${departure.id}, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/${id}/migration`
@@ -30,13 +28,38 @@ export function refuseWhileMoving({
   return { code: 'vm_migrated', detail }
 }
 
+/** Returns why a VM that is not released to this host takes no changes; undefined for any other. */
+export const refuseWhileComing = ({ id, arrival }: Pick<Leaving, 'id' | 'arrival'>): Rejection | undefined =>
+  arrival !== undefined && !mayRunHere(arrival) ? refuseArriving(id, arrival) : undefined
+
+/**
+ * Returns why a VM cannot be deleted now; undefined if it can. The source of a VM that is here as a whole may have let the
+ * guest go already, so this may be its only copy.
+ */
+export function refuseDeletion(
+  { id, arrival }: Pick<Leaving, 'id' | 'arrival'>,
+  sourceLost: boolean,
+): Rejection | undefined {
+  const mayBeOnlyCopy = arrival?.stage === 'pulled'
+  if (!sourceLost) return mayBeOnlyCopy ? refuseArriving(id, arrival) : undefined
+  if (mayBeOnlyCopy && arrival.trouble !== undefined) return undefined
+  const why = mayBeOnlyCopy
+    ? 'its source has answered so far'
+    : 'it does not wait for a release by its source'
+  return { code: 'source_not_lost', detail: `${id} was not deleted: ${why}; read it again, and decide again` }
+}
+
 /** Returns the refusal of a change to a VM that is not released to this host. */
-export function refuseArriving(id: VmId, { migrationId, stage }: Arrival): Rejection {
-  const detail =
-    stage === 'refused'
-      ? `${id} has not come by migration ${migrationId}, and stays at its source: delete it here`
-      : `${id} is coming by migration ${migrationId}: wait until it is here, or withdraw the offer at its source`
-  return { code: 'vm_arriving', detail }
+function refuseArriving(id: VmId, { migrationId, stage, trouble }: Arrival): Rejection {
+  const detail = (): string => {
+    if (stage === 'refused')
+      return `${id} has not come by migration ${migrationId}, and stays at its source: delete it here`
+    const coming = `${id} is coming by migration ${migrationId}: wait until it is here, or withdraw the offer at its source`
+    return trouble === undefined
+      ? coming
+      : `${coming}; if that host is lost for good, delete the VM here with source_lost=true`
+  }
+  return { code: 'vm_arriving', detail: detail() }
 }
 
 /** Returns whether another host may take the VM, or is taking it. */

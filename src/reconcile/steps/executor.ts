@@ -27,6 +27,8 @@ export type StepContext = {
   readonly memory: Pick<MemoryRoom, 'take'>
   readonly log: Log
   readonly signal: AbortSignal
+  /** Aborts besides if the guest must end now. */
+  readonly ends: AbortSignal
 }
 
 export type Executor<K extends StepKind> = (step: StepOf<K>, context: StepContext) => Promise<void>

@@ -31,7 +31,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
       await host.storage.ensureImage(step.sha256, source, signal, boundOf(step.role, record.desired.disk))
       await host.storage.checkImage(step, host.monitors[record.monitor].capabilities.kernelFormats)
     },
-    deadlineMs: limits.imageFetchMs,
+    deadlineMs: limits.imageStepMs,
   },
 
   // The VM has its disk, cloned from the rootfs image, of at least the size asked for.
@@ -133,7 +133,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   'monitor.ask-to-end': {
     execute: (_step, { host, record, signal }) => host.monitors[record.monitor].askToEnd(record.id, signal),
   },
-  'monitor.ensure-saved': { execute: saveGuest, deadlineMs: limits.saveMs },
+  'monitor.ensure-saved': { execute: saveGuest, deadlineMs: saveMsOf },
   'monitor.ensure-restored': { execute: restoreGuest, deadlineMs: restoreMsOf },
   // The monitor gives the guest a disk of this size.
   'monitor.ensure-disk-size': {
@@ -168,10 +168,22 @@ export function execute(step: Step, context: StepContext): Promise<void> {
   return run(step, context)
 }
 
+/** Returns whether a step may take much longer than most: it has a deadline of its own. */
+export const isLong = ({ kind }: Step): boolean => {
+  const { deadlineMs }: Entry<never> = table[kind]
+  return deadlineMs !== undefined
+}
+
 /** Returns the milliseconds that a step has. */
 export function deadlineMsOf(step: Step, record: VmRecord): number {
   const { deadlineMs = limits.stepMs }: Entry<never> = table[step.kind]
   return typeof deadlineMs === 'number' ? deadlineMs : deadlineMs(record)
+}
+
+/** Returns the time for a save, by the memory that the guest was started with. */
+function saveMsOf({ launch, desired }: VmRecord): number {
+  const { memoryMib } = launch?.compute ?? desired.compute
+  return limits.saveMs + memoryMib * limits.saveMsPerMib
 }
 
 /**

@@ -1,9 +1,14 @@
+import { limits } from '../../config/limits.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { END_LOAN } from './vm-row.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
 import type { Transactions } from '../database/transactions.ts'
 import type { UnwrittenProgress } from './vm-row.ts'
+
+/** When an idle VM may sleep early. Only traffic during the present run counts. */
+const EARLY_SLEEP_AT_MS = `max(ifnull(observed ->> '$.lastTrafficAtMs', 0), observed ->> '$.sinceMs')
+  + ${limits.earlySleepShare * 1000} * (desired ->> '$.compute.sleepAfterIdleSeconds')`
 
 /** A wake of the VM may wait for memory. */
 const MAY_WAIT = `ifnull(desired ->> '$.compute.wake', '') <> 'guaranteed'`
@@ -64,15 +69,15 @@ export class MemoryLoans {
   }
 
   /**
-   * Returns VMs that may lend their memory: stopped ones, and then running ones that may sleep, those without traffic for
-   * the longest time first. A VM that must stay awake is left out, so that it takes no place of another.
+   * Returns VMs that may lend their memory: stopped ones, and then running ones that may sleep, in the order in which they
+   * may do so early. A VM that must stay awake is left out, so that it takes no place of another.
    */
   idlest(limit: number, nowMs: number): readonly VmId[] {
     return this.#statements
       .of(
         `SELECT id FROM vms WHERE NOT memory_lent AND ${MAY_WAIT} AND (
            state = 'stopped' OR (state = 'running' AND can_sleep AND ifnull(keep_awake_until_ms, 0) <= ?))
-         ORDER BY state = 'running', observed ->> '$.lastTrafficAtMs', id LIMIT ?`,
+         ORDER BY state = 'running', ${EARLY_SLEEP_AT_MS}, id LIMIT ?`,
       )
       .all(nowMs, limit)
       .map((row) => row['id'] as VmId)
