@@ -21,6 +21,8 @@ export const migrationLimits = {
   /** Attempts in a row to continue a stream that was cut, without a new frame; each pause is twice the one before. */
   streamAttemptsMax: 6,
   streamPauseMs: 100,
+  /** Time for which a destination may take nothing of a stream; then it is cut, and gives up its place and its round. */
+  streamStallMs: 60_000,
   /** Time for which packets for a VM that was released are kept for its destination. */
   departedFramesMs: 60_000,
   /** VMs whose disks are copied to other hosts at the same time, and the pause between requests that ends a copy. */

@@ -56,13 +56,17 @@ export type IncomingOwner = {
   readonly rebuild?: number
 }
 
+/** A round that is to be written: its number from 1, and the size of the disk. */
+export type IncomingRound = Pick<RoundRef, 'number'> & Pick<Round, 'sizeBytes'>
+
 /** Disks that come from another host, at the destination. Every method throws HostFault, and the signal's reason. */
 export interface IncomingDisks {
   /**
-   * Opens the unfinished disk of an arrival, and makes it if there is none: without data, which reads as zeros. It grows
-   * to this size and never shrinks: `round_lost` if it is larger. One call at a time has it open.
+   * Opens the unfinished disk of an arrival for a round. The first round makes it if there is none: without data, which
+   * reads as zeros. In a later round an absent disk is `round_lost`, because that round has only what was written since the
+   * one before. It grows to this size and never shrinks: `round_lost` if it is larger. One call at a time has it open.
    */
-  open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingFile>
+  open(arrival: ArrivalId, round: IncomingRound): Promise<IncomingFile>
   /**
    * Makes the flushed and closed disk the disk of a VM, as `ensureDisk` of the port Storage makes one. Safe to repeat, also
    * when it was done. `disk_foreign` if the VM has another disk; `round_lost` if there is neither.

@@ -63,7 +63,7 @@ export async function pulled(sides: BothSides, number: number): Promise<Round> {
   const { rounds, incomingDisks } = sides
   const round = await rounds.ensureRound(roundOf(number), never)
   const decoder = new FrameDecoder({ sizeBytes: round.sizeBytes, checks: streamChecks })
-  const disk = await incomingDisks.open(arrival, round.sizeBytes)
+  const disk = await incomingDisks.open(arrival, { number, sizeBytes: round.sizeBytes })
   let dataBytes = 0
   try {
     for await (const chunk of rounds.frames(roundOf(number), 0, never)) {

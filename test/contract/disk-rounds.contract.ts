@@ -188,7 +188,7 @@ function promiseRemoval(promise: Promising): void {
 
 function promiseIncoming(promise: Promising): void {
   promise('a frame beyond the size of the disk is refused', async ({ incomingDisks }) => {
-    const disk = await incomingDisks.open(arrival, MIB)
+    const disk = await incomingDisks.open(arrival, { number: 1, sizeBytes: MIB })
     const bytes = new Uint8Array(4096)
     const beyond: Frame = { kind: 'data', offset: MIB - 4095, length: 4096, bytes }
     await assert.rejects(disk.write(beyond), /within its file/)
@@ -201,14 +201,37 @@ function promiseIncoming(promise: Promising): void {
     await pulled(stage, 1)
     const { incomingDisks } = stage.reopen()
     assert.deepEqual(await incomingDisks.list(), [arrival])
-    await assert.rejects(incomingDisks.open(arrival, SIZE_BYTES - MIB), isFault('round_lost'))
-    const disk = await incomingDisks.open(arrival, SIZE_BYTES)
+    await assert.rejects(
+      incomingDisks.open(arrival, { number: 2, sizeBytes: SIZE_BYTES - MIB }),
+      isFault('round_lost'),
+    )
+    const disk = await incomingDisks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })
     await disk.close()
     for (let time = 0; time < 2; time += 1) {
       await incomingDisks.remove(arrival)
       assert.deepEqual(await incomingDisks.list(), [])
     }
     assert.equal((await stage.lookAt(moved)).kind, 'absent')
+  })
+
+  promise('a disk that is gone after the first round is lost', async (stage) => {
+    await diskMade(stage)
+    await pulled(stage, 1)
+    const { incomingDisks } = stage.reopen()
+    await incomingDisks.remove(arrival)
+    await assert.rejects(pulled(stage, 2), isFault('round_lost'))
+    assert.deepEqual(await incomingDisks.list(), [])
+    await assert.rejects(incomingDisks.publish(arrival, ownerOf(stage), never), isFault('round_lost'))
+  })
+
+  promise('a first round that is another one leaves nothing of what came before', async (stage) => {
+    await diskMade(stage)
+    await pulled(stage, 1)
+    await stage.rounds.ensureRound(roundOf(1, other), never)
+    await stage.punchDisk(vm, 0, MIB)
+    await pulled(stage, 1)
+    await stage.incomingDisks.publish(arrival, ownerOf(stage), never)
+    assert.ok(Buffer.from(await stage.contentOf(vm)).equals(await stage.contentOf(moved)))
   })
 
   promise('a round that is taken again from its beginning has the same result', async (stage) => {
@@ -259,7 +282,7 @@ function promisePublication(promise: Promising): void {
     await pulled(stage, 1)
     await stage.incomingDisks.publish(arrival, ownerOf(stage), never)
     const before = await stage.contentOf(moved)
-    const disk = await stage.incomingDisks.open(other, SIZE_BYTES)
+    const disk = await stage.incomingDisks.open(other, { number: 1, sizeBytes: SIZE_BYTES })
     await disk.close()
     await assert.rejects(stage.incomingDisks.publish(other, ownerOf(stage), never), isFault('disk_foreign'))
     assert.ok(Buffer.from(before).equals(await stage.contentOf(moved)))
@@ -282,7 +305,7 @@ function promiseSight(promise: Promising): void {
       () => rounds.ensureRound(roundOf(2), never),
       () => rounds.list(),
       () => rounds.remove(vm),
-      () => incomingDisks.open(arrival, SIZE_BYTES),
+      () => incomingDisks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES }),
       () => incomingDisks.publish(arrival, ownerOf(stage), never),
       () => incomingDisks.remove(arrival),
       () => incomingDisks.list(),

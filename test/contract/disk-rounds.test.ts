@@ -78,7 +78,7 @@ test('fake rounds: a loss of power takes what was not flushed', async () => {
   const stage = fakeStage()
   await diskMade(stage)
   await pulled(stage, 1)
-  const disk = await stage.incomingDisks.open(arrival, SIZE_BYTES)
+  const disk = await stage.incomingDisks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })
   await disk.write({ kind: 'hole', offset: 0, length: MIB })
   stage.incomingDisks.losePower()
   await stage.incomingDisks.publish(
@@ -91,7 +91,7 @@ test('fake rounds: a loss of power takes what was not flushed', async () => {
 
 test('fake rounds: after a failed call an open disk takes no other', async () => {
   const { incomingDisks } = fakeStage()
-  const disk = await incomingDisks.open(arrival, MIB)
+  const disk = await incomingDisks.open(arrival, { number: 1, sizeBytes: MIB })
   incomingDisks.failNext('flush', new HostFault('storage_full', 'flushing'))
   await assert.rejects(disk.flush(), isFault('storage_full'))
   await assert.rejects(disk.flush(), isFault('storage_failed'))

@@ -121,7 +121,10 @@ function promiseReading(promise: Promising): void {
   promise('the manifest is what the source has, with everything that belongs to the VM', async (offer) => {
     const { stage, source, move } = offer
     const manifest = await granted(source.manifest(move.migrationId, never))
-    assert.deepEqual(manifest, await stage.source().manifest({ id: stage.move.id, node: NODE }))
+    assert.deepEqual(
+      { ok: true, value: manifest },
+      await stage.source().manifest({ id: stage.move.id, node: NODE }),
+    )
     assert.deepEqual([manifest.stage, manifest.power], ['offered', 'running'])
   })
 
@@ -289,6 +292,22 @@ function promiseStreams(promise: Promising): void {
     await assert.rejects(source.manifest(move.migrationId, never), isFault('source_unreachable'))
     await assert.rejects(source.release(move, 2, never), isFault('source_unreachable'))
   })
+
+  promise(
+    'a fault of the source keeps its code, so that what cannot pass is not waited for',
+    async (offer) => {
+      const { stage, source, move } = offer
+      for (const code of ['round_lost', 'migration_unsupported', 'storage_failed'] as const) {
+        stage.host.rounds.failNext('ensureRound', new HostFault(code, 'taking round 1'))
+        await assert.rejects(source.ensureRound(move, 1, never), isFault(code))
+      }
+      stage.host.rounds.failNext('ensureRound', new HostFault('tool_missing', 'taking round 1'))
+      await assert.rejects(source.ensureRound(move, 1, never), isFault('source_unreachable'))
+      await granted(source.ensureRound(move, 1, never))
+      stage.host.rounds.failNext('frames', new HostFault('round_lost', 'reading'))
+      await assert.rejects(source.roundFrames(move, round(1), never), isFault('round_lost'))
+    },
+  )
 
   promise('an abort ends a request with its own reason', async (offer) => {
     const { stage, source, move } = offer

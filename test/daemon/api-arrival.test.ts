@@ -100,7 +100,12 @@ test('an id or an address that this host has, and room that it does not have, ar
 test('an offer that is past its beginning is refused', async (t) => {
   const { source, take } = await start(t)
   await source.call({ method: 'DELETE', path: '/v1/vms/web-1/migration' })
-  assertProblem(await take(), 409, 'migration_unavailable')
+  const refused = await take()
+  assertProblem(refused, 409, 'migration_unavailable')
+  assert.match(
+    refused.json.detail,
+    /^migration move-7 is withdrawn at its source: .*under a new migration id$/,
+  )
 })
 
 test('a VM that comes takes no change but a deletion, and not even that once everything is here', async (t) => {
@@ -108,14 +113,37 @@ test('a VM that comes takes no change but a deletion, and not even that once eve
   await take()
   const stop = { method: 'PUT', path: '/v1/vms/web-1/power', body: { state: 'stopped' } } as const
   assertProblem(await host.call(stop), 409, 'vm_arriving')
+  const withdrawal = { method: 'DELETE', path: '/v1/vms/web-1/migration' } as const
+  const refused = await host.call(withdrawal)
+  assertProblem(refused, 409, 'vm_arriving')
+  assert.match(refused.json.detail, /withdraw the offer at its source$/)
   const { arrival } = host.store.vms.get('web-1' as VmId) ?? assert.fail('it was not stored')
   assert.ok(arrival !== undefined)
   host.store.arrivals.set('web-1' as VmId, { ...arrival, stage: 'pulled' }, 1)
   const removal = { method: 'DELETE', path: '/v1/vms/web-1' } as const
   assertProblem(await host.call(removal), 409, 'vm_arriving')
+  const withoutSource = { method: 'DELETE', path: '/v1/vms/web-1?source_lost=true' } as const
+  assertProblem(await host.call(withoutSource), 409, 'source_not_lost')
   host.store.arrivals.set('web-1' as VmId, { ...arrival, stage: 'refused', because: 'withdrawn' }, 1)
   assertProblem(await host.call(stop), 409, 'vm_arriving')
   assert.equal((await host.call(removal)).status, 202)
+})
+
+test('a VM whose source is lost for good is deleted where it waits for its release, and no other VM', async (t) => {
+  const { host, take } = await start(t)
+  await take()
+  const removal = { method: 'DELETE', path: '/v1/vms/web-1' } as const
+  const withoutSource = { method: 'DELETE', path: '/v1/vms/web-1?source_lost=true' } as const
+  assertProblem(await host.call(withoutSource), 409, 'source_not_lost')
+  const { arrival } = host.store.vms.get('web-1' as VmId) ?? assert.fail('it was not stored')
+  assert.ok(arrival !== undefined)
+  const trouble = { code: 'source_unreachable', retry: 'backoff', message: 'no way to the host' } as const
+  host.store.arrivals.set('web-1' as VmId, { ...arrival, stage: 'pulled', trouble }, 1)
+  assert.match(assertProblem(await host.call(removal), 409, 'vm_arriving').detail, /source_lost=true$/)
+  assert.equal((await host.call(withoutSource)).status, 202)
+  await host.call({ method: 'PUT', path: '/v1/vms/web-2', body: createBody({ network: undefined }) })
+  const other = { ...withoutSource, path: '/v1/vms/web-2?source_lost=true' }
+  assertProblem(await host.call(other), 409, 'source_not_lost')
 })
 
 test('a source is named by its address alone', async (t) => {

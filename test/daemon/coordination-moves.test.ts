@@ -185,6 +185,8 @@ test('each request is refused with the code of its reason', async (t) => {
     late.map(() => 'migration_withdrawn'),
   )
   assert.deepEqual((await aborted)?.json, { stage: 'withdrawn' })
+  // The record goes on at this host: the node has no right to what the user gives it from now on.
+  assertProblem(await call({ path: PATH }), 409, 'migration_withdrawn')
 })
 
 test('after the release nothing is copied or given up, and the release is repeated', async (t) => {
@@ -199,6 +201,7 @@ test('after the release nothing is copied or given up, and the release is repeat
     call({ path: `${PATH}/rounds/2${MINE}` }),
     call({ path: `${PATH}/memory${MINE}` }),
     call({ path: `${PATH}/images/${kernelSha256}` }),
+    call({ path: PATH }),
   ]
   for (const answer of await Promise.all(refused)) assertProblem(answer, 409, 'migration_released')
   assert.deepEqual((await post('handover', { arrival: 'first' })).json, { stage: 'released', last_round: 2 })

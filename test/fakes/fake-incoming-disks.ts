@@ -3,7 +3,7 @@ import type { VmId } from '../../src/core/ids.ts'
 import type { ArrivalId } from '../../src/core/migration/departure.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
 import { assert } from '../../src/lib/assert.ts'
-import type { IncomingDisks, IncomingOwner } from '../../src/ports/disk-rounds.ts'
+import type { IncomingDisks, IncomingOwner, IncomingRound } from '../../src/ports/disk-rounds.ts'
 import type { IncomingFile } from '../../src/ports/incoming-file.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
@@ -58,12 +58,14 @@ export class FakeIncomingDisks implements IncomingDisks {
     for (const disk of this.#incoming.values()) disk.content = Uint8Array.from(disk.flushed)
   }
 
-  open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingFile> {
+  open(arrival: ArrivalId, { number, sizeBytes }: IncomingRound): Promise<IncomingFile> {
     return this.#faults.run('open', () => {
       this.#look()
       assert(!this.#open.has(arrival), 'an incoming disk is opened once')
-      const disk = this.#incoming.get(arrival) ?? { content: new Uint8Array(), flushed: new Uint8Array() }
-      if (disk.content.length > sizeBytes)
+      const found = this.#incoming.get(arrival)
+      const disk = found ?? { content: new Uint8Array(), flushed: new Uint8Array() }
+      if (number === 1) disk.content = new Uint8Array()
+      if (disk.content.length > sizeBytes || (found === undefined && number > 1))
         throw new HostFault('round_lost', `opening the disk of arrival ${arrival}`)
       disk.content = grown(disk.content, sizeBytes)
       this.#incoming.set(arrival, disk)

@@ -2,6 +2,7 @@ import { CopyEnded } from '../../src/owners/migration/copy-places.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { continuedFrames } from '../../src/host/source/continued-frames.ts'
 import { abortable } from '../../src/lib/abortable.ts'
+import { isSourceFault } from '../../src/core/migration/source-faults.ts'
 import { err, ok } from '../../src/lib/result.ts'
 import type { Departures } from '../../src/api/coordination/dependencies.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
@@ -54,10 +55,7 @@ class FakeSourceHost implements SourceHost {
   }
 
   manifest: SourceHost['manifest'] = (id, signal) =>
-    this.#ask('manifest', signal, async (peer) => {
-      const found = await peer.manifest({ id, node: this.#hosts.node })
-      return found && ok(found)
-    })
+    this.#ask('manifest', signal, (peer) => peer.manifest({ id, node: this.#hosts.node }))
 
   ensureRound: SourceHost['ensureRound'] = (move, number, signal) =>
     this.#ask('ensureRound', signal, (peer) => peer.ensureRound(this.#moveOf(move), number, signal))
@@ -157,7 +155,7 @@ class FakeSourceHost implements SourceHost {
         signal.throwIfAborted()
       }
     } catch (error) {
-      throw this.#answered(error, signal)
+      throw this.#cut(error, signal)
     } finally {
       await iterator.return?.()
     }
@@ -175,8 +173,15 @@ class FakeSourceHost implements SourceHost {
     return ok(continuedFrames({ first: first.value, open, sizeBytes, pause: async () => {} }))
   }
 
-  /** Returns what the line makes of an error at the source: a problem with status 503, or a connection that is cut. */
+  /** Returns what the line makes of an error at the source before it answers: a problem with status 503. */
   #answered(error: unknown, signal: AbortSignal): unknown {
+    if (signal.aborted || !(error instanceof HostFault) || !isSourceFault(error.code))
+      return this.#cut(error, signal)
+    return new HostFault(error.code, `asking the source ${this.#origin}`, { cause: error })
+  }
+
+  /** Returns what the line makes of an error at the source in the midst of its answer: a connection that is cut. */
+  #cut(error: unknown, signal: AbortSignal): unknown {
     if (signal.aborted) return signal.reason
     if (error instanceof HostFault && error.code === 'source_unreachable') return error
     return error instanceof HostFault || error instanceof CopyEnded ? this.#unreachable(error) : error

@@ -158,7 +158,10 @@ test('a publication that was cut off anywhere is completed by the next one', { s
     if (cut === 'before the note') fs.rmSync(directory, { recursive: true })
     const { incomingDisks } = stage.reopen()
     if (cut === 'with both names')
-      await assert.rejects(incomingDisks.open(arrival, SIZE_BYTES), isFault('round_lost'))
+      await assert.rejects(
+        incomingDisks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES }),
+        isFault('round_lost'),
+      )
     await incomingDisks.publish(arrival, ownerOf(stage), never)
     assert.deepEqual(fs.readFileSync(note), noteText, cut)
     assert.equal(sha256Of(stage.disk(moved)), expected, cut)
@@ -202,7 +205,7 @@ test('a write without an answer makes an incoming disk unusable until it is remo
   await diskMade(stage)
   await pulled(stage, 1)
   const { incomingDisks } = stage
-  const disk = await incomingDisks.open(arrival, SIZE_BYTES)
+  const disk = await incomingDisks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })
   const freeze = (how: '--freeze' | '--unfreeze'): void =>
     assert.equal(spawnSync('fsfreeze', [how, stage.pool.mountPoint]).status, 0)
   freeze('--freeze')
@@ -216,7 +219,10 @@ test('a write without an answer makes an incoming disk unusable until it is remo
   assert.ok(isFault('storage_failed')(outcome), String(outcome))
   await assert.rejects(disk.flush(), isFault('storage_failed'))
   await disk.close()
-  await assert.rejects(incomingDisks.open(arrival, SIZE_BYTES), isFault('round_lost'))
+  await assert.rejects(
+    incomingDisks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES }),
+    isFault('round_lost'),
+  )
   await assert.rejects(incomingDisks.publish(arrival, ownerOf(stage), never), isFault('round_lost'))
   await incomingDisks.remove(arrival)
   await pulled(stage, 1)

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { TapTraffic } from '../../src/host/ebpf/tap-traffic.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { silentLog } from '../../src/log/log.ts'
-import { tapSpec } from '../contract/taps.contract.ts'
+import { tapSpec } from '../contract/taps-stage.ts'
 import { HOST_PORT, PORT, trafficProgram } from './traffic-stage.ts'
 import type { HeldPacket } from '../../src/ports/traffic.ts'
 

@@ -21,6 +21,7 @@ export function createCoordinationApi(options: CoordinationApiOptions): Promise<
     admit: admitNode(clientNames),
     beginsUpgrade: () => false,
     onCertificates: (_inUse, revocations) => dependencies.watchLists?.(revocations),
+    version: dependencies.version,
     log: dependencies.log,
   })
 }

@@ -30,18 +30,17 @@ function getMigration(app: App, departures: Source): void {
     summary: 'Get an offered VM',
     description:
       'What the offer is, how far the VM has left this host, and what a destination must have to take it. Only the node that the ' +
-      'offer names sees it; for any other node there is no such migration.',
+      'offer names sees it, and only until the migration is decided; for any other node there is no such migration.',
     params: idParams,
     querystring: noQuery,
     response: {
       200: { ...ref('Manifest'), description: 'The offered VM.', headers: requestIdHeader },
-      ...problems('not_found', 'starting_up', 'monitor_missing'),
+      ...problems('not_found', 'migration_withdrawn', 'migration_released', 'monitor_missing'),
     },
   }
   app.get('/v1/migrations/:id', { schema }, async (request): Promise<ManifestWire> => {
     const offer = offerOf(request)
-    const manifest = await departures().manifest(offer)
-    return manifestToWire(granted(offer.id, manifest && { ok: true, value: manifest }))
+    return manifestToWire(granted(offer.id, await departures().manifest(offer)))
   })
 }
 
@@ -129,7 +128,7 @@ function endMove(app: App, departures: Source): void {
     ...requestSchema('Arrival'),
     response: {
       200: { ...ref('MoveStage'), description: 'The migration is withdrawn.', headers: requestIdHeader },
-      ...problems('not_found', 'migration_released', 'migration_not_yours', 'starting_up'),
+      ...problems('not_found', 'migration_released', 'migration_not_yours'),
     },
   }
   app.post('/v1/migrations/:id/abort', { schema: abort }, async (request) => {

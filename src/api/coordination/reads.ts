@@ -107,7 +107,6 @@ function readImage(app: App, reads: Reads, { log }: Logging): void {
         'migration_withdrawn',
         'migration_released',
         'migrations_busy',
-        'starting_up',
         'image_unavailable',
         'storage_inspection_failed',
         'storage_failed',

@@ -12,7 +12,6 @@ export const MOVE_CODES = [
   'migration_withdrawn',
   'migration_released',
   'migration_not_yours',
-  'starting_up',
 ] as const satisfies readonly RejectionCode[]
 
 /** Returns the answer of the source, or throws the refusal that the destination gets. */

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { CopyEnded } from '../../owners/migration/copy-places.ts'
 import { requestIdHeader } from '../listener/answers.ts'
@@ -39,12 +40,13 @@ export async function whileConnected<T>(
 
 /**
  * Answers with a stream. What fails before the first bytes is answered as a problem. What fails later cuts the connection, so that
- * no client takes a part for the whole.
+ * no client takes a part for the whole. A client that takes nothing for `stallMs` is cut off.
  */
 export async function sendStream(
   reply: FastifyReply,
   chunks: AsyncIterable<Uint8Array>,
   log: Log,
+  stallMs: number = limits.streamStallMs,
 ): Promise<FastifyReply> {
   const { request } = reply
   const iterator = chunks[Symbol.asyncIterator]()
@@ -64,5 +66,7 @@ export async function sendStream(
       await iterator.return?.()
     }
   }
+  // Node counts each byte that the connection takes, and sets its own time again after the answer.
+  reply.raw.setTimeout(stallMs, () => reply.raw.destroy())
   return reply.type('application/octet-stream').send(Readable.from(copies(), { highWaterMark: 1 }))
 }

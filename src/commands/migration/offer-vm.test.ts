@@ -98,7 +98,8 @@ test('while an offer is not decided, no other node, migration or change is accep
   assert.equal(paused.code, 'vm_migrating')
   assert.match(paused.text, /withdraw it with DELETE \/v1\/vms\/web-1\/migration/)
   assert.equal(accepted(setPower(context, id, 'running')).changed, false)
-  accepted(setMetadata(context, id, { labels: { a: 'b' }, protected: false }))
+  assert.equal(refusal(setMetadata(context, id, { protected: true })).code, 'vm_migrating')
+  assert.equal(accepted(setMetadata(context, id, { protected: false })).changed, false)
 })
 
 test('a stop withdraws the offer, and its guest is not requested again', (t) => {
@@ -173,12 +174,15 @@ test('a VM is not offered before its snapshot is uploaded, and takes none while 
   assert.equal(refused.ok ? undefined : refused.error.code, 'vm_migrating')
 })
 
-test('an offer is seen by its node alone, also when it was withdrawn', async (t) => {
+test('an offer is seen by its node alone, and not after it was withdrawn', async (t) => {
   const { context, id, offers, accepted, departures } = stage(t)
   accepted(offers())
-  const read = async (node: string): Promise<string | undefined> =>
-    (await departures().manifest({ id: 'move-7' as MigrationId, node: node as NodeName }))?.stage
+  const read = async (node: string): Promise<string | undefined> => {
+    const answer = await departures().manifest({ id: 'move-7' as MigrationId, node: node as NodeName })
+    if (answer === undefined) return undefined
+    return answer.ok ? answer.value.stage : `refused: ${answer.error}`
+  }
   assert.deepEqual([await read('node-2'), await read('node-3')], ['offered', undefined])
   accepted(withdrawOffer(context, id))
-  assert.deepEqual([await read('node-2'), await read('node-3')], ['withdrawn', undefined])
+  assert.deepEqual([await read('node-2'), await read('node-3')], ['refused: withdrawn', undefined])
 })

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { limits } from '../../config/limits.ts'
 import { isUndecided } from '../../core/migration/departure.ts'
-import { hasLeft, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
+import { hasLeft, refuseWhileComing, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { owesBootImages, owesRebuild, owesStop } from '../../core/vm/record.ts'
 import { changeableVm } from '../vm/store-desired.ts'
@@ -42,13 +42,18 @@ export function offerVm(context: CommandContext, id: VmId, offer: Offer): Comman
   return result
 }
 
-/** Withdraws the offer of a VM; the guest stays, and wakes if it was saved for the move. Changes nothing without one. */
+/**
+ * Withdraws the offer of a VM; the guest stays, and wakes if it was saved for the move. Changes nothing without one, and
+ * refuses a VM that comes: its offer is at its source.
+ */
 export function withdrawOffer(context: CommandContext, id: VmId): CommandResult {
   const { store } = context
   const result = store.transaction((): CommandResult => {
     const found = changeableVm(store, id)
     if (!found.ok) return found
     const before = found.value
+    const coming = refuseWhileComing(before)
+    if (coming !== undefined) return err(coming)
     if (before.desired.migration === undefined) return ok({ record: before, changed: false })
     const refusal = hasLeft(before) ? refuseWhileMoving(before) : undefined
     if (refusal !== undefined) return err(refusal)

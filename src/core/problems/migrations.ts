@@ -52,9 +52,8 @@ export const migrations = {
       meaning:
         'The source does not know the migration, offers the VM to another node, or the migration is past the point at which a host can begin to take it.',
       remedy: 'Offer the VM at its source to the common name of the node certificate of this host.',
-      example:
-        'migration move-7 of web-1 is withdrawn at its source: offer web-1 there under a new migration id',
-      writtenBy: ['src/commands/migration/take-vm.ts', 'src/core/migration/departure.ts'],
+      example: 'migration move-7 is withdrawn at its source: offer the VM there under a new migration id',
+      writtenBy: ['src/owners/migration/read-offer.ts'],
     },
     vm_arriving: {
       status: 409,
@@ -62,11 +61,25 @@ export const migrations = {
       meaning:
         'Until its source has released the VM, only that host can change it. A VM whose source kept it can only be deleted here.',
       remedy:
-        'Wait until the VM is here (`observed.arrival.stage` is `released`), or withdraw the offer at its source.',
+        'Wait until the VM is here (`observed.arrival.stage` is `released`), or withdraw the offer at its source. If that host is lost for good, delete the VM with `source_lost=true`.',
       example:
         'web-1 is coming by migration move-7: wait until it is here, or withdraw the offer at its source',
       writtenBy: ['src/core/vm/leaving.ts'],
-      advice: ['vmhostctl vm get {name} shows how far it is, and from where it comes'],
+      advice: [
+        'vmhostctl vm get {name} shows how far it is, and from where it comes',
+        'if that host is lost for good: vmhostctl vm rm {name} --source-lost',
+      ],
+    },
+    source_not_lost: {
+      status: 409,
+      title: 'The source of the VM is not lost',
+      meaning:
+        'The deletion says that the source of the VM is lost. But the VM does not wait for it, or the source has answered so far.',
+      remedy: 'Read the VM again. Delete it without `source_lost` if it must go whatever its source does.',
+      example:
+        'web-1 was not deleted: it does not wait for a release by its source; read it again, and decide again',
+      writtenBy: ['src/core/vm/leaving.ts'],
+      advice: ['vmhostctl vm get {name} shows what the VM waits for'],
     },
     snapshot_under_way: {
       status: 409,

@@ -4,7 +4,7 @@ import type { ArrivalId } from '../../core/migration/departure.ts'
 import { whyForeign } from '../../core/world/world.ts'
 import { assert } from '../../lib/assert.ts'
 import { given } from '../../lib/given.ts'
-import type { IncomingDisks, IncomingOwner } from '../../ports/disk-rounds.ts'
+import type { IncomingDisks, IncomingOwner, IncomingRound } from '../../ports/disk-rounds.ts'
 import type { IncomingFile } from '../../ports/incoming-file.ts'
 import { readNote } from '../disks/look-at-disk.ts'
 import { publishDisk } from '../disks/publish-disk.ts'
@@ -14,7 +14,7 @@ import { mkdir, open, readdir, removeFile, stat } from '../files/pool-files.ts'
 import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
-import { checkArrival, isArrivalName, lostRound } from './lost-round.ts'
+import { checkArrival, isArrivalName, lostRound, roundFault } from './lost-round.ts'
 import { OpenIncoming } from './open-incoming.ts'
 
 const SUFFIX = '.raw'
@@ -31,7 +31,7 @@ export class PoolIncomingDisks implements IncomingDisks {
     this.#access = access
   }
 
-  async open(arrival: ArrivalId, sizeBytes: number): Promise<IncomingFile> {
+  async open(arrival: ArrivalId, round: IncomingRound): Promise<IncomingFile> {
     checkArrival(arrival)
     assert(!this.#open.has(arrival), 'an incoming disk is opened once')
     await this.#access.ready()
@@ -40,12 +40,12 @@ export class PoolIncomingDisks implements IncomingDisks {
     this.#open.add(arrival)
     try {
       return await orStorageFault(doing, async () => {
-        const file = await this.#make(arrival, sizeBytes, doing)
+        const file = await this.#ensure(arrival, round, doing)
         const onNoAnswer = (): void => void this.#doubtful.add(arrival)
         const onClose = (): void => void this.#open.delete(arrival)
         return new OpenIncoming({
           file,
-          lengthBytes: sizeBytes,
+          lengthBytes: round.sizeBytes,
           about: `the disk of arrival ${arrival}`,
           onNoAnswer,
           onClose,
@@ -57,22 +57,33 @@ export class PoolIncomingDisks implements IncomingDisks {
     }
   }
 
-  async #make(arrival: ArrivalId, sizeBytes: number, doing: string): Promise<GatedFile> {
+  async #ensure(arrival: ArrivalId, { number, sizeBytes }: IncomingRound, doing: string): Promise<GatedFile> {
     const { incoming, incomingDisk } = this.#access.paths
     const path = incomingDisk(arrival)
-    await mkdir(incoming, { recursive: true, mode: PRIVATE_MODE })
-    const found = await ifThere(open(path, 'r+'))
+    if (number === 1) await mkdir(incoming, { recursive: true, mode: PRIVATE_MODE })
+    const found = number === 1 ? await ifThere(open(path, 'r+')) : await this.#kept(path, doing)
     const file = found ?? (await open(path, 'wx+', INCOMING_MODE))
     try {
       const { size, nlink } = await file.stat()
       if (nlink > 1) throw lostRound(doing, 'it is the disk of a VM already')
-      if (size > sizeBytes) throw lostRound(doing, `it has ${size} bytes, and not ${sizeBytes}`)
-      if (size < sizeBytes) await file.truncate(sizeBytes)
+      // What came before may be of another first round, and a round does not name what is zero since the beginning.
+      if (number === 1) await file.truncate(0)
+      else if (size > sizeBytes) throw lostRound(doing, `it has ${size} bytes, and not ${sizeBytes}`)
+      await file.truncate(sizeBytes)
       if (found === undefined) for (const made of [incoming, dirname(incoming)]) await sync(made)
       return file
     } catch (error) {
       await file.close()
       throw error
+    }
+  }
+
+  /** Opens the disk that has the rounds before this one. */
+  async #kept(path: string, doing: string): Promise<GatedFile> {
+    try {
+      return await open(path, 'r+')
+    } catch (error) {
+      throw await roundFault(this.#access, error, doing)
     }
   }
 

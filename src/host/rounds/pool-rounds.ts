@@ -129,7 +129,7 @@ export class PoolRounds implements DiskRounds {
     this.#digests.forget(id)
     const { paths } = this.#access
     const remove = async (): Promise<void> => {
-      const removed = join(paths.tmp, `removed-${randomUUID()}`)
+      const removed = paths.removed()
       const there = await ifThere(rename(paths.rounds(id), removed).then(() => true))
       if (there === undefined) return
       await sync(paths.vm(id))

@@ -95,6 +95,14 @@ test('a source that is away for a while is asked again, with pauses that grow, u
   assert.deepEqual([offsets, pauses], [ALL, [1, 2, 3, 1]])
 })
 
+test('a fault of the source that may pass is waited out, and one that does not ends the stream at once', async () => {
+  const passing = await read({ cutAfter: FRAME }, { fault: new HostFault('storage_failed', 'reading') })
+  assert.deepEqual([passing.error, passing.offsets], [undefined, ALL])
+  const lost = new HostFault('round_lost', 'reading')
+  const lasting = await read({ cutAfter: FRAME }, { fault: lost })
+  assert.deepEqual([lasting.error, lasting.opened.length], [lost, 2])
+})
+
 test('attempts in a row without a frame are bounded, and the last failure is thrown', async () => {
   const away = Array.from({ length: limits.streamAttemptsMax }, (): Course => ({ fault: cut }))
   const { offsets, opened, error } = await read({ cutAfter: FRAME }, ...away)

@@ -21,8 +21,9 @@ export type FramesToRead = {
 
 /**
  * Yields the frames of a stream until it is whole. A stream that was cut continues behind its last frame. Throws HostFault
- * `source_unreachable` if several attempts in a row bring no frame; `source_refused` if the source does not let it
- * continue, or if the bytes are not those that were sent.
+ * `source_unreachable`, or what else may pass at the source, if several attempts in a row bring no frame;
+ * `source_refused` if the source does not let it continue, or if the bytes are not those that were sent; and at once a
+ * fault of the source that does not pass.
  */
 export async function* continuedFrames(reading: FramesToRead): AsyncGenerator<Frame, void> {
   const decoder = new FrameDecoder({ sizeBytes: reading.sizeBytes, checks: streamChecks })
@@ -59,7 +60,9 @@ async function continued({ open }: FramesToRead, from: number): Promise<SourceBy
 function brokenOff(error: unknown): HostFault {
   if (error instanceof BrokenStream)
     throw new HostFault('source_refused', 'reading what the source sends', { cause: error })
-  if (error instanceof HostFault && error.code === 'source_unreachable') return error
+  const isPassing =
+    error instanceof HostFault && error.code !== 'source_refused' && error.retry !== 'on-change'
+  if (isPassing) return error
   throw error
 }
 

@@ -152,6 +152,7 @@ test('a problem of the API is a refusal, by its code', async (t) => {
 test('an answer that is not of the API is refused; one that says that the host cannot look now is not', async (t) => {
   const { hosts } = await destination(t)
   const problem = JSON.stringify({ code: 'monitor_missing', detail: 'no monitor here', status: 503 })
+  const overdue = JSON.stringify({ code: 'wait_overdue', detail: 'the disk is slow', status: 503 })
   for (const [behave, code, words] of [
     [answering('{"migration_id":"move-web-1"}'), 'source_refused', /not one that this version knows/],
     [answering('<html>'), 'source_refused', /not one that this version knows/],
@@ -163,7 +164,9 @@ test('an answer that is not of the API is refused; one that says that the host c
     ],
     [({ answer }) => answer(307, { location: 'https://198.51.100.7/' }), 'source_refused', /status 307$/],
     [answering(' '.repeat(limits.sourceAnswerBytesMax + 1)), 'source_refused', /has more than \d+ bytes$/],
-    [answering(problem, 503), 'source_unreachable', /status 503: no monitor here$/],
+    [answering(problem, 503), 'monitor_missing', /status 503: no monitor here$/],
+    [answering(overdue, 503), 'source_unreachable', /status 503: the disk is slow$/],
+    [answering(problem, 404), 'source_refused', /status 404: no monitor here$/],
     [({ socket }) => void socket.destroy(), 'source_unreachable', /closed the connection; if it always does/],
     [({ socket }) => void socket.end('SSH-2.0\r\n\r\n'), 'source_unreachable', /does not speak HTTP/],
   ] as const satisfies readonly (readonly [Behave, FaultCode, RegExp])[]) {

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { isSourceFault } from '../../core/migration/source-faults.ts'
 import { err, ok } from '../../lib/result.ts'
 import { cutText } from '../../lib/text.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
@@ -39,9 +40,21 @@ class OddAnswer extends Error {
   override readonly name = 'OddAnswer'
 }
 
+/** The source's host could not do what was asked. */
+class SourceFault extends Error {
+  override readonly name = 'SourceFault'
+  readonly code: FaultCode
+
+  constructor(code: FaultCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
 /**
- * Sends requests to the coordination API of one host. Throws HostFault `source_unreachable` if no answer came, and
- * `source_refused` if one side does not accept the certificate of the other, or the answer is not one of that API.
+ * Sends requests to the coordination API of one host. Throws HostFault `source_unreachable` if no answer came,
+ * `source_refused` if one side does not accept the certificate of the other, or the answer is not one of that API, and
+ * the source's own code if its host has a fault (core/migration/source-faults.ts).
  */
 export class SourceRequests {
   readonly #origin: string
@@ -130,6 +143,7 @@ export class SourceRequests {
 
 /** Returns the code of the fault that an error means; undefined for a bug. */
 function codeOf(error: unknown): FaultCode | undefined {
+  if (error instanceof SourceFault) return error.code
   if (error instanceof NodeFilesUnusable || error instanceof OddAnswer) return 'source_refused'
   if (!(error instanceof OutboundFailure)) return undefined
   return error.kind === 'unreachable' ? 'source_unreachable' : 'source_refused'
@@ -149,7 +163,8 @@ function refused(status: number, value: unknown): { readonly ok: false; readonly
   if (refusal !== undefined) return err(refusal)
   const words = typeof detail === 'string' ? `: ${cutText(detail, limits.faultCharactersMax)}` : ''
   const because = `it answers with status ${status}${words}`
-  // The source could not look at its host, or is stopping; it can say more later.
+  if (status >= 500 && isSourceFault(code)) throw new SourceFault(code, because)
+  // The source has another fault, or is stopping; it can say more later.
   throw status >= 500 ? new OutboundFailure('unreachable', because) : new OddAnswer(because)
 }
 

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
@@ -191,7 +190,7 @@ export class PoolStaging implements Staging {
   async remove(stagingId: StagingId): Promise<void> {
     await this.#ready()
     await this.#cloning.get(stagingId)?.catch(() => {})
-    const removed = join(this.#paths.tmp, `removed-${randomUUID()}`)
+    const removed = this.#paths.removed()
     await orStorageFault(`removing what is staged as ${stagingId}`, async () => {
       await removeFile(this.#cloned(stagingId))
       const there = await ifThere(rename(this.#paths.staged(stagingId), removed).then(() => true))

@@ -1,11 +1,12 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { isComing } from '../../core/migration/arrival.ts'
+import { isHandover } from '../../core/migration/departure.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext } from '../../log/log.ts'
 import { followPackets, takePackets } from './moved-packets.ts'
-import { pullDisk } from './pull-disk.ts'
+import { pullRounds, takeOver } from './pull-disk.ts'
 import { pullGuest, pullImages } from './pull-guest.ts'
 import { Pulling } from './pulling.ts'
 import { accepted, Hindered, SourceRefused } from './source-refused.ts'
@@ -45,7 +46,10 @@ export class ArrivalCourse {
 
   /** Looks at the record again; it has changed. */
   notice(): void {
-    const record = this.#context.store.vms.get(this.#id)
+    const { vms } = this.#context.store
+    const record = vms.readable(this.#id)
+    // A record that cannot be read does not mean that the VM is gone.
+    if (record === undefined && vms.ids().includes(this.#id)) return
     if (record?.arrival?.id !== this.#arrival.id || record.deleting) this.#end.abort(new Gone())
     // A back-off does not end by what it shows itself.
     if (!this.#backsOff || this.#end.signal.aborted || record?.arrival?.source !== this.#source)
@@ -62,17 +66,13 @@ export class ArrivalCourse {
   async #run(): Promise<void> {
     const { signal } = this.#end
     while (!signal.aborted) {
-      const record = this.#context.store.vms.get(this.#id)
-      if (record?.arrival === undefined || !isComing(record.arrival)) break
       this.#wake = Promise.withResolvers()
-      this.#source = record.arrival.source
-      const again = await this.#attempt(new Pulling(this.#context, record, signal)).catch(
-        (error: unknown) => {
-          // For example, nothing can be written to the state directory.
-          this.#context.log.error({ error }, 'VM not taken: internal error')
-          return limits.retryBackoffMsMax
-        },
-      )
+      const again = await this.#go().catch((error: unknown) => {
+        // For example, the record cannot be read, or nothing can be written to the state directory.
+        this.#context.log.error({ error }, 'VM not taken: internal error')
+        return limits.retryBackoffMsMax
+      })
+      if (again === 'over') break
       if (again === 'wait') await this.#wait(limits.resyncMs)
       if (typeof again === 'number') await this.#backOff(again)
     }
@@ -80,10 +80,18 @@ export class ArrivalCourse {
   }
 
   /** Goes as far as it can. Returns when to look again. */
+  async #go(): Promise<'over' | 'now' | 'wait' | number> {
+    const record = this.#context.store.vms.get(this.#id)
+    if (record?.arrival === undefined || !isComing(record.arrival)) return 'over'
+    this.#source = record.arrival.source
+    return this.#attempt(new Pulling(this.#context, record, this.#end.signal))
+  }
+
   async #attempt(pulling: Pulling): Promise<'now' | 'wait' | number> {
     try {
       const record = pulling.record()
-      if (record.arrival.stage === 'pulling') await this.#pull(pulling)
+      if (this.#isDrained) await this.#giveUp(pulling)
+      else if (record.arrival.stage === 'pulling') await this.#pull(pulling)
       else if (isHopeless(record)) await this.#giveUp(pulling)
       else if (isReady(record)) await this.#release(pulling, record)
       else return 'wait'
@@ -101,7 +109,11 @@ export class ArrivalCourse {
     await context.places.run(async () => {
       const manifest = accepted('copy', await source.manifest(move.migrationId, signal))
       await pullImages(pulling)
-      const { memory } = await pullDisk(pulling, manifest)
+      if (!isHandover(manifest)) await pullRounds(pulling, manifest)
+      if (this.#isDrained) return
+      // A guest that stands still must not wait for what went wrong before.
+      this.#attempts = 0
+      const { memory } = await takeOver(pulling, manifest)
       const handedOver = {
         manifest: accepted('hand_over', await source.manifest(move.migrationId, signal)),
         console: accepted('hand_over', await source.console(move, signal)),
@@ -112,9 +124,14 @@ export class ArrivalCourse {
         const { wakes } = await pullGuest(pulling.until(ending), handedOver)
         pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
       })
+      context.log.info({}, 'everything of the VM is here')
+      context.poke(id, 'arrived')
     }, signal)
-    context.log.info({}, 'everything of the VM is here')
-    context.poke(id, 'arrived')
+  }
+
+  /** Whether nothing may run here, so that the guest is better off at its source. */
+  get #isDrained(): boolean {
+    return this.#context.store.maintenance.get().state === 'drained'
   }
 
   /** Asks for the guest. Until the answer, neither a repetition nor its loss can do harm. */
@@ -186,7 +203,8 @@ export class ArrivalCourse {
   async #backOff(ms: number): Promise<void> {
     this.#backsOff = true
     this.#wake = Promise.withResolvers()
-    if (this.#end.signal.aborted) this.#wake.resolve()
+    // The record may have changed during the attempt.
+    this.notice()
     await this.#wait(ms)
     this.#backsOff = false
   }
@@ -199,24 +217,29 @@ export class ArrivalCourse {
 
   /** Brings the packets that still come to the source, for as long as it holds them. */
   async #follow(record: VmRecord): Promise<void> {
+    if (record.desired.network === undefined) return
     const { host, store } = this.#context
     const pulling = new Pulling(this.#context, record, this.#end.signal)
     const untilMs = (record.arrival?.releasedAtMs ?? 0) + limits.departedFramesMs
     // Those that came with the release are the source's until the guest has them: this daemon may die.
     for (let last = 0; host.clock.now() < untilMs && !this.#end.signal.aborted;) {
       this.#wake = Promise.withResolvers()
-      if (store.vms.get(this.#id)?.wake?.reason === 'arrived') await this.#wait(limits.copyProgressMs)
-      else last = await this.#nextPackets(pulling, last)
+      const isLoading = store.vms.get(this.#id)?.wake?.reason === 'arrived'
+      const askedMs = host.clock.monotonicMs()
+      const next = isLoading ? last : await this.#nextPackets(pulling, last)
+      // A source that has no packets waits for them before it answers. One that does not is not asked all the time.
+      const isEarly = host.clock.monotonicMs() - askedMs < limits.copyProgressMs
+      if (next === last && isEarly) await this.#wait(limits.copyProgressMs)
+      last = next
     }
   }
 
-  /** Brings the next packets. Waits for a source that does not answer, because its daemon may start again. */
+  /** Brings the next packets. A source that does not answer is asked again, because its daemon may start again. */
   async #nextPackets(pulling: Pulling, last: number): Promise<number> {
     try {
       return await followPackets(pulling, last)
     } catch (error) {
       if (this.#end.signal.aborted || !(error instanceof HostFault || error instanceof Hindered)) throw error
-      await this.#wait(limits.copyProgressMs)
       return last
     }
   }
@@ -233,8 +256,8 @@ export class ArrivalCourse {
     const { signal } = this.#end
     if (signal.aborted && signal.reason instanceof Stopped) return
     const { store, host, log } = this.#context
-    const record = store.vms.get(this.#id)
     try {
+      const record = store.vms.get(this.#id)
       if (!signal.aborted && record?.arrival?.stage === 'released') await this.#follow(record)
       else if (record?.arrival?.stage !== 'released') {
         await host.incomingDisks.remove(this.#arrival.id)

@@ -23,7 +23,10 @@ export class Arrivals {
     this.#context = { ...options, places: new Semaphore(limits.arrivalsAtOnceMax) }
   }
 
-  /** Continues all arrivals that a former daemon began, and removes unfinished disks that no VM waits for. */
+  /**
+   * Continues all arrivals that a former daemon began, and removes unfinished disks that no VM waits for. A VM whose record
+   * cannot be read waits, and keeps its disk.
+   */
   async start(): Promise<void> {
     const { store } = this.#context
     this.#stopWatching = store.onVmChange((id) => queueMicrotask(() => this.#notice(id)))
@@ -49,12 +52,12 @@ export class Arrivals {
     if (this.#isStopped) return
     const course = this.#courses.get(id)
     if (course !== undefined) return course.notice()
-    const record = this.#context.store.vms.get(id)
+    const record = this.#context.store.vms.readable(id)
     if (record?.arrival !== undefined && !record.deleting && isComing(record.arrival)) this.#begin(id)
   }
 
   #begin(id: VmId): void {
-    const record = this.#context.store.vms.get(id)
+    const record = this.#context.store.vms.readable(id)
     const { arrival } = record ?? {}
     if (record === undefined || arrival === undefined) return
     const begun = new ArrivalCourse(this.#context, { ...record, arrival })
@@ -69,9 +72,9 @@ export class Arrivals {
   async #sweep(): Promise<void> {
     const { host, store, log } = this.#context
     try {
-      const coming = new Set(store.arrivals.coming().map((id) => store.vms.get(id)?.arrival?.id))
+      // Looked up one by one: a request may take a VM while the disks are listed and removed.
       for (const arrival of await host.incomingDisks.list())
-        if (!coming.has(arrival)) await host.incomingDisks.remove(arrival)
+        if (!store.arrivals.isAwaited(arrival)) await host.incomingDisks.remove(arrival)
     } catch (error) {
       log.warn({ error: errorChain(error) }, 'unfinished disks of other hosts not swept')
     }

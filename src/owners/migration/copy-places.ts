@@ -4,7 +4,12 @@ import type { VmId } from '../../core/ids.ts'
 import type { DepartureContext } from './context.ts'
 
 /** Something that goes on for a destination, such as a stream. */
-type Copy = { readonly isWanted: () => boolean; readonly abort: AbortController }
+type Copy = {
+  readonly isWanted: () => boolean
+  readonly abort: AbortController
+  /** Gives its part of the place back. Safe to repeat. */
+  readonly end: () => void
+}
 type Place = { readonly copies: Set<Copy>; restsSinceMs: number }
 
 /** Ends a copy whose migration is decided, or belongs to another destination by now. */
@@ -48,22 +53,27 @@ export class CopyPlaces {
   ): { readonly signal: AbortSignal; readonly end: () => void } {
     const place = this.#places.get(id) ?? { copies: new Set(), restsSinceMs: 0 }
     this.#places.set(id, place)
-    const copy: Copy = { isWanted, abort: new AbortController() }
-    place.copies.add(copy)
-    return {
-      signal: AbortSignal.any([signal, copy.abort.signal]),
+    const copy: Copy = {
+      isWanted,
+      abort: new AbortController(),
       end: () => {
-        place.copies.delete(copy)
+        if (!place.copies.delete(copy)) return
         place.restsSinceMs = this.#context.clock.monotonicMs()
         this.#leave(id)
       },
     }
+    place.copies.add(copy)
+    return { signal: AbortSignal.any([signal, copy.abort.signal]), end: copy.end }
   }
 
   /** Ends what is not wanted after a change of the VM. */
   notice(id: VmId): void {
-    for (const { isWanted, abort } of this.#places.get(id)?.copies ?? [])
-      if (!isWanted()) abort.abort(new CopyEnded(`the copy of ${id} has ended`))
+    for (const { isWanted, abort, end } of this.#places.get(id)?.copies ?? []) {
+      if (isWanted()) continue
+      // A stream whose destination takes nothing ends much later.
+      end()
+      abort.abort(new CopyEnded(`the copy of ${id} has ended`))
+    }
     this.#leave(id)
   }
 

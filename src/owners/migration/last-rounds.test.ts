@@ -68,7 +68,7 @@ test('a guest that sleeps moves asleep, and an abort leaves it asleep', async (t
   await settle()
   assert.equal((await got(answer)).stage, 'handed_over')
   assert.equal(vm().departure?.lived, 'sleeping')
-  assert.equal((await source().manifest(again))?.power, 'sleeping')
+  assert.equal((await got(source().manifest(again))).power, 'sleeping')
   await got(source().abort(again))
   await idle()
   assert.equal(shown(), 'sleeping')

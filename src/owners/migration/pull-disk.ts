@@ -1,5 +1,4 @@
 import { limits } from '../../config/limits.ts'
-import { isHandover } from '../../core/migration/departure.ts'
 import { afterRounds } from '../../core/migration/rounds.ts'
 import { movesWithMemory } from '../../core/vm/manifest.ts'
 import { mibUp } from '../../lib/byte-units.ts'
@@ -12,12 +11,11 @@ import type { HandOver } from '../../ports/source-host.ts'
 import type { Pulling } from './pulling.ts'
 
 /**
- * Copies the disk in rounds while the guest lives at the source, then has the guest handed over, and copies the last
- * round. All of the disk is then here, and not published yet. Throws SourceRefused, Hindered and HostFault.
+ * Has the guest handed over, and copies the last round. All of the disk is then here, and not published yet. Throws
+ * SourceRefused, Hindered and HostFault.
  */
-export async function pullDisk(pulling: Pulling, manifest: Manifest): Promise<HandOver> {
+export async function takeOver(pulling: Pulling, manifest: Manifest): Promise<HandOver> {
   const { source, move, signal } = pulling
-  if (!isHandover(manifest)) await pullRounds(pulling, manifest)
   if (movesWithMemory(manifest)) {
     pulling.advance({ kind: 'handing_over' })
     pulling.context.poke(pulling.id, 'the guest is to come')
@@ -35,8 +33,11 @@ export async function pullDisk(pulling: Pulling, manifest: Manifest): Promise<Ha
   return answer
 }
 
-/** Copies rounds until one more would not make the handover shorter. */
-async function pullRounds(pulling: Pulling, { power }: Manifest): Promise<void> {
+/**
+ * Copies the disk in rounds while the guest lives at the source, until one more would not make the handover shorter. Throws
+ * SourceRefused, Hindered and HostFault.
+ */
+export async function pullRounds(pulling: Pulling, { power }: Manifest): Promise<void> {
   const { source, move, signal } = pulling
   const copied: CopiedRound[] = []
   for (let next = pulling.arrival().round + 1; ; next += 1) {
@@ -62,7 +63,7 @@ async function pullRound(
   checkLength('disk', sizeBytes, pulling.record().desired.disk.sizeMib)
   const beganMs = clock.monotonicMs()
   const frames = accepted('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
-  const disk = await incomingDisks.open(move.arrival, sizeBytes)
+  const disk = await incomingDisks.open(move.arrival, { number, sizeBytes })
   const writes = new FrameWrites(disk)
   try {
     let bytes = 0

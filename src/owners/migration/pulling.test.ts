@@ -12,13 +12,17 @@ import { MIB } from '../../lib/byte-units.ts'
 import { err, ok } from '../../lib/result.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { silentLog } from '../../log/log.ts'
-import { pullDisk } from './pull-disk.ts'
+import { pullRounds } from './pull-disk.ts'
 import { pullGuest } from './pull-guest.ts'
 import { Pulling } from './pulling.ts'
 import type { TestContext } from 'node:test'
+import type { VmId } from '../../core/ids.ts'
+import type { Arrival } from '../../core/migration/arrival.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { MovedMemory } from '../../ports/saved-states.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
+
+const UNREACHABLE = { code: 'source_unreachable', retry: 'backoff', message: 'asking the source' } as const
 
 /** A VM that was taken from a source of which the test gives the answers. */
 function pullStage(t: TestContext, source: Partial<SourceHost>, monitor: MonitorKind = 'qemu') {
@@ -27,10 +31,11 @@ function pullStage(t: TestContext, source: Partial<SourceHost>, monitor: Monitor
   accepted(takeVm(context, id, request))
   const record = store.vms.get(id) ?? assert.fail('it was not taken')
   const host = new FakeHost(new FakeClock({ nowMs: 1000 }), store.storeId)
+  const pokes: string[] = []
   const arrivals = {
     store,
     host: Object.assign(host, { sourceHosts: { at: () => source as SourceHost } }),
-    poke: () => {},
+    poke: (_id: VmId, reason: string) => void pokes.push(reason),
     betweenPasses: async () => undefined,
     places: new Semaphore(1),
     log: silentLog,
@@ -38,6 +43,9 @@ function pullStage(t: TestContext, source: Partial<SourceHost>, monitor: Monitor
   return {
     record,
     host,
+    pokes,
+    arrival: () => store.vms.get(id)?.arrival ?? assert.fail('it does not come'),
+    inTrouble: (arrival: Arrival) => store.arrivals.set(id, { ...arrival, trouble: UNREACHABLE }, 1000),
     manifest: request.manifest,
     pulling: new Pulling(arrivals, record, new AbortController().signal),
   }
@@ -52,7 +60,7 @@ test('a source whose disk is larger than what was admitted gets no room for it',
       return ok((async function* () {})())
     },
   })
-  await assert.rejects(pullDisk(pulling, manifest), { name: 'Hindered', code: 'source_refused' })
+  await assert.rejects(pullRounds(pulling, manifest), { name: 'Hindered', code: 'source_refused' })
   assert.deepEqual(asked, [])
 })
 
@@ -83,3 +91,18 @@ for (const monitor of MONITOR_KINDS)
     await assert.rejects(pull(mostBytes), { name: 'SourceRefused' })
     assert.deepEqual(asked, [mostBytes])
   })
+
+test('trouble is over as soon as frames arrive, and the error that is shown ends with it', (t) => {
+  const { pulling, pokes, arrival, inTrouble } = pullStage(t, {})
+  const progress = { round: 1, copiedBytes: 4096, totalBytes: 8192 }
+  inTrouble(arrival())
+  pulling.show(progress)
+  assert.deepEqual([arrival().trouble, arrival().progress], [undefined, progress])
+  assert.deepEqual(pokes, ['arrival goes on'])
+  pulling.show({ ...progress, copiedBytes: 8192 })
+  assert.equal(pokes.length, 1, 'no pass is needed while it goes well')
+  inTrouble(arrival())
+  pulling.advance({ kind: 'round_pulled', round: 1 })
+  assert.equal(arrival().trouble, undefined)
+  assert.equal(pokes.length, 2)
+})

@@ -58,20 +58,24 @@ export class Pulling {
 
   /** Stores an event. Throws the signal's reason once the VM does not come any more. */
   advance(event: ArrivalEvent): Arrival {
-    const { store, host } = this.context
-    return store.transaction(() => {
-      const before = this.arrival()
-      const after = arrivalAfter(before, event)
-      if (after !== before) store.arrivals.set(this.id, after, host.clock.now())
-      return after
-    })
+    return this.#change((before) => arrivalAfter(before, event))
   }
 
-  /** Shows how much of a round is copied. */
+  /** Shows how much of a round is copied. What kept the VM from coming is over then. */
   show(progress: CopyProgress): void {
-    const { store, host } = this.context
-    store.transaction(() => {
-      store.arrivals.set(this.id, { ...this.arrival(), progress }, host.clock.now())
+    this.#change(({ trouble: _over, ...arrival }) => ({ ...arrival, progress }))
+  }
+
+  #change(changed: (before: Arrival) => Arrival): Arrival {
+    const { store, host, poke } = this.context
+    const [before, after] = store.transaction(() => {
+      const arrival = this.arrival()
+      const next = changed(arrival)
+      if (next !== arrival) store.arrivals.set(this.id, next, host.clock.now())
+      return [arrival, next] as const
     })
+    // The error that is shown ends with the next pass.
+    if (before.trouble !== undefined && after.trouble === undefined) poke(this.id, 'arrival goes on')
+    return after
   }
 }

@@ -12,6 +12,7 @@ import type { Manifest } from '../../core/vm/manifest.ts'
 import type { Unknown } from '../../core/world/world.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Host } from '../../ports/host.ts'
+import type { SourceRefusal } from '../../ports/source-host.ts'
 
 /** An offer as its source describes it, and the name of this attempt to take it. */
 export type ReadOffer = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
@@ -42,12 +43,19 @@ export async function readOffer(
         ? ok({ manifest: manifest.value, arrivalId: randomUUID() as ArrivalId })
         : err(refusal)
     }
-    const detail = `the source offers no VM to this node by migration ${migrationId}: offer the VM to the common name of this host's node certificate`
-    return err({ code: 'migration_unavailable', detail })
+    return err({ code: 'migration_unavailable', detail: noOfferWords(migrationId, manifest.error) })
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
     return err({ known: false, code: error.code, retry: error.retry, message: errorChain(error) })
   }
+}
+
+function noOfferWords(id: MigrationId, because: SourceRefusal): string {
+  if (because === 'withdrawn')
+    return `migration ${id} is withdrawn at its source: offer the VM there under a new migration id`
+  if (because === 'released')
+    return `migration ${id} has ended at its source, which has released the VM: offer the VM at the host where it is now`
+  return `the source offers no VM to this node by migration ${id}: offer the VM to the common name of this host's node certificate`
 }
 
 function refuseMemory(

@@ -109,6 +109,32 @@ test('a host copies a bounded number of VMs, and a destination that died gives i
   assert.equal(typeof (await said(source().ensureRound(asked, 1, never))), 'object')
 })
 
+test('a stream that its destination does not read gives its place up when the offer is withdrawn', async (t) => {
+  const { createAnother, idle, source, move, context, clock, id, round } = await leaveStage(t)
+  const begin = async (as: typeof move): Promise<void> => {
+    const frames = await got(source().reads.roundFrames(as, { number: 1, from: 0 }, never))
+    await frames[Symbol.asyncIterator]().next()
+  }
+  const offer = (vm: VmId, name: string): typeof move => {
+    const { node } = move
+    const expiresAtMs = clock.now() + 3_600_000
+    assert.ok(offerVm(context, vm, { id: name as MigrationId, node, mode: 'live', expiresAtMs }).ok)
+    return { ...move, id: name as MigrationId }
+  }
+  for (const number of [21, 22]) createAnother(number)
+  await idle()
+  const [second, third] = [offer('web-21' as VmId, 'move-21'), offer('web-22' as VmId, 'move-22')]
+  await idle()
+  await got(round(1))
+  await begin(move)
+  await got(source().ensureRound(second, 1, never))
+  await begin(second)
+  assert.equal(await said(source().ensureRound(third, 1, never)), 'busy')
+  assert.ok(withdrawOffer(context, id).ok)
+  await idle()
+  assert.equal(typeof (await said(source().ensureRound(third, 1, never))), 'object')
+})
+
 test('a wait ends when the client goes away', async (t) => {
   const { toHandedOver, source, move, settle } = await leaveStage(t)
   await toHandedOver()

@@ -73,11 +73,14 @@ export class SourceSide {
     await Promise.all([this.#lastRounds.stop(), this.#rounds.stop()])
   }
 
-  /** Returns the VM that this migration offers to this node; undefined for any other node. Throws HostFault. */
-  async manifest(move: Pick<Move, 'id' | 'node'>): Promise<Manifest | undefined> {
+  /** Returns the VM that this migration offers to this node, while it may still leave. Throws HostFault. */
+  async manifest(move: Pick<Move, 'id' | 'node'>): Answer<Manifest> {
     const { store, host } = this.#context
     const { record, departure } = this.#moves.find(move) ?? {}
-    if (record === undefined || departure === undefined) return undefined
+    if (departure === undefined) return undefined
+    // The manifest has the user data and keys as they are now, and the node has no right to later ones.
+    if (departure.stage === 'withdrawn') return err('withdrawn')
+    if (record === undefined || departure.stage === 'released') return err('released')
     const belongings = {
       inputs: store.vms.inputs(record.id),
       daemonSshKey: host.sshPublicKey,
@@ -86,7 +89,7 @@ export class SourceSide {
     const driver = host.monitors[record.monitor]
     const [monitor, processor] = [await driver.installed(), await driver.processor()]
     await store.flushed()
-    return manifestOf(record, departure, { ...belongings, monitor, processor })
+    return ok(manifestOf(record, departure, { ...belongings, monitor, processor }))
   }
 
   /** Takes a round of the disk, or returns it again. Throws HostFault, and the reason of the signal. */

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { breakArrival, breakRecord, mendRecord } from '../../../test/break-record.ts'
+import { commandStage } from '../../../test/command-stage.ts'
+import { eventually } from '../../../test/daemon/support/eventually.ts'
+import { FakeClock } from '../../../test/fakes/fake-clock.ts'
+import { FakeHost } from '../../../test/fakes/fake-host.ts'
+import { offered } from '../../../test/offered-vm.ts'
+import { recordOf } from '../../../test/record.ts'
+import { takeVm } from '../../commands/migration/take-vm.ts'
+import { limits } from '../../config/limits.ts'
+import { silentLog } from '../../log/log.ts'
+import { Arrivals } from './arrivals.ts'
+import type { TestContext } from 'node:test'
+import type { VmId } from '../../core/ids.ts'
+import type { ArrivalId } from '../../core/migration/departure.ts'
+
+/** Two VMs that come from a source which does not answer, each with an unfinished disk. */
+async function arrivalsStage(t: TestContext) {
+  const { directory, context, store, accepted } = commandStage(t)
+  const clock = new FakeClock({ nowMs: 1000 })
+  const host = new FakeHost(clock, store.storeId)
+  const record = recordOf()
+  const { network: _none, ...desired } = record.desired
+  const take = async (id: VmId, arrivalId: ArrivalId): Promise<void> => {
+    accepted(takeVm(context, id, { ...offered(id, { ...record, desired }), arrivalId }))
+    await diskOf(arrivalId)
+  }
+  const diskOf = async (arrivalId: ArrivalId): Promise<void> =>
+    (await host.incomingDisks.open(arrivalId, { number: 1, sizeBytes: 4096 })).close()
+  const [first, second] = ['web-1' as VmId, 'web-2' as VmId]
+  await take(first, 'a-1' as ArrivalId)
+  await take(second, 'a-2' as ArrivalId)
+  const arrivals = new Arrivals({
+    store,
+    host,
+    poke: () => {},
+    betweenPasses: async () => undefined,
+    log: silentLog,
+  })
+  t.after(() => arrivals.stop())
+  return {
+    directory,
+    host,
+    arrivals,
+    store,
+    clock,
+    first,
+    second,
+    take,
+    diskOf,
+    disks: () => host.incomingDisks.list(),
+    /** Returns the code of what keeps a VM from coming. */
+    trouble: (id: VmId) => store.vms.readable(id)?.arrival?.trouble?.code,
+  }
+}
+
+test('a record that cannot be read ends no start, keeps no other VM from coming, and keeps its disk', async (t) => {
+  const { directory, arrivals, first, second, diskOf, disks, trouble } = await arrivalsStage(t)
+  await diskOf('a-stray' as ArrivalId)
+  breakRecord(directory, first)
+  await arrivals.start()
+  await eventually(() => trouble(second) === 'source_unreachable')
+  assert.deepEqual(await disks(), ['a-1', 'a-2'])
+})
+
+test('a record that does not say by which attempt its VM comes keeps all unfinished disks', async (t) => {
+  const { directory, arrivals, first, second, disks, trouble } = await arrivalsStage(t)
+  breakArrival(directory, first)
+  await arrivals.start()
+  await eventually(() => trouble(second) === 'source_unreachable')
+  assert.deepEqual(await disks(), ['a-1', 'a-2'])
+})
+
+test('a record that cannot be read any more keeps its disk, and its course continues when it can', async (t) => {
+  const { directory, arrivals, store, clock, first, second, disks, trouble } = await arrivalsStage(t)
+  await arrivals.start()
+  await eventually(() => trouble(first) !== undefined && trouble(second) !== undefined)
+  breakRecord(directory, first)
+  store.vms.setGuestSeen(first, {}, 2000)
+  clock.advance(limits.retryBackoffMsMax)
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.deepEqual(await disks(), ['a-1', 'a-2'])
+  mendRecord(directory, first)
+  const arrival = store.vms.get(first)?.arrival ?? assert.fail('it does not come')
+  const { trouble: _past, ...rest } = arrival
+  store.arrivals.set(first, rest, 3000)
+  await eventually(() => {
+    clock.advance(limits.retryBackoffMsMax)
+    return trouble(first) === 'source_unreachable'
+  })
+})
+
+test('a VM that is taken while unfinished disks are listed keeps its disk', async (t) => {
+  const { host, arrivals, take, diskOf, disks } = await arrivalsStage(t)
+  await diskOf('a-stray' as ArrivalId)
+  const list = host.incomingDisks.list.bind(host.incomingDisks)
+  t.mock.method(host.incomingDisks, 'list', async () => {
+    await take('web-3' as VmId, 'a-3' as ArrivalId)
+    return list()
+  })
+  await arrivals.start()
+  t.mock.restoreAll()
+  assert.deepEqual(await disks(), ['a-1', 'a-2', 'a-3'])
+})
