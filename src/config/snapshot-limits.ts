@@ -62,7 +62,7 @@ export const snapshotLimits = {
   sendChunkBytes: 64 * 1024,
   /** How often a part that is being sent records activity, so that its snapshot does not look stale. */
   snapshotActivityMs: 10_000,
-  /** For this long after its start, a daemon gives up no snapshot as stale. */
+  /** A daemon must itself see a snapshot for this long without activity before it gives it up as stale. */
   stagingGraceMs: 2 * 3_600_000,
   /** Time between two searches for staging that is stale or has no snapshot. */
   stagingSweepMs: 600_000,

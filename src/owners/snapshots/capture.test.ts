@@ -303,29 +303,6 @@ test('a guest runs on while its clone is made to last, and its worker acts', asy
   assert.equal(shown(), 'completed')
 })
 
-test('the passes of a VM go on while its capture waits for others', async (t) => {
-  const { context, host, store, create, take, turns, quiet, shown } = await snapshotStage(t)
-  const vms = Array.from({ length: limits.capturesMax + 1 }, (_, at) => `web-${at + 2}` as VmId)
-  for (const [at, vm] of vms.entries()) create({ network: { ipv4Address: `192.0.2.${20 + at}` } }, vm)
-  await quiet()
-  const held = vms.slice(1).map(() => host.staging.holdNext('clone'))
-  for (const vm of vms) {
-    take({ firstPart: 1, parts: [] }, `of-${vm}` as SnapshotId, vm)
-    await turns()
-  }
-  const last = vms.at(-1) as VmId
-  assert.equal(shown(`of-${last}` as SnapshotId), 'waiting')
-  setPower(context, last, 'paused')
-  await quiet()
-  assert.equal(store.vms.get(last)?.observed.state, 'paused')
-  for (const release of held) release()
-  await quiet()
-  assert.deepEqual(
-    vms.map((vm) => shown(`of-${vm}` as SnapshotId)),
-    vms.map(() => 'sending'),
-  )
-})
-
 test('what a capture waits for is shown after its second try, until it is captured', async (t) => {
   const { context, host, vmId, upload, take, quiet, shown, snap, after } = await snapshotStage(t)
   setPower(context, vmId, 'stopped')

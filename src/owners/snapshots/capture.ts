@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { abortable } from '../../lib/abortable.ts'
@@ -35,18 +36,26 @@ export async function capture(task: Task): Promise<Outcome> {
   return done
 }
 
+/**
+ * Clones the disk when the VM's worker holds still. A pass may take long, so the place for captures goes to others after a
+ * moment, and a deleted snapshot does not wait at all. A capture that has begun ends by itself.
+ */
 async function cloneInTurn(task: Task): Promise<Cloned | Outcome> {
-  const { entry, betweenPasses, signal } = task
+  const { entry, host, betweenPasses, signal } = task
+  const late = new AbortController()
   let begun = false
-  const held = betweenPasses(entry.record.vmId, (still) => {
+  const held = betweenPasses(entry.record.vmId, async (still) => {
+    if (late.signal.aborted) return UNDER_WAY
     begun = true
     return cloneHeld(task, still)
   })
-  // A pass may take long, and a deleted snapshot need not wait for its end. A capture that has begun ends by itself.
-  const outcome = await abortable(held, signal).catch((error: unknown) => {
+  const cancel = host.clock.after(limits.captureRetryMs, () => late.abort())
+  const outcome = await abortable(held, AbortSignal.any([signal, late.signal])).catch((error: unknown) => {
     if (begun) return held
-    throw error
+    if (signal.aborted) throw error
+    return UNDER_WAY
   })
+  cancel()
   if (outcome !== undefined) return outcome
   return vmOf(task) === undefined ? gone(entry.record) : later('the VM has no worker')
 }
@@ -62,6 +71,8 @@ const gone = ({ vmId }: SnapshotRecord): Outcome =>
   failed('vm_gone', `VM ${vmId} was deleted before its disk was captured`)
 
 const later = (because: string): Outcome => ({ kind: 'later', because })
+
+const UNDER_WAY = later('the VM is in the middle of a longer change')
 
 /** Clones the disk between two passes of the VM. `still` aborts when the VM has to change again. */
 async function cloneHeld(task: Task, still: AbortSignal): Promise<Cloned | Outcome> {

@@ -117,6 +117,28 @@ test('a snapshot that looks stale when the daemon comes back has some time to mo
   assert.equal(shown(), 'sending')
 })
 
+test('a clock that is set ahead gives up nothing before the controller could move it', async (t) => {
+  const { clock, take, quiet, shown, after } = await snapshotStage(t)
+  take(NO_URLS)
+  await quiet()
+  await after(limits.stagingSweepMs)
+  clock.set(2 * DAY_MS)
+  await after(limits.stagingSweepMs)
+  assert.equal(shown(), 'sending')
+})
+
+test('a snapshot whose last activity was under a clock that was ahead is given up all the same', async (t) => {
+  const { clock, take, quiet, shown, after } = await snapshotStage(t)
+  clock.set(10 * DAY_MS)
+  take(NO_URLS)
+  await quiet()
+  clock.set(-10 * DAY_MS)
+  await after(DAY_MS - limits.stagingSweepMs)
+  assert.equal(shown(), 'sending')
+  await after(3 * limits.stagingSweepMs)
+  assert.equal(shown(), 'failed staging_stale')
+})
+
 test('a deletion after a long downtime gives up nothing that the controller could not move meanwhile', async (t) => {
   const { upload, clock, take, drop, handOver, quiet, shown, restart } = await snapshotStage(t)
   take(NO_URLS)
@@ -147,6 +169,18 @@ test('staging that belongs to no snapshot is removed, at the start and later; bu
   await restart()
   await quiet()
   assert.equal(await staged(), 0)
+})
+
+test('staging that cannot be removed does not keep other staging', async (t) => {
+  const { host, vmId, quiet, restart, staged } = await snapshotStage(t)
+  for (const stagingId of ['nobody.op-1', 'nobody.op-2'] as StagingId[]) {
+    await host.staging.clone(stagingId, vmId)
+    await host.staging.keep(stagingId)
+  }
+  host.staging.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  await restart()
+  await quiet()
+  assert.equal(await staged(), 1)
 })
 
 test('staging that could not be removed with its snapshot is found by the next sweep', async (t) => {

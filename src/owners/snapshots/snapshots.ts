@@ -14,6 +14,7 @@ import type { VmId } from '../../core/ids.ts'
 import type { LogContext } from '../../log/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotsContext } from './context.ts'
+import type { Sightings } from './sweep.ts'
 
 export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'betweenPasses' | 'log'> & {
   readonly store: SnapshotsContext['store'] & Pick<Store, 'onVmChange'>
@@ -37,7 +38,8 @@ export class Snapshots {
   #cancelSweep = (): void => {}
   #sweeping: Promise<void> | undefined
   #sweepAgain = false
-  #startedAtMs: number | undefined
+  readonly #sightings: Sightings = new Map()
+  #isStarted = false
   #stopping = false
 
   constructor(options: SnapshotsOptions) {
@@ -67,7 +69,7 @@ export class Snapshots {
   start(): void {
     if (this.#stopping) return
     const { store } = this.#options
-    this.#startedAtMs = this.#options.host.clock.now()
+    this.#isStarted = true
     this.#stopWatching = store.onVmChange((id) => this.#noticeVm(id))
     this.#thaws.look()
     // All staged parts count before any course packs more, also those of ended snapshots.
@@ -86,7 +88,7 @@ export class Snapshots {
     const fields = fieldsOf({ id, ...request })
     this.#options.log.info({ ...fields, reason }, 'snapshot request accepted')
     // A request before the start is on record by then.
-    if (this.#startedAtMs === undefined || this.#stopping) return
+    if (!this.#isStarted || this.#stopping) return
     this.#guard(() => {
       const course = this.#courses.get(id)
       if (course === undefined) this.#course(id)
@@ -127,7 +129,7 @@ export class Snapshots {
   /** Called while the room changes, so this acts later. */
   #noticeLack(): void {
     queueMicrotask(() => {
-      if (this.#startedAtMs === undefined || this.#stopping) return
+      if (!this.#isStarted || this.#stopping) return
       this.#guard(() => {
         if (toShed(this.#context).length > 0) this.#sweepSoon()
       })
@@ -173,7 +175,7 @@ export class Snapshots {
       isSwept = await sweepStaging({
         ...this.#context,
         maxAgeMs: stagingMaxAgeHours * HOUR_MS,
-        startedAtMs: this.#startedAtMs ?? host.clock.now(),
+        sightings: this.#sightings,
         isInUse: (stagingId) => this.#isInUse(stagingId),
         fail: (id, message) => this.#failStale(id, message),
         deletionFields: (stagingId) => this.#deletions.get(stagingId),

@@ -5,12 +5,15 @@ import { freeParts } from './send.ts'
 import { fieldsOf } from './context.ts'
 import type { SnapshotId, SnapshotRecord, StagingId } from '../../core/snapshots/record.ts'
 import type { LogContext } from '../../log/log.ts'
+import type { Staged } from '../../ports/staging.ts'
 import type { SnapshotsContext } from './context.ts'
+
+/** Since when sweeps have seen no activity of a snapshot, in monotonic milliseconds. A restart begins again. */
+export type Sightings = Map<SnapshotId, { readonly lastActivityAtMs: number; readonly sinceMs: number }>
 
 export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'log'> & {
   readonly maxAgeMs: number
-  /** Time when the owner started. A controller could do nothing while no daemon ran, so it gets some time to act. */
-  readonly startedAtMs: number
+  readonly sightings: Sightings
   /** Whether a course works with the staging, or is about to remove it. */
   readonly isInUse: (stagingId: StagingId) => boolean
   readonly fail: (id: SnapshotId, message: string) => void
@@ -37,22 +40,41 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     const needed = neededNow(store)
     // A loss of power takes unflushed changes back: a deletion, or a record that gave up its staging.
     await store.flushed()
-    for (const { stagingId } of listed) {
-      if (needed.has(stagingId) || isInUse(stagingId)) continue
-      await inLogContext(fieldsOfStaging(options, stagingId), () => {
-        log.info({ staging_id: stagingId }, 'removing unused staging')
-        return host.staging.remove(stagingId)
-      })
-    }
-    for (const { stagingId, cloneBytes } of listed) {
+    const left = new Set<StagingId>()
+    for (const staging of listed) {
+      const { stagingId } = staging
       const record = needed.get(stagingId)
-      if (record === undefined) continue
-      await inLogContext(fieldsOf(record), async () => {
-        await freeSent(options, record)
-        if (record.sha256 !== undefined && cloneBytes > 0) await host.staging.removeClone(stagingId)
-      })
+      if (record === undefined && isInUse(stagingId)) continue
+      const fields = record === undefined ? fieldsOfStaging(options, stagingId) : fieldsOf(record)
+      const isDone = await inLogContext(fields, () => sweepOne(options, staging, record))
+      if (!isDone) left.add(stagingId)
     }
-    room.keep((stagingId) => needed.has(stagingId) || isInUse(stagingId))
+    room.keep((stagingId) => needed.has(stagingId) || isInUse(stagingId) || left.has(stagingId))
+    return left.size === 0
+  } catch (error) {
+    warnOfFault(log, error, 'staging sweep failed')
+    return false
+  }
+}
+
+/**
+ * Removes staging without a record, or frees what its record does not need. Returns false if that failed: one that cannot be
+ * removed must not keep the others.
+ */
+async function sweepOne(
+  options: SweepOptions,
+  { stagingId, cloneBytes }: Staged,
+  record: SnapshotRecord | undefined,
+): Promise<boolean> {
+  const { host, log } = options
+  try {
+    if (record === undefined) {
+      log.info({ staging_id: stagingId }, 'removing unused staging')
+      await host.staging.remove(stagingId)
+    } else {
+      await freeSent(options, record)
+      if (record.sha256 !== undefined && cloneBytes > 0) await host.staging.removeClone(stagingId)
+    }
     return true
   } catch (error) {
     warnOfFault(log, error, 'staging sweep failed')
@@ -72,18 +94,31 @@ function neededNow({ snapshots }: SweepOptions['store']): ReadonlyMap<StagingId,
 
 /**
  * Fails staged snapshots that wait for the controller or a store, and have had no activity for too long. A restart of
- * the daemon is not activity.
+ * the daemon is not activity. A part of that time must have passed while this daemon ran, and by the clock that cannot be set: a
+ * controller could do nothing while no daemon ran.
  */
-function failStale({ store, host, fail, maxAgeMs, startedAtMs }: SweepOptions): void {
-  const nowMs = host.clock.now()
-  if (nowMs - startedAtMs < Math.min(limits.stagingGraceMs, maxAgeMs)) return
-  for (const record of store.snapshots.open()) {
-    const ageMs = nowMs - record.lastActivityAtMs
-    if (ageMs < maxAgeMs || record.capture === undefined) continue
+function failStale({ store, host, fail, maxAgeMs, sightings }: SweepOptions): void {
+  const open = store.snapshots.open()
+  const ids = new Set(open.map(({ id }) => id))
+  for (const id of sightings.keys()) if (!ids.has(id)) sightings.delete(id)
+  const graceMs = Math.min(limits.stagingGraceMs, maxAgeMs)
+  for (const record of open) {
+    const seenMs = quietMs(record, sightings, host.clock.monotonicMs())
+    // The clock may have been ahead at the last activity.
+    const ageMs = Math.max(seenMs, host.clock.now() - record.lastActivityAtMs)
+    if (ageMs < maxAgeMs || seenMs < graceMs || record.capture === undefined) continue
     const { lacks } = standingOf(record, store.snapshots.tally(record))
     const waits = record.stage === 'failed' || record.trouble !== undefined || needsUrls(lacks)
     if (waits) fail(record.id, `nothing moved since ${new Date(record.lastActivityAtMs).toISOString()}`)
   }
+}
+
+/** Returns for how long sweeps have seen no activity. */
+function quietMs({ id, lastActivityAtMs }: SnapshotRecord, sightings: Sightings, nowMs: number): number {
+  const seen = sightings.get(id)
+  if (seen?.lastActivityAtMs === lastActivityAtMs) return nowMs - seen.sinceMs
+  sightings.set(id, { lastActivityAtMs, sinceMs: nowMs })
+  return 0
 }
 
 /**
@@ -125,6 +160,8 @@ async function freeSent({ store, host, room }: SweepOptions, record: SnapshotRec
   const { id, stagingId, staged } = record
   if (staged.isWhole) return
   const sent = store.snapshots.parts(id).filter(({ etag }) => etag !== undefined)
+  // A part may be freed only when the record says on the disk that it was sent.
+  await store.flushed()
   await freeParts(host.staging, stagingId, sent)
   const now = store.snapshots.get(id)
   if (now?.stagingId === stagingId) room.set(stagingId, now.staged.bytes)
