@@ -34,6 +34,8 @@ export const clientLimits = {
   ctlMigrateSecondsDefault: 86_400,
   /** vmhostctl: the same for a host whose guests come to rest. */
   ctlDrainSecondsDefault: 3600,
+  /** vmhostctl: the longest `--timeout`. A timer of Node takes at most 2^31 - 1 ms, and fires at once for more. */
+  ctlWaitDaysMax: 24,
   /** vmhostctl: from an offer until it expires, without `--expires`. */
   ctlOfferSecondsDefault: 4 * 3600,
   /** vmhostctl: names in one line about several objects. */

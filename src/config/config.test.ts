@@ -193,6 +193,15 @@ test('a file that is not TOML is refused with line and column', () => {
 
 test('a missing file is refused with the way to get one', () => {
   assert.throws(() => loadConfig('/nonexistent/config.toml'), /"vmhostd setup" writes one/)
+  // A directory is there, and set-up would not replace it.
+  assert.throws(
+    () => loadConfig('/etc'),
+    (error) =>
+      error instanceof ConfigError &&
+      error.message === '/etc cannot be read' &&
+      error.cause instanceof Error &&
+      error.cause.message.startsWith('EISDIR'),
+  )
 })
 
 test('the example file is valid as shipped and changes nothing', () => {

@@ -41,7 +41,9 @@ export function loadConfig(path: string = CONFIG_PATH, machine: string = hostnam
   try {
     text = readFileSync(path, 'utf8')
   } catch (cause) {
-    throw new ConfigError(`${path} cannot be read; "vmhostd setup" writes one to start from`, { cause })
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT')
+      throw new ConfigError(`${path} is not there: "vmhostd setup" writes one to start from`)
+    throw new ConfigError(`${path} cannot be read`, { cause })
   }
   return parseConfig(text, { path, hostname: machine })
 }

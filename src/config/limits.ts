@@ -2,6 +2,7 @@ import { clientLimits } from './client-limits.ts'
 import { consoleLimits } from './console-limits.ts'
 import { eventLimits } from './event-limits.ts'
 import { maintenanceLimits } from './maintenance-limits.ts'
+import { monitorLimits } from './monitor-limits.ts'
 import { networkLimits } from './network-limits.ts'
 import { poolLimits } from './pool-limits.ts'
 import { migrationLimits } from './migration-limits.ts'
@@ -149,8 +150,10 @@ export const limits = {
   /** Until systemd has read a notification of ours; like `busCallMs`. */
   notifyBarrierMs: 10_000,
 
-  /** Passes that run at the same time over all VMs. */
+  /** Passes that look and act at the same time over all VMs. Those in a long step do not count. */
   passesMax: 32,
+  /** Long steps of one kind, such as restores, at the same time. */
+  longStepsMax: 32,
   /** Acting passes in a row, each followed by a new look, before a VM counts as not converging. */
   actingPassesMax: 16,
   /** A settled VM is looked at again after this long, jittered, in case a watcher missed something. */
@@ -192,9 +195,14 @@ export const limits = {
   stepMs: 30_000,
   /** Extra time for a step that was asked to stop at its deadline. */
   stepGraceMs: 5000,
+  /** A VM may wait for a place before its image is fetched. The fetch has its own bound from there on, `imageFetchMs`. */
+  imageStepMs: 24 * 3_600_000,
   imageFetchMs: 3_600_000,
-  /** A guest of 64 GiB on the slowest supported disk: about 10 MiB/s. */
-  saveMs: 6_600_000,
+  saveMs: 120_000,
+  /** Added for each MiB of memory: the slowest supported disk takes about 10 MiB/s, of all saves together. */
+  saveMsPerMib: 400,
+  /** Firecracker cannot end a save that has begun. */
+  firecrackerSaveMs: 6_600_000,
   restoreMs: 600_000,
   /** Added for each saved MiB: monitor and checksum read it at the same time from such a disk. */
   restoreMsPerMib: 200,
@@ -202,6 +210,9 @@ export const limits = {
 
   /** The control protocol of a monitor. Its longest answers are below 8 KiB; a longer line is not a monitor's. */
   qmpLineBytesMax: 128 * 1024,
+  /** Lines that are read of one monitor: on average, and at once. Its own events come a few times a second. */
+  qmpLinesPerSecond: 1000,
+  qmpLinesBurst: 4000,
   /** Characters kept of one text from a monitor: its errors, states and events. */
   monitorTextCharactersMax: 300,
   /** Until the monitor's greeting. It accepts before its main loop runs, which takes long on a busy host. */
@@ -235,52 +246,13 @@ export const limits = {
   guestAgentLineBytesMax: 4 * 1024,
   /** Lines parsed for one question before the agent answers that question. */
   guestAgentLinesMax: 32,
-  /** Memory that a QEMU process may use besides the guest's: code, heap, I/O buffers, stacks. */
-  qemuOverheadMib: 128,
-  /** Translated code that emulation keeps; QEMU's own default grows to 1 GiB for each guest. */
-  qemuTcgCacheMib: 128,
-  /** The vCPUs of QEMU's machine `microvm` (`virt` has 512). The API's range of CPU shares ends far below it. */
-  qemuVcpusMax: 288,
-  /** Threads of a QEMU process besides its vCPUs: at most 64 for disk I/O, and a few of its own. */
-  qemuExtraTasks: 96,
-  /** A 32-vCPU guest has some 300: two for each queue of each device. */
-  qemuOpenFiles: 1024,
-  /** Memory that a Firecracker process may use besides the guest's: it has 4 MiB, and most of the rest is for its log and for devices that are being saved. */
-  firecrackerOverheadMib: 32,
-  /** Threads of a Firecracker process besides its vCPUs: its main loop, its API, and what a kernel adds for KVM. */
-  firecrackerExtraTasks: 16,
-  /** MAX_SUPPORTED_VCPUS of Firecracker (src/vmm/src/vmm_config/machine_config.rs). */
-  firecrackerVcpusMax: 32,
-  firecrackerOpenFiles: 1024,
-  /** A guest's metadata as JSON: user data and keys of the longest request, and the rest. */
-  firecrackerMetadataBytesMax: 2 * 1024 * 1024,
-  /** One answer of its API; a configuration is below 8 KiB. */
-  firecrackerAnswerBytesMax: 256 * 1024,
-  /** Its devices and vCPUs in a saved guest: 25 KiB for one vCPU. */
-  firecrackerStateBytesMax: 16 * 1024 * 1024,
-  /** Space and files in the runtime directories of all monitors: sockets, configurations, and devices of restored guests. */
-  monitorRuntimeMib: 64,
-  monitorRuntimeFilesMax: 65_536,
-  /** Until an agent in the guest takes a connection; Firecracker itself gives up after as long. */
-  vsockConnectMs: 2000,
-
-  /**
-   * Instructions per second, in a loop: below it, KVM emulates the processor (1.4 million were seen), and QEMU's own
-   * emulation is faster. A processor runs some thousand million. The start and end of a try take 0.1 ms, so that a fast
-   * one looks like some 40 million.
-   */
-  kvmInstructionsPerSecondMin: 5_000_000,
-  /** Tries of that loop at most; the fastest counts, and the first that is fast enough is the last. */
-  kvmTries: 5,
-  /** Until a try counts as failed. An emulated one takes some 4 ms. */
-  kvmTryMs: 2000,
 
   /** Clients of the controller API besides the controller. */
   clientsMax: 256,
   allowedHostsMax: 256,
   allowedNetworksMax: 64,
   /**
-   * Connections that the kernel tracks for one guest, in each direction: those that it opens, and those opened to it. A
+   * Connections that the kernel counts for one guest, in each direction: those that it opens, and those opened to it. A
    * host of 4 GiB or more tracks 262,144 (nf_conntrack_max).
    */
   guestConnectionsMax: 16_384,
@@ -365,6 +337,8 @@ export const limits = {
   keepAliveMs: 75_000,
   /** How often the server checks for connections past the deadlines above. */
   connectionCheckMs: 5000,
+  /** Requests of one connection that are not answered. Clients of HTTP/1.1 hardly send a second one before the answer. */
+  requestsPerConnectionMax: 16,
   /** Over HTTP/1.1 a long poll holds one: room for one per VM on a full host; more is a leak of the client. */
   connectionsMax: 4096,
   /** Those of clients that are not controllers. Beside these and `handshakesMax`, a quarter is left for controllers. */
@@ -393,6 +367,7 @@ export const limits = {
   ...eventLimits,
   ...maintenanceLimits,
   ...migrationLimits,
+  ...monitorLimits,
   ...networkLimits,
   ...poolLimits,
   ...snapshotLimits,

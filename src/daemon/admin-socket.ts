@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { parseArgs } from 'node:util'
+import { hasErrno } from '../host/ffi/errno-error.ts'
 import { noVmWords } from '../commands/vm/store-desired.ts'
 import { parseVmId } from '../core/ids.ts'
 import { given } from '../lib/given.ts'
@@ -93,6 +94,15 @@ async function askDaemon(runDirectory: string, question: AdminQuestion, id: stri
   return body
 }
 
+/** Resolves when all is written, or its reader has read enough. Throws any other error of the output. */
+async function printOut(answered: Uint8Array | string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const end = (error: Error | null | undefined): void =>
+    error instanceof Error && !hasErrno(error, 'EPIPE') ? reject(error) : resolve()
+  process.stdout.on('error', end).write(answered, end)
+  await promise
+}
+
 type Question = {
   readonly help: CommandHelp & { readonly name: AdminQuestion }
   /** Whether --raw may print the answer byte for byte. */
@@ -122,7 +132,7 @@ const question =
     }
     try {
       const answered = await askDaemon(loadConfig(values.config).runDirectory, name, id)
-      process.stdout.write(values['raw'] === true ? answered : printableLines(answered.toString()))
+      await printOut(values['raw'] === true ? answered : printableLines(answered.toString()))
       return 0
     } catch (error) {
       console.error(`vmhostd ${name}: ${errorChain(error)}`)

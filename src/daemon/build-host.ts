@@ -28,6 +28,7 @@ import { outboundPolicyOf } from './compose.ts'
 import type { VmId } from '../core/ids.ts'
 import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { GuestRule } from '../core/world/network-state.ts'
+import type { FirewallPolicy } from '../core/network/ruleset.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -125,18 +126,23 @@ function buildTraffic({ runDirectory }: Config, ignored: IgnoredTraffic, log: Lo
   return new TapTraffic({ program, log })
 }
 
-function buildFirewall({ network, runDirectory }: Config, store: Store, log: Log): NftFirewall {
+/** Returns the policy for all guests of this host. */
+export function firewallPolicyOf({ network }: Config): FirewallPolicy {
   const services = (protocol: 'tcp' | 'udp', ports: readonly number[]) =>
     ports.map((port) => ({ protocol, port }))
+  return {
+    guestToGuest: !network.isolateGuests,
+    inboundDefault: network.inboundDefault,
+    hostServices: [...services('tcp', network.hostPortsTcp), ...services('udp', network.hostPortsUdp)],
+    masquerade: network.masquerade ? ['ipv4', 'ipv6'] : [],
+    connectionsMax: network.guestConnectionsMax,
+  }
+}
+
+function buildFirewall(config: Config, store: Store, log: Log): NftFirewall {
   return new NftFirewall({
-    policy: {
-      guestToGuest: !network.isolateGuests,
-      inboundDefault: network.inboundDefault,
-      hostServices: [...services('tcp', network.hostPortsTcp), ...services('udp', network.hostPortsUdp)],
-      masquerade: network.masquerade ? ['ipv4', 'ipv6'] : [],
-      connectionsMax: network.guestConnectionsMax,
-    },
-    recordFile: `${runDirectory}/firewall.json`,
+    policy: firewallPolicyOf(config),
+    recordFile: `${config.runDirectory}/firewall.json`,
     guests: store.vms.ids().flatMap((id) => guestRuleFor(store, id, log) ?? []),
   })
 }

@@ -1,6 +1,3 @@
-import { clientsOf } from '../api/controller/clients.ts'
-import { createControllerApi } from '../api/controller/controller-api.ts'
-import { bareAddress } from '../config/config.ts'
 import { limits } from '../config/limits.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { isHostShuttingDown } from '../host/systemd/host-shutdown.ts'
@@ -19,11 +16,12 @@ import { build } from './build.ts'
 import { endAtOnce, endWork, checkThreads } from './daemon-process.ts'
 import { buildHost } from './build-host.ts'
 import { compose } from './compose.ts'
-import { tlsFilesOf } from './tls-files-of.ts'
+import { bindControllerListener } from './controller-listener.ts'
 import { openCoordinationListener } from './coordination-listener.ts'
 import { openMetricsListener } from './metrics-listener.ts'
 import { returnStartMemory } from './start-memory.ts'
 import type { Server } from 'node:http'
+import type { BoundControllerApi } from '../api/controller/controller-api.ts'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
@@ -76,11 +74,21 @@ export class Daemon {
   }
 
   /**
-   * Resolves when the listener answers; adoption goes on after that. Throws an error that says what the operator can
-   * fix.
+   * Binds first, and resolves when the API is served; adoption goes on after that. Throws an error that says what the
+   * operator can fix.
    */
   static async start(config: Config, log: Log): Promise<Daemon> {
     log.info({ version: build.version, commit: build.commit, node: process.version }, 'vmhostd starting')
+    const bound = await bindControllerListener(config, log)
+    try {
+      return await Daemon.#startBehind(bound, config, log)
+    } catch (error) {
+      bound.close()
+      throw error
+    }
+  }
+
+  static async #startBehind(bound: BoundControllerApi, config: Config, log: Log): Promise<Daemon> {
     checkThreads(log)
     const flusher = new FileFlusher(flushThreadSource)
     const store = new Store(config.stateDirectory, userIdRangeOf(config.vms), {
@@ -92,7 +100,7 @@ export class Daemon {
       const poolId = await knownPool(store, config)
       await store.flushed()
       const daemon = new Daemon(config, log, { store, built: await buildHost(config, store, poolId, log) })
-      await daemon.#listen()
+      await daemon.#serve(bound)
       void daemon.#takeOver()
       return daemon
     } catch (error) {
@@ -101,24 +109,9 @@ export class Daemon {
     }
   }
 
-  async #listen(): Promise<void> {
-    const { controller, coordination } = this.#config
-    this.#api = await createControllerApi({
-      dependencies: this.#parts.api,
-      address: bareAddress(controller.listenAddress),
-      port: controller.port,
-      clients: clientsOf(controller.commonName, controller.clients),
-      tlsFiles: tlsFilesOf(controller),
-      nodeFiles: {
-        certificate: coordination.certificateFile,
-        ...(coordination.caFile === controller.caFile ? {} : { authority: coordination.caFile }),
-      },
-    })
-    this.#log.info(
-      { listener: 'controller', address: controller.listenAddress, port: this.#api.port },
-      'listening',
-    )
-    if (coordination.enabled)
+  async #serve(bound: BoundControllerApi): Promise<void> {
+    this.#api = await bound.serve(this.#parts.api)
+    if (this.#config.coordination.enabled)
       this.#coordination = await openCoordinationListener({
         dependencies: this.#parts.coordination,
         config: this.#config,
@@ -251,7 +244,9 @@ export class Daemon {
   async #endGuests(policy: HostPolicy, boundMs: number): Promise<void> {
     const { reconciler } = this.#parts
     const startedAt = performance.now()
-    const { saved, ended, left } = await reconciler.endWithHost(policy, AbortSignal.timeout(boundMs))
+    const savesMs = Math.max(boundMs / 2, boundMs - limits.shutdownGraceMs)
+    const signal = AbortSignal.timeout(boundMs)
+    const { saved, ended, left } = await reconciler.endWithHost(policy, { savesMs, signal })
     const words = { saved: saved.length, ended: ended.length, ms: Math.round(performance.now() - startedAt) }
     if (left.length === 0) this.#log.info(words, 'guests ready for the shutdown of the host')
     else this.#log.warn({ ...words, left }, 'guests left to end with their units at the shutdown of the host')

@@ -5,6 +5,7 @@ import { renderHelp } from './help/command-help.ts'
 import { serveHelp } from './help/host-help.ts'
 import { exitNow } from '../host/ffi/exit-now.ts'
 import { createLog } from '../log/logger.ts'
+import { configFault } from './config-fault.ts'
 import { Daemon } from './daemon.ts'
 import { isJournal, logWhatNodeSays } from './daemon-process.ts'
 
@@ -30,7 +31,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
     const config = loadConfig(values.config)
     daemon = await Daemon.start(config, createLog({ level: config.log.level, priorityPrefix: inJournal }))
   } catch (error) {
-    const reason = error instanceof ConfigError ? error.message : errorChain(error)
+    const reason = error instanceof ConfigError ? configFault(error) : errorChain(error)
     if (inJournal)
       createLog({ level: 'error', priorityPrefix: true }).error({ reason }, 'vmhostd cannot start')
     else console.error(error instanceof ConfigError ? reason : `vmhostd cannot start: ${reason}`)

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { renameSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
-import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
 import { issueCertificate } from '../../src/daemon/setup/certificates.ts'
 import { COMMON_NAME, makePki, send, startControllerHost } from './support/controller-host.ts'
 import { renewServer } from './support/renew-server.ts'
 import { clientWith } from './support/coordination-host.ts'
+import { openConnection } from './support/open-connection.ts'
 import { eventually } from './support/eventually.ts'
 import { makeAuthority } from './support/intermediates.ts'
 import { revoke } from './support/revocations.ts'
@@ -68,18 +68,8 @@ async function stage(
   return Object.assign(host, { revokeIntermediate })
 }
 
-async function connected(
-  t: TestContext,
-  { port }: ControllerHost,
-  pair: CertificatePair,
-): Promise<TLSSocket> {
-  const { certificate: cert, key } = pair
-  const socket = tlsConnect({ port, host: '127.0.0.1', ca: pki.authority.certificate, cert, key })
-  t.after(() => socket.destroy())
-  socket.on('error', () => {})
-  await once(socket, 'secureConnect')
-  return socket
-}
+const connected = (t: TestContext, { port }: ControllerHost, pair: CertificatePair): Promise<TLSSocket> =>
+  openConnection(t, { pki, port, pair })
 
 /** Each way in which a host comes to know the intermediate authority. */
 const ways = [

@@ -3,7 +3,6 @@ import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { renameSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
-import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
 import { COMMON_NAME, makePki, send, startControllerHost } from './support/controller-host.ts'
@@ -11,6 +10,7 @@ import { createVm, startConsole, watch } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { valueIn } from '../metrics-text.ts'
 import { eventually } from './support/eventually.ts'
+import { openConnection } from './support/open-connection.ts'
 import { oddCertificate } from './support/odd-certificate.ts'
 import { revoke } from './support/revocations.ts'
 import type { TLSSocket } from 'node:tls'
@@ -56,14 +56,8 @@ async function eventsOf(host: ControllerHost, kind: string) {
   return all.filter((event) => event.kind === kind)
 }
 
-async function connected(t: TestContext, port: number, pair: CertificatePair): Promise<TLSSocket> {
-  const { certificate: cert, key } = pair
-  const socket = tlsConnect({ port, host: '127.0.0.1', ca: pki.authority.certificate, cert, key })
-  t.after(() => socket.destroy())
-  socket.on('error', () => {})
-  await once(socket, 'secureConnect')
-  return socket
-}
+const connected = (t: TestContext, port: number, pair: CertificatePair): Promise<TLSSocket> =>
+  openConnection(t, { pki, port, pair })
 
 test('a certificate that is revoked gets no answer from then on, and others of its name do', async (t) => {
   const host = await stage(t)

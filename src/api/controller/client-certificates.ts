@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { peerCertificate } from '../listener/peer-chain.ts'
 import { serialOf } from '../listener/serial.ts'
 import type { TLSSocket } from 'node:tls'
 import type { Role } from './clients.ts'
@@ -78,8 +79,8 @@ export function certificateOf(
   socket: TLSSocket,
 ): Pick<ClientCertificate, 'commonName' | 'serial' | 'notAfterMs'> | undefined {
   const certificate = socket.getPeerX509Certificate()
-  const commonName: unknown = socket.getPeerCertificate().subject?.CN
-  if (certificate === undefined || typeof commonName !== 'string') return undefined
+  const { certificate_name: commonName } = peerCertificate(socket)
+  if (certificate === undefined || commonName === undefined) return undefined
   const { serialNumber, validToDate } = certificate
   return { commonName, serial: serialOf(serialNumber), notAfterMs: validToDate.getTime() }
 }

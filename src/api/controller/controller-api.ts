@@ -1,4 +1,4 @@
-import { startListener } from '../listener/listener.ts'
+import { BoundListener } from '../listener/listener.ts'
 import { createControllerApp } from './create-app.ts'
 import { noteInUse } from './certificate-ends.ts'
 import { admitClients } from './clients.ts'
@@ -6,36 +6,50 @@ import { certificateOf } from './client-certificates.ts'
 import { OtherConnections } from './other-connections.ts'
 import { beginsUpgrade } from './upgrade.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
+import type { Log } from '../../log/log.ts'
 import type { Clients } from './clients.ts'
 import type { NodeFiles } from './certificate-ends.ts'
 import type { ApiDependencies } from './dependencies.ts'
 
 export type ControllerApiOptions = ListenerPlace & {
-  readonly dependencies: ApiDependencies
   /** The clients that are let in. */
   readonly clients: Clients
   readonly nodeFiles: NodeFiles
+  /** The version of this build. */
+  readonly version: string
+  readonly log: Log
 }
 
-/** Serves the controller API. Throws TlsFilesUnusable, or the error of listen(2). */
-export async function createControllerApi(options: ControllerApiOptions): Promise<Listener> {
-  const { dependencies, clients, nodeFiles, ...place } = options
-  const { log, certificates: ends } = dependencies
+/** The controller API, whose listener is bound. Until it is served, it answers that it is alive and starting. */
+export type BoundControllerApi = Pick<BoundListener, 'port' | 'close'> & {
+  /** Serves the API from now on. */
+  serve(dependencies: ApiDependencies): Promise<Listener>
+}
+
+/** Binds the listener of the controller API. Throws TlsFilesUnusable, or the error of listen(2). */
+export async function bindControllerApi(options: ControllerApiOptions): Promise<BoundControllerApi> {
+  const { clients, nodeFiles } = options
   const others = new OtherConnections()
-  return startListener({
-    ...place,
-    createApp: (transport) => createControllerApp({ ...dependencies, clients }, transport),
+  const bound = await BoundListener.bind({
+    ...options,
     admit: admitClients(clients),
     beginsUpgrade,
-    onCertificates: noteInUse(ends, nodeFiles),
     hasRoom: (name = '', socket) => clients.get(name)?.role === 'controller' || others.admit(socket),
-    onConnection(socket, isRevoked) {
-      // A client may renew its certificate on a schedule of its own.
-      const certificate = certificateOf(socket)
-      const role = clients.get(certificate?.commonName ?? '')?.role
-      if (certificate !== undefined && role !== undefined)
-        socket.once('close', ends.clients.note({ ...certificate, role }, isRevoked))
-    },
-    log,
   })
+  return {
+    port: bound.port,
+    close: () => bound.close(),
+    serve: (dependencies) =>
+      bound.serve({
+        createApp: (transport) => createControllerApp({ ...dependencies, clients }, transport),
+        onCertificates: noteInUse(dependencies.certificates, nodeFiles),
+        onConnection(socket, isRevoked) {
+          // A client may renew its certificate on a schedule of its own.
+          const certificate = certificateOf(socket)
+          const role = clients.get(certificate?.commonName ?? '')?.role
+          if (certificate !== undefined && role !== undefined)
+            socket.once('close', dependencies.certificates.clients.note({ ...certificate, role }, isRevoked))
+        },
+      }),
+  }
 }

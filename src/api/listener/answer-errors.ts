@@ -112,19 +112,22 @@ async function discarded(request: IncomingMessage): Promise<void> {
 
 /** Answers requests that are refused before routing, when no hook runs and no reply object exists. */
 export function unroutedAnswers(transport: Transport, log: Log) {
+  const refuse = (request: IncomingMessage, response: ServerResponse, rejection: Rejection): void => {
+    const requestId = requestIdOf(request)
+    const peer = transport.authorize(request)
+    const problem = problemOf(peer.ok ? rejection : peer.error, requestId)
+    const { status, code } = problem
+    log.info({ request_id: requestId, method: request.method, status, code }, 'request')
+    auditUnrouted(log, transport, request, problem)
+    const headers = { 'content-type': PROBLEM_MEDIA_TYPE, 'x-request-id': requestId }
+    response.writeHead(status, { ...headers, ...problemHeaders(problem) }).end(JSON.stringify(problem))
+  }
   return {
+    /** Refuses a peer that may not use the API as such, and any other with this rejection. */
+    refuse,
+
     /** A path that is not validly percent-encoded. */
-    badUrl(request: IncomingMessage, response: ServerResponse): void {
-      const requestId = requestIdOf(request)
-      const peer = transport.authorize(request)
-      const problem = problemOf(peer.ok ? BAD_URL : peer.error, requestId)
-      const { status, code } = problem
-      log.info({ request_id: requestId, method: request.method, status, code }, 'request')
-      auditUnrouted(log, transport, request, problem)
-      response
-        .writeHead(status, { 'content-type': PROBLEM_MEDIA_TYPE, 'x-request-id': requestId })
-        .end(JSON.stringify(problem))
-    },
+    badUrl: (request: IncomingMessage, response: ServerResponse): void => refuse(request, response, BAD_URL),
 
     /** Bytes that are not an HTTP request, or did not come in time. */
     brokenRequest(error: NodeJS.ErrnoException, socket: Duplex): void {

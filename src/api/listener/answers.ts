@@ -32,8 +32,18 @@ export const goneAnswer = (what: string) => ({
 /** Query of a route that takes none. */
 export const noQuery = Type.Object({}, closed)
 
-/** Problems that any route can answer; 408 and 431 come from the listener, before routing. */
-const COMMON = ['invalid_request', 'forbidden', 'request_timeout', 'headers_too_large', 'internal'] as const
+/**
+ * Problems that any route can answer. 408 and 431 come from the listener, before routing, and so does `starting_up` while
+ * there are no routes.
+ */
+const COMMON = [
+  'invalid_request',
+  'forbidden',
+  'request_timeout',
+  'headers_too_large',
+  'internal',
+  'starting_up',
+] as const
 
 /** Path of the examples in the OpenAPI document. */
 export const EXAMPLES_PATH = '#/components/examples/'

@@ -26,6 +26,8 @@ export type Peer = {
 /** How requests come in. The routes do not depend on it. */
 export type Transport = {
   readonly createServer: (handler: RequestListener) => Server
+  /** Ends the listening of a server that the app did not make listen itself; absent if the app does that. */
+  readonly stopListening?: () => void
   readonly peer: (request: IncomingMessage) => Peer
   /** Returns the name of the peer of a request, or why that peer may not use this API. */
   readonly authorize: (request: IncomingMessage) => Result<string, Rejection>

@@ -54,6 +54,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
     clientErrorHandler: (error, socket) => unrouted.brokenRequest(error, socket),
     frameworkErrors: (_error, request, reply) => unrouted.badUrl(request.raw, reply.raw),
   }).withTypeProvider<TypeBoxTypeProvider>()
+  app.addHook('preClose', async () => transport.stopListening?.())
   await options.prepare?.(app)
   logAccess(app, log, options.peerField)
   auditMutations(app, { log, ...given({ find: options.findVersions }) })

@@ -10,11 +10,12 @@ import type { HandshakeSocket } from './handshake-gate.ts'
 class Connection extends EventEmitter implements HandshakeSocket {
   static #port = 0
   readonly remoteAddress: string
-  readonly remotePort = (Connection.#port += 1)
+  readonly remotePort: number
 
-  constructor(address: string) {
+  constructor(address: string, port = (Connection.#port += 1)) {
     super()
     this.remoteAddress = address
+    this.remotePort = port
   }
 
   destroy(): void {
@@ -29,6 +30,18 @@ function fail(gate: HandshakeGate, address: string, times: number): void {
     connection.destroy()
   }
 }
+
+test('a peer that comes from the same port before its old connection is closed keeps no place', () => {
+  let nowMs = 0
+  const gate = new HandshakeGate(() => nowMs)
+  for (let n = 0; n <= limits.handshakesPerPeerMax; n += 1) {
+    const [old, next] = [new Connection('192.0.2.1', 7), new Connection('192.0.2.1', 7)]
+    for (const connection of [old, next]) assert.ok(gate.admit(connection), `${n}`)
+    old.destroy()
+    next.destroy()
+    nowMs += 10_000 / limits.handshakeFailuresPerSecond
+  }
+})
 
 test('a peer whose handshakes fail again and again waits for its next one, and another peer does not', () => {
   let nowMs = 0

@@ -47,6 +47,8 @@ export class HandshakeGate {
     if (this.#pending.size >= limits.handshakesMax) this.#oldest()?.destroy()
     peer.pending += 1
     const key = keyOf(socket)
+    // A peer that reset its connection may come from the same port before the close of the old one is known here.
+    this.#over(key, undefined, true)
     this.#pending.set(key, { socket, peer })
     socket.once('close', () => this.#over(key, socket, true))
     return true

@@ -17,6 +17,12 @@ export type Health = {
   readonly waitingFor: () => readonly string[]
 }
 
+/** The problems of liveness, which does not wait for the start. */
+const { 503: _starting, ...whileAlive } = problems()
+
+/** Returns the body of an answer of liveness. */
+export const aliveAnswer = (ofBuild: string) => ({ status: 'alive' as const, version: ofBuild })
+
 /** Serves liveness and readiness. They say nothing about VMs, but need the same certificate. */
 export function healthRoutes(app: App, dependencies: Health): void {
   app.get(
@@ -28,10 +34,10 @@ export function healthRoutes(app: App, dependencies: Health): void {
         summary: 'Whether the daemon is alive',
         description: 'Answers as soon as the listener is up, even while the daemon is starting.',
         querystring: noQuery,
-        response: { 200: statusSchema('alive', 'The daemon is alive.', { version }), ...problems() },
+        response: { 200: statusSchema('alive', 'The daemon is alive.', { version }), ...whileAlive },
       },
     },
-    async () => ({ status: 'alive' as const, version: dependencies.version }),
+    async () => aliveAnswer(dependencies.version),
   )
   app.get(
     '/readyz',
@@ -42,7 +48,7 @@ export function healthRoutes(app: App, dependencies: Health): void {
         summary: 'Whether the daemon is ready',
         description: 'The daemon is ready when the store is open and the running guests have been adopted.',
         querystring: noQuery,
-        response: { 200: statusSchema('ready', 'The daemon is ready.', {}), ...problems('starting_up') },
+        response: { 200: statusSchema('ready', 'The daemon is ready.', {}), ...problems() },
       },
     },
     async () => {

@@ -1,9 +1,11 @@
+import { once } from 'node:events'
 import { Server as TlsServer } from 'node:https'
 import { readTlsFiles, watchTlsFiles } from './tls-files.ts'
+import { answerWhileStarting } from './starting-answers.ts'
 import { tlsTransport } from './transports.ts'
 import { TrustedPeers } from './trusted-peers.ts'
 import { given } from '../../lib/given.ts'
-import type { Server } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
@@ -11,7 +13,7 @@ import type { Log } from '../../log/log.ts'
 import type { App, Transport } from './app.ts'
 import type { RevocationState } from './revocations.ts'
 import type { TlsFiles, TlsMaterial } from './tls-files.ts'
-import type { Admit, BeginsUpgrade, HasRoom } from './transports.ts'
+import type { Admit, BeginsUpgrade, HasRoom, TlsTransport } from './transports.ts'
 
 /** Where a listener is, and which certificates it uses. */
 export type ListenerPlace = {
@@ -23,17 +25,23 @@ export type ListenerPlace = {
   readonly certificateRecheckMs?: number
 }
 
-export type ListenerOptions = ListenerPlace & {
-  readonly createApp: (transport: Transport) => Promise<App>
+export type BindOptions = ListenerPlace & {
   readonly admit: Admit
   readonly beginsUpgrade: BeginsUpgrade
   /** Unless given, every verified client has room. */
   readonly hasRoom?: HasRoom
+  /** The version of this build. */
+  readonly version: string
+  readonly log: Log
+}
+
+/** The API of a listener, and the callbacks for its certificates and connections. */
+export type ServedApi = {
+  readonly createApp: (transport: Transport) => Promise<App>
   /** Called at the start, and each time that the certificate files were read, with what is in use then. */
   readonly onCertificates?: (inUse: TlsMaterial, revocations: () => RevocationState | undefined) => void
   /** Called for each connection with a verified client certificate. `isRevoked` says whether it is revoked by now. */
   readonly onConnection?: (socket: TLSSocket, isRevoked: () => boolean) => void
-  readonly log: Log
 }
 
 /** A running listener. */
@@ -47,55 +55,136 @@ export type Listener = {
 }
 
 /** Serves an API over TLS. Throws TlsFilesUnusable, or the error of listen(2). */
-export async function startListener(options: ListenerOptions): Promise<Listener> {
-  const { tlsFiles, admit, beginsUpgrade, hasRoom = () => true, onCertificates, onConnection, log } = options
-  const tls = readTlsFiles(tlsFiles)
-  const peers = await TrustedPeers.open({ tls, ...given({ revocationsPath: tlsFiles.revocations }), log })
-  const isRevoked = (socket: TLSSocket): boolean => peers.isRevoked(socket)
-  const transport = tlsTransport({ secure: tls.options, admit, beginsUpgrade, isRevoked, hasRoom, log })
-  const app = await options.createApp(transport)
-  try {
-    await app.listen({ host: options.address, port: options.port })
-  } catch (error) {
-    await app.close()
-    throw error
+export async function startListener(options: BindOptions & ServedApi): Promise<Listener> {
+  const bound = await BoundListener.bind(options)
+  return bound.serve(options)
+}
+
+/** A listener that is bound. Until it is given its API, it answers that it is alive and starting. */
+export class BoundListener {
+  readonly #options: BindOptions
+  readonly #tls: TlsMaterial
+  readonly #peers: TrustedPeers
+  readonly #transport: TlsTransport
+  readonly #server: Server
+  /** The API, once there is one. */
+  #api: RequestListener | undefined
+  #onConnection: ServedApi['onConnection']
+
+  private constructor(options: BindOptions, tls: TlsMaterial, peers: TrustedPeers) {
+    const { admit, beginsUpgrade, hasRoom = () => true, version, log } = options
+    this.#options = options
+    this.#tls = tls
+    this.#peers = peers
+    this.#transport = tlsTransport({
+      secure: tls.options,
+      admit,
+      beginsUpgrade: (request) => this.#api !== undefined && beginsUpgrade(request),
+      isRevoked: (socket) => peers.isRevoked(socket),
+      hasRoom,
+      log,
+    })
+    const starting = answerWhileStarting({ transport: this.#transport, version, log })
+    this.#server = this.#transport.createServer((request, response) =>
+      (this.#api ?? starting)(request, response),
+    )
+    this.#server.on('secureConnection', (socket: TLSSocket) => {
+      if (!socket.authorized || socket.destroyed) return
+      peers.watch(socket)
+      this.#onConnection?.(socket, peers.revocationOf(socket))
+    })
   }
-  const { server } = app
-  const upgraded = upgradedSockets(server)
-  server.on('secureConnection', (socket: TLSSocket) => {
-    if (!socket.authorized || socket.destroyed) return
-    peers.watch(socket)
-    onConnection?.(socket, peers.revocationOf(socket))
-  })
-  const stopWatching = watchTlsFiles({
-    files: tlsFiles,
-    current: tls,
-    log,
-    onChange: (material) => {
-      if (server instanceof TlsServer) server.setSecureContext(material.options)
-      peers.trust(material)
-      // A handshake under way would be judged by the files of before (setSecureContext of node:tls).
-      transport.endHandshakes()
-    },
-    onLook: (inUse) => {
-      onCertificates?.(inUse, () => peers.revocations)
-      void peers.look()
-    },
-    ...(options.certificateRecheckMs === undefined ? {} : { recheckMs: options.certificateRecheckMs }),
-  })
-  return {
-    port: (server.address() as AddressInfo).port,
-    async close(boundMs) {
-      stopWatching()
-      transport.endHandshakes()
-      const bound = setTimeout(() => {
-        transport.endHandshakes()
-        server.closeAllConnections()
-        for (const socket of upgraded) socket.destroy()
-      }, boundMs)
-      await app.close()
-      clearTimeout(bound)
-    },
+
+  /** Throws TlsFilesUnusable, or the error of listen(2). */
+  static async bind(options: BindOptions): Promise<BoundListener> {
+    const { tlsFiles, address, port, log } = options
+    const tls = readTlsFiles(tlsFiles)
+    const peers = await TrustedPeers.open({ tls, ...given({ revocationsPath: tlsFiles.revocations }), log })
+    const bound = new BoundListener(options, tls, peers)
+    bound.#server.listen({ host: address, port })
+    await once(bound.#server, 'listening')
+    return bound
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  /** Serves an API from now on, on the connections that are there too. If that fails, it is closed. */
+  async serve({ createApp, onCertificates, onConnection }: ServedApi): Promise<Listener> {
+    const app = await this.#createApp(createApp)
+    const upgraded = upgradedSockets(this.#server)
+    this.#onConnection = onConnection
+    for (const socket of this.#peers.connected) onConnection?.(socket, this.#peers.revocationOf(socket))
+    const stopWatching = this.#watchCertificates(onCertificates)
+    return {
+      port: this.port,
+      close: async (boundMs) => {
+        stopWatching()
+        this.#transport.endHandshakes()
+        const bound = setTimeout(() => {
+          this.#endConnections()
+          for (const socket of upgraded) socket.destroy()
+        }, boundMs)
+        const closed = once(this.#server, 'close')
+        await app.close()
+        await closed
+        clearTimeout(bound)
+      },
+    }
+  }
+
+  /** Closes it at once, with its connections. Only for one that serves no API. */
+  close(): void {
+    this.#server.close()
+    this.#endConnections()
+  }
+
+  async #createApp(create: ServedApi['createApp']): Promise<App> {
+    let api: RequestListener | undefined
+    try {
+      const app = await create({
+        ...this.#transport,
+        createServer: (handler) => {
+          api = handler
+          return this.#server
+        },
+        stopListening: () => {
+          this.#server.close()
+        },
+      })
+      // Only now, because an app that is not ready fails.
+      this.#api = api
+      return app
+    } catch (error) {
+      this.close()
+      throw error
+    }
+  }
+
+  #watchCertificates(onCertificates: ServedApi['onCertificates']): () => void {
+    const { tlsFiles, certificateRecheckMs, log } = this.#options
+    return watchTlsFiles({
+      files: tlsFiles,
+      current: this.#tls,
+      log,
+      onChange: (material) => {
+        if (this.#server instanceof TlsServer) this.#server.setSecureContext(material.options)
+        this.#peers.trust(material)
+        // A handshake under way would be judged by the files of before (setSecureContext of node:tls).
+        this.#transport.endHandshakes()
+      },
+      onLook: (inUse) => {
+        onCertificates?.(inUse, () => this.#peers.revocations)
+        void this.#peers.look()
+      },
+      ...given({ recheckMs: certificateRecheckMs }),
+    })
+  }
+
+  #endConnections(): void {
+    this.#transport.endHandshakes()
+    this.#server.closeAllConnections()
   }
 }
 

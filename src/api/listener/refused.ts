@@ -15,9 +15,11 @@ export class Refused extends Error {
   }
 }
 
+export const STORE_NOT_OPEN: Rejection = { code: 'starting_up', detail: 'waiting for the store to open' }
+
 /** Returns what is there only once the store is open. Refuses before that. */
 export function onceOpen<T>(found: T | undefined): T {
-  if (found === undefined) throw new Refused({ code: 'starting_up', detail: 'waiting for the store to open' })
+  if (found === undefined) throw new Refused(STORE_NOT_OPEN)
   return found
 }
 

@@ -2,6 +2,7 @@ import { constants, createHash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { limits } from '../../config/limits.ts'
+import { certificatesIn } from '../../lib/certificates-in.ts'
 import type { SecureContextOptions } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 
@@ -61,10 +62,6 @@ export function firstEnd(pem: Buffer): number {
   const blocks = certificatesIn(pem)
   return Math.min(...(blocks.length === 0 ? [pem] : blocks).map(endOf))
 }
-
-/** Returns each certificate of a file (PEM). */
-export const certificatesIn = (pem: Buffer): readonly string[] =>
-  pem.toString('latin1').match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
 
 function read(path: string): Buffer {
   try {

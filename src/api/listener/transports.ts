@@ -6,6 +6,7 @@ import { given } from '../../lib/given.ts'
 import { ok } from '../../lib/result.ts'
 import { HandshakeGate, RefusedHandshakes } from './handshake-gate.ts'
 import { peerCertificate } from './peer-chain.ts'
+import { RequestsAtOnce } from './requests-at-once.ts'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
@@ -31,10 +32,21 @@ const httpOptions = {
   connectionsCheckingInterval: limits.connectionCheckMs,
 } as const
 
+/** Lets no request become another protocol while an earlier one of its connection has no answer. */
+const alone =
+  (requests: RequestsAtOnce, beginsUpgrade: BeginsUpgrade): BeginsUpgrade =>
+  (request) =>
+    requests.of(request) === 0 && beginsUpgrade(request)
+
 /** No TLS and no authentication: only for tests and for viewing the pages, on loopback. */
 export const plainTransport = (beginsUpgrade: BeginsUpgrade): Transport => ({
-  createServer: (handler) =>
-    createPlainServer({ ...httpOptions, shouldUpgradeCallback: beginsUpgrade }, handler),
+  createServer: (handler) => {
+    const requests = new RequestsAtOnce()
+    return createPlainServer(
+      { ...httpOptions, shouldUpgradeCallback: alone(requests, beginsUpgrade) },
+      requests.bound(handler),
+    )
+  },
   peer: ({ socket }) => given({ peer_address: socket.remoteAddress }),
   authorize: () => ok('plain'),
 })
@@ -72,17 +84,18 @@ export function tlsTransport({
     peer: peerOfConnection(),
     authorize: authorizeByName(admit),
     createServer: (handler) => {
+      const requests = new RequestsAtOnce()
       const server = createTlsServer(
         {
           ...httpOptions,
           ...secure,
-          shouldUpgradeCallback: beginsUpgrade,
+          shouldUpgradeCallback: alone(requests, beginsUpgrade),
           requestCert: true,
           rejectUnauthorized: true,
           handshakeTimeout: limits.handshakeMs,
           ALPNProtocols: ['http/1.1'],
         },
-        handler,
+        requests.bound(handler),
       )
       server.maxConnections = limits.connectionsMax
       const refused = new RefusedHandshakes(log)

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { certificatesSent, isIssuedBy, peerCertificate, withIssuers } from './peer-chain.ts'
-import { certificatesIn } from './tls-files.ts'
+import { certificatesIn } from '../../lib/certificates-in.ts'
 import { Revocations } from './revocations.ts'
 import type { TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
@@ -46,6 +46,11 @@ export class TrustedPeers {
   /** Undefined without a revocation list. */
   get revocations(): RevocationState | undefined {
     return this.#revocations?.state
+  }
+
+  /** The connections under watch. */
+  get connected(): Iterable<TLSSocket> {
+    return this.#sockets
   }
 
   /** Keeps a connection under watch until it closes. */

@@ -19,6 +19,7 @@ export function createMetricsApi(options: MetricsApiOptions): Promise<Listener> 
     createApp: (transport) => createMetricsApp(dependencies, transport),
     admit: admitReader(commonNames),
     beginsUpgrade: () => false,
+    version: dependencies.version,
     log: dependencies.log,
   })
 }

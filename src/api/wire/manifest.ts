@@ -98,8 +98,7 @@ export const manifestSchema = Type.Object(
     network: Type.Optional(networkSchema),
     expires_at: Type.Optional({
       ...timeSchema,
-      description:
-        'This host withdraws the offer at this time, unless the VM was released before. Absent when a request has withdrawn it.',
+      description: 'This host withdraws the offer at this time, unless the VM was released before.',
     }),
     vm: movingVmSchema,
   },

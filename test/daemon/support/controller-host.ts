@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { createApiClient } from '../../../src/client/api-client.ts'
 import { clientsOf } from '../../../src/api/controller/clients.ts'
-import { createControllerApi } from '../../../src/api/controller/controller-api.ts'
+import { bindControllerApi } from '../../../src/api/controller/controller-api.ts'
 import { createAuthority, issueCertificate } from '../../../src/daemon/setup/certificates.ts'
 import { createLog } from '../../../src/log/logger.ts'
 import { newOperationId } from '../../../src/log/log.ts'
@@ -30,6 +30,7 @@ import type { GuestShells } from '../../../src/ports/guest-shells.ts'
 import type { Waits } from '../../../src/api/controller/waits.ts'
 import type { ConsoleHub } from '../../../src/owners/console/console-hub.ts'
 import type { SshSessions } from '../../../src/owners/console/ssh-sessions.ts'
+import type { Listener } from '../../../src/api/listener/listener.ts'
 import type { ApiDependencies } from '../../../src/api/controller/dependencies.ts'
 import type { CoordinationDependencies } from '../../../src/api/coordination/dependencies.ts'
 import type { SnapshotId } from '../../../src/core/snapshots/record.ts'
@@ -180,14 +181,19 @@ export async function startControllerHost(
   })
   const { waits, snapshotWaits, consoles: hub } = dependencies
   const listener = {
-    dependencies,
     address: '127.0.0.1',
-    port: 0,
     clients: clientsOf(COMMON_NAME, clients),
     tlsFiles: files,
     nodeFiles: { certificate: join(directory, 'node.crt') },
+    certificateRecheckMs: 20,
+    version: dependencies.version,
+    log: dependencies.log,
   }
-  let api = await createControllerApi({ ...listener, certificateRecheckMs: 20 })
+  const listen = async (port: number): Promise<Listener> => {
+    const bound = await bindControllerApi({ ...listener, port })
+    return bound.serve(dependencies)
+  }
+  let api = await listen(0)
   const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax })
   const client = {
     ca: pki.authority.certificate,
@@ -215,7 +221,7 @@ export async function startControllerHost(
     await api.close(boundMs)
   }
   const reopen = async (): Promise<void> => {
-    api = await createControllerApi({ ...listener, port: api.port, certificateRecheckMs: 20 })
+    api = await listen(api.port)
     closed = false
   }
   t.after(async () => {

@@ -41,7 +41,7 @@ export function consoleLogRoute(app: App, dependencies: ApiDependencies): void {
         headers: requestIdHeader,
         content: { 'text/plain': { schema: Type.String() } },
       },
-      ...problems('not_found', 'starting_up', 'vm_not_running'),
+      ...problems('not_found', 'vm_not_running'),
     },
   }
   app.get('/v1/vms/:id/console/log', { schema, config: { audited: true } }, async (request, reply) => {

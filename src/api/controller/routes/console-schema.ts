@@ -129,7 +129,6 @@ export const consoleSchema = {
     },
     ...problems(
       'not_found',
-      'starting_up',
       'state_unwritable',
       'vm_deleting',
       'vm_not_running',

@@ -77,7 +77,7 @@ const streamSchema = {
       headers: requestIdHeader,
       content: { 'text/event-stream': { schema: STREAM } },
     },
-    ...problems('starting_up', 'event_readers_full'),
+    ...problems('event_readers_full'),
   },
 }
 
@@ -138,7 +138,7 @@ function listVmEvents(app: App, dependencies: ApiDependencies): void {
     querystring: Type.Object(pageMembers, closed),
     response: {
       200: { ...ref('EventList'), description: 'A page of events.', headers: requestIdHeader },
-      ...problems('starting_up'),
+      ...problems(),
     },
   }
   app.get('/v1/vms/:id/events', { schema }, async (request): Promise<EventListWire> => {

@@ -34,7 +34,7 @@ function listImages(app: App, dependencies: ApiDependencies): void {
     querystring: Type.Object(pageMembers, closed),
     response: {
       200: { ...ref('ImageList'), description: 'A page of images.', headers: requestIdHeader },
-      ...problems('starting_up', 'storage_inspection_failed'),
+      ...problems('storage_inspection_failed'),
     },
   }
   app.get('/v1/images', { schema }, async (request): Promise<ImageListWire> => {
@@ -74,7 +74,7 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
         headers: { ...requestIdHeader, ...locationHeader },
       },
       204: goneAnswer('image'),
-      ...problems('starting_up', 'state_unwritable', 'precondition_failed', 'image_in_use'),
+      ...problems('state_unwritable', 'precondition_failed', 'image_in_use'),
     },
   }
   app.delete('/v1/images/:sha256', { schema }, async (request, reply) => {

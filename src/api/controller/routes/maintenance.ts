@@ -35,7 +35,7 @@ function getMaintenance(app: App, dependencies: ApiDependencies): void {
     summary: 'Get whether the host takes more, and which guests are left',
     description: 'The state that was set last. It outlives the daemon and a boot of the host.',
     querystring: noQuery,
-    response: { 200: answer('The state of the host.'), ...problems('starting_up') },
+    response: { 200: answer('The state of the host.'), ...problems() },
   }
   app.get('/v1/maintenance', { schema }, async (_request, reply): Promise<MaintenanceProgressWire> => {
     const context = contextOf(dependencies)
@@ -63,7 +63,7 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
     response: {
       200: answer('Nothing changed: the host is desired to be so already.'),
       202: { ...answer('Stored.'), headers: { ...headers, ...locationHeader } },
-      ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...BODY_CODES),
+      ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES),
     },
   }
   app.put('/v1/maintenance', { schema }, async (request, reply): Promise<MaintenanceProgressWire> => {

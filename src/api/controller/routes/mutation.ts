@@ -22,29 +22,27 @@ import type { ApiDependencies } from '../dependencies.ts'
 
 const ifMatch = ifMatchHeader('the VM')
 
-const dryRun = Type.Object(
-  {
-    dry_run: Type.Optional(
-      Type.Boolean({
-        description:
-          'Checks everything and stores nothing. The answer shows what would be stored, and the plan that would follow.',
-        default: false,
-      }),
-    ),
-  },
-  closed,
-)
+/** The query members that all mutations of a VM share. */
+export const dryRun = {
+  dry_run: Type.Optional(
+    Type.Boolean({
+      description:
+        'Checks everything and stores nothing. The answer shows what would be stored, and the plan that would follow.',
+      default: false,
+    }),
+  ),
+}
 
 /** The schema that all mutations of a VM share; `codes` are the refusals beyond those of every mutation. */
 export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
   tags,
   params,
-  querystring: dryRun,
+  querystring: Type.Object(dryRun, closed),
   headers: ifMatch,
   response: {
     200: vmAnswer('Nothing changed: the request equals the desired state. Or the answer to a dry run.'),
     202: acceptedVm('Stored. The host follows; poll until the generations are equal.'),
-    ...problems('starting_up', 'state_unwritable', 'precondition_failed', ...codes),
+    ...problems('state_unwritable', 'precondition_failed', ...codes),
   },
 })
 

@@ -109,7 +109,7 @@ function removeSnapshot(app: App, dependencies: ApiDependencies): void {
         description: 'The snapshot does not exist, or no longer.',
         headers: requestIdHeader,
       },
-      ...problems('starting_up', 'state_unwritable', 'precondition_failed'),
+      ...problems('state_unwritable', 'precondition_failed'),
     },
   }
   app.delete('/v1/snapshots/:id', { schema }, async (request, reply) => {

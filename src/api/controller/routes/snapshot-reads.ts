@@ -44,7 +44,7 @@ function listSnapshots(app: App, dependencies: ApiDependencies): void {
     ),
     response: {
       200: { ...ref('SnapshotList'), description: 'A page of snapshots.' },
-      ...problems('starting_up'),
+      ...problems(),
     },
   }
   app.get('/v1/snapshots', { schema }, async (request): Promise<SnapshotListWire> => {
@@ -78,7 +78,7 @@ function getSnapshot(app: App, dependencies: ApiDependencies): void {
     response: {
       200: snapshotAnswer('The snapshot.'),
       304: unchangedAnswer('The snapshot'),
-      ...problems('not_found', 'starting_up'),
+      ...problems('not_found'),
     },
   }
   app.get('/v1/snapshots/:id', { schema }, async (request, reply) => {

@@ -19,7 +19,7 @@ export function syncRoutes(app: App, dependencies: ApiDependencies): void {
     querystring: noQuery,
     response: {
       200: { ...ref('Sync'), description: 'The host.', headers: requestIdHeader },
-      ...problems('starting_up', 'capacity_unknown', 'storage_inspection_failed', 'systemd_unavailable'),
+      ...problems('capacity_unknown', 'storage_inspection_failed', 'systemd_unavailable'),
     },
   }
   app.get('/v1/sync', { schema }, async (): Promise<SyncWire> => {

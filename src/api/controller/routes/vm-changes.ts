@@ -1,13 +1,15 @@
+import { Type } from 'typebox'
 import { createVm } from '../../../commands/vm/create-vm.ts'
 import { deleteVm, setMetadata } from '../../../commands/vm/delete-vm.ts'
 import { keepAwake, rebootVm, setPower } from '../../../commands/vm/set-power.ts'
 import { given } from '../../../lib/given.ts'
+import { closed } from '../../../lib/schema-check.ts'
 import { setExit } from '../../../commands/vm/reshape.ts'
 import { exitChangeFromWire } from '../../wire/exit.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
-import { ADMISSION_CODES, BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
+import { ADMISSION_CODES, BODY_CODES, dryRun, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import { goneAnswer } from '../../listener/answers.ts'
 import { contextOf } from './vm-parts.ts'
 import { versionsOf } from '../versions.ts'
@@ -52,8 +54,17 @@ function putVm(app: App, dependencies: ApiDependencies): void {
   })
 }
 
+const sourceLost = Type.Optional(
+  Type.Boolean({
+    description:
+      'Deletes a VM that is here as a whole and waits for its release, because its source is lost for good. If the source lives, ' +
+      'the guest goes on there, or is lost if it was released already. Any other VM is refused with `source_not_lost`.',
+    default: false,
+  }),
+)
+
 function removeVm(app: App, dependencies: ApiDependencies): void {
-  const { response, ...others } = mutationSchema('vm_protected', 'vm_arriving')
+  const { response, ...others } = mutationSchema('vm_protected', 'vm_arriving', 'source_not_lost')
   const schema = {
     ...others,
     operationId: 'deleteVm',
@@ -61,12 +72,15 @@ function removeVm(app: App, dependencies: ApiDependencies): void {
     description:
       'Stops the VM hard and removes everything of it from the host. GET answers 404 when that is done. Safe to repeat: if there is no ' +
       'such VM, the answer is 204.',
+    querystring: Type.Object({ ...dryRun, source_lost: sourceLost }, closed),
     response: { ...response, 204: goneAnswer('VM') },
   }
   app.delete('/v1/vms/:id', { schema }, async (request, reply) => {
     const { store } = contextOf(dependencies)
     if (store.vms.get(request.params.id as VmId) !== undefined)
-      return mutate({ request, reply, dependencies }, (context, id) => deleteVm(context, id))
+      return mutate({ request, reply, dependencies }, (context, id) =>
+        deleteVm(context, id, { sourceLost: request.query.source_lost }),
+      )
     request.audited = { before: versionsOf(undefined), outcome: 'unchanged' }
     // The deletion of its record may not be on the disk yet.
     await store.flushed()
@@ -129,10 +143,12 @@ function postReboot(app: App, dependencies: ApiDependencies): void {
 
 function putMetadata(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', ...BODY_CODES),
+    ...mutationSchema('not_found', 'vm_deleting', 'vm_migrating', ...BODY_CODES),
     operationId: 'setVmMetadata',
     summary: 'Set labels and protection',
-    description: 'They need no work on the host: the revision rises, and the generations stay.',
+    description:
+      'They need no work on the host: the revision rises, and the generations stay. While a migration of the VM is not decided, ' +
+      'they are refused: the destination has read them already.',
     body: ref('SetMetadata'),
   }
   app.put('/v1/vms/:id/metadata', { schema }, async (request, reply): Promise<VmWire> => {

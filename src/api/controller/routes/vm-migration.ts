@@ -51,11 +51,12 @@ function putOffer(app: App, dependencies: ApiDependencies): void {
 
 function removeOffer(app: App, dependencies: ApiDependencies): void {
   const withdrawal = {
-    ...mutationSchema('not_found', 'vm_deleting', 'vm_migrated'),
+    ...mutationSchema('not_found', 'vm_deleting', 'vm_migrated', 'vm_arriving'),
     operationId: 'withdrawOffer',
     summary: 'Withdraw an offer',
     description:
-      'The guest stays, and wakes if it was saved for the migration. Refused once the VM is released. Without an offer it changes nothing.',
+      'The guest stays, and wakes if it was saved for the migration. Refused once the VM is released, and for a VM ' +
+      'that comes from another host: withdraw its offer there. Without an offer it changes nothing.',
   }
   app.delete('/v1/vms/:id/migration', { schema: withdrawal }, async (request, reply): Promise<VmWire> =>
     mutate({ request, reply, dependencies }, (context, id) => withdrawOffer(context, id)),

@@ -60,7 +60,7 @@ function listVms(app: App, dependencies: ApiDependencies): void {
     headers: waitHeader,
     response: {
       200: { ...ref('VmList'), description: 'A page of VMs.' },
-      ...problems('starting_up', 'changes_not_kept'),
+      ...problems('changes_not_kept'),
     },
   }
   app.addHook('preClose', async () => dependencies.listWaits.end())
@@ -114,7 +114,7 @@ function getVm(app: App, dependencies: ApiDependencies): void {
     response: {
       200: vmAnswer('The VM.'),
       304: unchangedAnswer('The VM'),
-      ...problems('not_found', 'starting_up'),
+      ...problems('not_found'),
     },
   }
   app.get('/v1/vms/:id', { schema }, async (request, reply) => {
@@ -139,7 +139,7 @@ function getPlan(app: App, dependencies: ApiDependencies): void {
       'Looks at the host and lists what the daemon would do next, step by step with reasons, or why it waits. Changes nothing.',
     params,
     querystring: noQuery,
-    response: { 200: { ...ref('Plan'), description: 'The plan.' }, ...problems('not_found', 'starting_up') },
+    response: { 200: { ...ref('Plan'), description: 'The plan.' }, ...problems('not_found') },
   }
   app.get('/v1/vms/:id/plan', { schema }, async (request): Promise<PlanWire> => {
     const context = contextOf(dependencies)
@@ -164,7 +164,6 @@ function getCounters(app: App, dependencies: ApiDependencies): void {
       200: { ...ref('Counters'), description: 'The counters.' },
       ...problems(
         'not_found',
-        'starting_up',
         'capacity_unknown',
         'systemd_unavailable',
         'network_failed',

@@ -23,7 +23,7 @@ export function vmStateRoutes(app: App, dependencies: ApiDependencies): void {
     querystring: Type.Object(vmFilterMembers, closed),
     response: {
       200: { ...ref('VmStateList'), description: 'A page of states.' },
-      ...problems('starting_up'),
+      ...problems(),
     },
   }
   const kept = new KeptAnswers()

@@ -1,0 +1,33 @@
+import { unroutedAnswers } from './answer-errors.ts'
+import { aliveAnswer } from './health.ts'
+import { STORE_NOT_OPEN } from './refused.ts'
+import { requestIdOf } from './request-id.ts'
+import type { RequestListener } from 'node:http'
+import type { Log } from '../../log/log.ts'
+import type { Transport } from './app.ts'
+
+type StartingOptions = {
+  readonly transport: Transport
+  /** The version of this build. */
+  readonly version: string
+  readonly log: Log
+}
+
+/** Returns the answers of a listener that has no API yet: that it is alive, and 503 `starting_up` to everything else. */
+export function answerWhileStarting({ transport, version, log }: StartingOptions): RequestListener {
+  const unrouted = unroutedAnswers(transport, log)
+  return (request, response) => {
+    const [path] = (request.url ?? '').split('?', 1)
+    const asksForLife = path === '/healthz' && ['GET', 'HEAD'].includes(request.method ?? '')
+    if (!asksForLife || !transport.authorize(request).ok) {
+      unrouted.refuse(request, response, STORE_NOT_OPEN)
+      return
+    }
+    response
+      .writeHead(200, {
+        'content-type': 'application/json; charset=utf-8',
+        'x-request-id': requestIdOf(request),
+      })
+      .end(JSON.stringify(aliveAnswer(version)))
+  }
+}
