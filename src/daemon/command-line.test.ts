@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { loadedFirst, readSources } from '../../tools/import-graph.ts'
 import type { TestContext } from 'node:test'
@@ -22,6 +25,74 @@ test('a command that is not there is refused with the usage', () => {
   const { status, stderr } = vmhostd('--versions')
   assert.equal(status, 2)
   assert.match(stderr, /^vmhostd: there is no command --versions\n/)
+})
+
+const COMMANDS = [
+  ...[
+    'serve',
+    'setup',
+    'certificate renew',
+    'certificate issue anna',
+    'plan web-1',
+    'console web-1',
+    'doctor',
+  ],
+  ...['backup file', 'restore file', 'recover web-1', 'version', '--version'],
+]
+
+for (const command of COMMANDS) {
+  test(`a mistyped option of ${command} is wrong usage, and the answer is a line that names the help`, () => {
+    const words = command.split(' ')
+    for (const [options, reason] of [
+      [['--confg', '/etc/x.toml'], "Unknown option '--confg'"],
+      [['--help=yes'], "Option '-h, --help' does not take an argument"],
+    ] as const) {
+      const { status, stdout, stderr } = vmhostd(...words, ...options)
+      assert.equal(stderr, `vmhostd ${words[0]}: ${reason}. Try: vmhostd ${words[0]} --help\n`)
+      assert.deepEqual([status, stdout], [2, ''])
+    }
+  })
+}
+
+test('a daemon whose configuration cannot be read says why, and names set-up only if there is none', () => {
+  const isDirectory = vmhostd('serve', '--config', '/etc')
+  assert.equal(isDirectory.status, 1)
+  assert.match(isDirectory.stderr, /^\/etc cannot be read: EISDIR: [^\n]*\n$/)
+  const missing = vmhostd('serve', '--config', '/nonexistent/config.toml')
+  assert.equal(missing.status, 1)
+  const advice = '"vmhostd setup" writes one to start from'
+  assert.equal(missing.stderr, `/nonexistent/config.toml is not there: ${advice}\n`)
+})
+
+test('operands that a command does not take, or takes otherwise, are wrong usage too', () => {
+  const cases: readonly (readonly [argv: readonly string[], reason: string])[] = [
+    [['serve', 'now'], "Unexpected argument 'now'"],
+    [['restore'], 'name one file'],
+    [['restore', 'file', '--end', 'Web'], 'Web is not a VM id'],
+    [['recover', 'web-1', 'web-2'], 'name one VM'],
+  ]
+  for (const [argv, reason] of cases) {
+    const { status, stderr } = vmhostd(...argv)
+    assert.equal(stderr, `vmhostd ${argv[0]}: ${reason}. Try: vmhostd ${argv[0]} --help\n`)
+    assert.equal(status, 2)
+  }
+})
+
+test('a reader that has read enough of the output of a VM is not a failure', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'vh-'))
+  const config = join(directory, 'config.toml')
+  writeFileSync(config, `run_directory = "${directory}"\n`)
+  const daemon = createServer((_, response) => response.end('login: '.repeat(20_000)))
+  daemon.listen(join(directory, 'admin.sock'))
+  await once(daemon, 'listening')
+  t.after(() => {
+    daemon.close()
+    rmSync(directory, { recursive: true })
+  })
+  const child = spawn(process.execPath, ['--no-warnings', MAIN, 'console', 'web-1', '--config', config])
+  child.stdout.destroy()
+  const [end, stderr] = await Promise.all([once(child, 'exit'), text(child.stderr)])
+  assert.deepEqual([end, stderr], [[0, null], ''])
 })
 
 /** Returns the output of `vmhostd serve` when its output is the journal, which systemd announces in JOURNAL_STREAM. */
@@ -46,9 +117,9 @@ function served(
 const CONFIGS = {
   'that cannot be read': ['[controller\n', /config\.toml/],
   'with a key that is not there': ['no_such_key = 1\n', /no_such_key/],
-  'that leads to no state directory': [
-    'state_directory = "/proc/vmhostd"\nrun_directory = "/run/vh"\n',
-    /unable to open/,
+  'that leads to no certificates': [
+    '[controller]\nca_file = "/proc/vmhostd/ca.crt"\n',
+    /ca\.crt cannot be read/,
   ],
 } as const
 

@@ -1,4 +1,6 @@
+import { parseArgs } from 'node:util'
 import { build } from './build.ts'
+import { usageFault } from './usage-error.ts'
 
 /** Takes the arguments after its name; resolves with the exit status. */
 type Command = (args: readonly string[]) => Promise<number>
@@ -18,7 +20,7 @@ const commands = new Map<string, () => Promise<Command>>([
   ['--version', async () => versionCommand],
 ])
 
-/** Runs the command that the arguments name; exit status 2 if they name none. */
+/** Runs the command that the arguments name; exit status 2 if they name none, or are not as its help says. */
 export async function runCommand([name = '', ...rest]: readonly string[]): Promise<number> {
   const load = commands.get(name)
   const isHelp = ['help', '--help', '-h'].includes(name)
@@ -30,12 +32,20 @@ export async function runCommand([name = '', ...rest]: readonly string[]): Promi
     return isHelp ? 0 : 2
   }
   const command = await load()
-  return command(rest)
+  try {
+    return await command(rest)
+  } catch (error) {
+    const fault = usageFault(error)
+    if (fault === undefined) throw error
+    console.error(`vmhostd ${name}: ${fault}. Try: vmhostd ${name} --help`)
+    return 2
+  }
 }
 
 /** Returns exit status 1 if this build cannot keep consoles in the descriptor store. */
 async function versionCommand(args: readonly string[]): Promise<number> {
-  if (args.some((word) => word === '--help' || word === '-h')) {
+  const { values } = parseArgs({ args: [...args], options: { help: { type: 'boolean', short: 'h' } } })
+  if (values.help === true) {
     const { renderHelp } = await import('./help/command-help.ts')
     const { versionHelp } = await import('./help/question-help.ts')
     console.log(renderHelp(versionHelp))

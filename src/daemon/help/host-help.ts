@@ -18,7 +18,7 @@ export const setupHelp: CommandHelp = {
     [
       '--san NAME',
       'a further name or address of this host for the controller and other hosts; may be repeated. The host name, localhost, ' +
-        '127.0.0.1 and ::1 are always in.',
+        '127.0.0.1 and ::1 are always in, and the address of a listen_address that is not a wildcard.',
     ],
     [
       '--replace-pool',
@@ -66,7 +66,7 @@ export const serveHelp: CommandHelp = {
   ],
 }
 
-export const certificateHelp: CommandHelp = {
+export const renewHelp: CommandHelp = {
   name: 'certificate renew',
   summary: 'replace the certificates of this host that end soon, or give them more names',
   usage: '[--all] [--san NAME]… [--config FILE]',
@@ -90,6 +90,30 @@ export const certificateHelp: CommandHelp = {
   exits: [
     [0, 'nothing is left to do'],
     [1, 'a certificate must be signed elsewhere, or it failed'],
+    [2, 'wrong usage'],
+  ],
+}
+
+export const issueHelp: CommandHelp = {
+  name: 'certificate issue',
+  operand: 'NAME',
+  summary: 'make a certificate for one more client of the API, such as a reader',
+  usage: 'NAME [--directory DIR] [--config FILE]',
+  description: [
+    'Makes a key and a certificate with the common name NAME, signed by the authority of the controller, and says what the ' +
+      'configuration lets that name do, and how to let it in. The key of the authority must be beside its certificate, where ' +
+      '"vmhostd setup" made it; bring it back for this if you keep it elsewhere.',
+  ],
+  options: [
+    [
+      '--directory DIR',
+      'where NAME.crt and NAME.key are written (the current directory); no file is replaced',
+    ],
+    CONFIG_OPTION,
+  ],
+  exits: [
+    [0, 'the certificate is made'],
+    [1, 'the authority cannot sign here, or it failed'],
     [2, 'wrong usage'],
   ],
 }

@@ -1,5 +1,5 @@
 import { renderTerms } from './command-help.ts'
-import { certificateHelp, doctorHelp, serveHelp, setupHelp } from './host-help.ts'
+import { doctorHelp, issueHelp, renewHelp, serveHelp, setupHelp } from './host-help.ts'
 import { consoleHelp, planHelp, versionHelp } from './question-help.ts'
 import { backupHelp, recoverHelp, restoreHelp } from './recovery-help.ts'
 import type { CommandHelp } from './command-help.ts'
@@ -8,7 +8,8 @@ import type { CommandHelp } from './command-help.ts'
 export const commandHelps: readonly CommandHelp[] = [
   setupHelp,
   serveHelp,
-  certificateHelp,
+  issueHelp,
+  renewHelp,
   planHelp,
   consoleHelp,
   doctorHelp,

@@ -38,5 +38,6 @@ export const versionHelp: CommandHelp = {
   exits: [
     [0, 'it can'],
     [1, 'it cannot'],
+    [2, 'wrong usage'],
   ],
 }

@@ -17,14 +17,7 @@ export async function backupCommand(args: readonly string[]): Promise<number> {
     replace: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h' },
   } as const
-  let parsed
-  try {
-    parsed = parseArgs({ args: [...args], options, allowPositionals: true })
-  } catch (error) {
-    console.error(`${errorChain(error)}\n\n${HELP}`)
-    return 2
-  }
-  const { values, positionals } = parsed
+  const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
   if (values.help === true) {
     console.log(HELP)
     return 0

@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import fs, {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -52,6 +61,28 @@ test('a file is put back with its mode where none is, and never over another', (
   )
   assert.equal(readFileSync(at('ca.crt'), 'utf8'), 'renewed')
   assert.equal(statSync(at('server.key')).mode & 0o777, 0o600)
+})
+
+test('a file that could be written only in part is not there, and is made by the next try', (t) => {
+  const { at, configPath, config } = stage(t)
+  const files = filesOfHost(configPath, config)
+  rmSync(at('server.key'))
+  const write = fs.writeFileSync
+  t.mock.method(fs, 'writeFileSync', (path: string, content: Buffer, options: object) => {
+    write(path, content.subarray(0, 3), options)
+    throw new Error('ENOSPC: no space left on device, write')
+  })
+  syncBuiltinESMExports()
+  const failed = putFilesBack(files, { configPath, config, isDry: false })
+  t.mock.restoreAll()
+  syncBuiltinESMExports()
+  assert.equal(failed.find(({ path }) => path === at('server.key'))?.what, 'failed')
+  assert.deepEqual(
+    readdirSync(at('.')).filter((name) => name.startsWith('server.key')),
+    [],
+  )
+  putFilesBack(files, { configPath, config, isDry: false })
+  assert.equal(readFileSync(at('server.key'), 'utf8'), 'server.key')
 })
 
 test('a file that the configuration does not name is not made', (t) => {

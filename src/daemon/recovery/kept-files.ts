@@ -1,5 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { errorChain } from '../../log/error-chain.ts'
+import { writeNewFiles } from '../new-files.ts'
 import { privateKeyPath } from '../../host/ssh/key-pair.ts'
 import type { Config } from '../../config/config.ts'
 import type { KeptFile } from '../../store/backup/write-backup.ts'
@@ -30,27 +32,37 @@ export const filesOfHost = (configPath: string, config: Config): readonly KeptFi
 
 /**
  * The outcome for a file of a backup: `made` where there is none; a file that is there is kept. `unnamed`: the configuration
- * does not name it, so it stays in the backup.
+ * does not name it, so it stays in the backup. `failed`: it can be neither read nor made.
  */
-export type FileOutcome = { readonly path: string; readonly what: 'made' | 'kept' | 'differs' | 'unnamed' }
+export type FileOutcome = { readonly path: string } & (
+  | { readonly what: 'made' | 'kept' | 'differs' | 'unnamed' }
+  | { readonly what: 'failed'; readonly because: string }
+)
 
-/** Puts files of the host back where none is, and no others; a dry run only compares. */
-export function putFilesBack(
-  files: readonly KeptFile[],
-  {
-    configPath,
-    config,
-    isDry,
-  }: { readonly configPath: string; readonly config: Config; readonly isDry: boolean },
-): readonly FileOutcome[] {
-  const named = pathsOfHost(configPath, config)
-  return files.map(({ path, mode, content }) => {
+type Host = { readonly configPath: string; readonly config: Config; readonly isDry: boolean }
+
+/** Puts files of the host back where none is, and no others; a dry run only compares. A failure ends nothing. */
+export function putFilesBack(files: readonly KeptFile[], host: Host): readonly FileOutcome[] {
+  const named = pathsOfHost(host.configPath, host.config)
+  return files.map((file) => {
+    const { path } = file
     if (!named.has(path)) return { path, what: 'unnamed' }
-    if (existsSync(path)) return { path, what: readFileSync(path).equals(content) ? 'kept' : 'differs' }
-    if (!isDry) {
-      mkdirSync(dirname(path), { recursive: true, mode: path === configPath ? 0o755 : 0o700 })
-      writeFileSync(path, content, { flag: 'wx', mode })
+    try {
+      return { path, what: putBack(file, host) }
+    } catch (error) {
+      return { path, what: 'failed', because: errorChain(error) }
     }
-    return { path, what: 'made' }
   })
+}
+
+function putBack(
+  { path, mode, content }: KeptFile,
+  { configPath, isDry }: Host,
+): 'made' | 'kept' | 'differs' {
+  if (existsSync(path)) return readFileSync(path).equals(content) ? 'kept' : 'differs'
+  if (!isDry) {
+    mkdirSync(dirname(path), { recursive: true, mode: path === configPath ? 0o755 : 0o700 })
+    writeNewFiles([{ path, content, mode }])
+  }
+  return 'made'
 }

@@ -14,6 +14,7 @@ import { newOperationId } from '../../log/log.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
 import { Store } from '../../store/store.ts'
 import { userIdRangeOf } from '../../store/vm/user-ids.ts'
+import { UsageError } from '../usage-error.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { draftRequest, findOrphan, giveRecord, listOrphans } from './recover.ts'
 import { sourceFromRequest, sourceFromStore } from './recovery-source.ts'
@@ -36,13 +37,7 @@ type Options = {
 
 /** Runs `vmhostd recover`; returns the exit status. */
 export async function recoverCommand(args: readonly string[]): Promise<number> {
-  let parsed
-  try {
-    parsed = parse(args)
-  } catch (error) {
-    console.error(`vmhostd recover: ${errorChain(error)}\n\n${HELP}`)
-    return 2
-  }
+  const parsed = parse(args)
   if (parsed === 'help') {
     console.log(HELP)
     return 0
@@ -69,12 +64,12 @@ function parse(
   const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
   if (values.help === true) return 'help'
   const { from, request } = values
-  if (positionals.length > 1) throw new Error('name one VM')
-  if (from !== undefined && request !== undefined) throw new Error('give --from or --request, not both')
+  if (positionals.length > 1) throw new UsageError('name one VM')
+  if (from !== undefined && request !== undefined) throw new UsageError('give --from or --request, not both')
   const [name] = positionals
-  if (name === undefined && (from ?? request) !== undefined) throw new Error('name the VM')
+  if (name === undefined && (from ?? request) !== undefined) throw new UsageError('name the VM')
   const id = name === undefined ? undefined : parseVmId(name)
-  if (name !== undefined && id === undefined) throw new Error(`${name} is not a VM id`)
+  if (name !== undefined && id === undefined) throw new UsageError(`${name} is not a VM id`)
   return { configPath: values.config, isDry: values['dry-run'], ...given({ id, from, request }) }
 }
 

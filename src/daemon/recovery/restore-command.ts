@@ -9,6 +9,7 @@ import { renderHelp } from '../help/command-help.ts'
 import { restoreHelp } from '../help/recovery-help.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
 import { readMovedSince } from '../../store/backup/moved-since.ts'
+import { UsageError } from '../usage-error.ts'
 import { putFilesBack } from './kept-files.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { compareWithHost } from './restore.ts'
@@ -31,13 +32,7 @@ type Options = {
 
 /** Runs `vmhostd restore`; returns the exit status. */
 export async function restoreCommand(args: readonly string[]): Promise<number> {
-  let options: Options | 'help'
-  try {
-    options = parse(args)
-  } catch (error) {
-    console.error(`vmhostd restore: ${errorChain(error)}\n\n${HELP}`)
-    return 2
-  }
+  const options = parse(args)
   if (options === 'help') {
     console.log(HELP)
     return 0
@@ -62,7 +57,7 @@ function parse(args: readonly string[]): Options | 'help' {
   const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
   if (values.help === true) return 'help'
   const [file] = positionals
-  if (file === undefined || positionals.length > 1) throw new Error('name one file')
+  if (file === undefined || positionals.length > 1) throw new UsageError('name one file')
   return {
     file,
     configPath: values.config,
@@ -77,7 +72,7 @@ function parse(args: readonly string[]): Options | 'help' {
 
 function idOf(text: string): VmId {
   const id = parseVmId(text)
-  if (id === undefined) throw new Error(`${text} is not a VM id`)
+  if (id === undefined) throw new UsageError(`${text} is not a VM id`)
   return id
 }
 
@@ -99,17 +94,28 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
     for (const because of refusals)
       console.error(`vmhostd restore: nothing ${isDry ? 'would be' : 'is'} put back, because ${because}`)
     if (refusals.length > 0 && !isDry) return 1
-    const kept = isDry ? undefined : restoring.putBack(words.leaveOut, Date.now())
-    print(filesInWords(putFilesBack(content.files, { configPath, config, isDry }), isDry))
-    if (isDry) console.log('\nDry run: nothing was changed.')
-    else
+    if (!isDry) {
+      const kept = restoring.putBack(words.leaveOut, Date.now())
+      // Before the files, so that the operator knows this whatever becomes of them.
       console.log(
-        `\nThe records are put back.${kept === undefined ? '' : ` The previous ones are in ${kept}.`} Next: systemctl start vmhostd`,
+        `The records are put back.${kept === undefined ? '' : ` The previous ones are in ${kept}.`}`,
       )
-    return refusals.length > 0 ? 1 : 0
+    }
+    const files = putFilesBack(content.files, { configPath, config, isDry })
+    print(filesInWords(files, isDry))
+    const failed = files.filter(({ what }) => what === 'failed').length
+    console.log(endInWords({ isDry, failed }))
+    return refusals.length > 0 || failed > 0 ? 1 : 0
   } finally {
     restoring.remove()
   }
+}
+
+/** Returns what the operator does next. */
+function endInWords({ isDry, failed }: { readonly isDry: boolean; readonly failed: number }): string {
+  if (isDry) return '\nDry run: nothing was changed.'
+  if (failed === 0) return '\nNext: systemctl start vmhostd'
+  return `\nNext: see why ${failed === 1 ? 'a file is' : `${failed} files are`} not put back, and run this again before the daemon starts`
 }
 
 const print = (lines: readonly string[]): void => {

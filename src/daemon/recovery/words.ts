@@ -57,7 +57,10 @@ export const refusalsInWords = ({ unsaid, moved, unsure, unreadable }: Outlook):
 
 /** Returns a line for each file of the host. */
 export const filesInWords = (files: readonly FileOutcome[], isDry: boolean): readonly string[] =>
-  files.map(({ path, what }) => {
+  files.map((file) => {
+    const { path, what } = file
+    if (what === 'failed')
+      return `  ${path}  ${isDry ? 'could not be compared' : 'is NOT put back'}: ${file.because}`
     const words = {
       made: isDry ? 'would be put back' : 'put back',
       kept: 'is as in the backup',

@@ -3,43 +3,79 @@ import { CONFIG_PATH, loadConfig } from '../../config/config.ts'
 import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { renderHelp } from '../help/command-help.ts'
-import { certificateHelp } from '../help/host-help.ts'
+import { issueHelp, renewHelp } from '../help/host-help.ts'
+import { UsageError } from '../usage-error.ts'
+import { issueForClient, nextForClient } from './issue.ts'
 import { renewCertificates } from './renew.ts'
 import { checkName } from './setup-options.ts'
 import { SetupReport } from './setup-report.ts'
 
-const HELP = renderHelp(certificateHelp)
+const HELP = { renew: renderHelp(renewHelp), issue: renderHelp(issueHelp) } as const
+const BOTH = `${HELP.renew}\n\n${HELP.issue}`
 
-/** Runs `vmhostd certificate renew`. */
+const OPTIONS = {
+  config: { type: 'string', default: CONFIG_PATH },
+  all: { type: 'boolean' },
+  san: { type: 'string', multiple: true },
+  directory: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+/** Options that one of the two does not take. */
+const NOT_TAKEN = { renew: ['directory'], issue: ['all', 'san'] } as const
+
+type Values = ReturnType<typeof parse>['values']
+
+/** Runs `vmhostd certificate renew` and `vmhostd certificate issue`. */
 export async function certificateCommand(args: readonly string[]): Promise<number> {
-  const options = {
-    config: { type: 'string', default: CONFIG_PATH },
-    all: { type: 'boolean', default: false },
-    san: { type: 'string', multiple: true },
-    help: { type: 'boolean', short: 'h' },
-  } as const
-  const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
+  const { values, positionals } = parse(args)
+  const [action = '', ...operands] = positionals
+  const isAction = action === 'renew' || action === 'issue'
   if (values.help === true) {
-    console.log(HELP)
+    console.log(isAction ? HELP[action] : BOTH)
     return 0
   }
-  if (positionals.length !== 1 || positionals[0] !== 'renew') {
-    console.error(HELP)
+  if (!isAction || operands.length !== (action === 'issue' ? 1 : 0)) {
+    console.error(isAction ? HELP[action] : BOTH)
     return 2
   }
+  for (const name of NOT_TAKEN[action])
+    if (values[name] !== undefined) throw new UsageError(`${action} does not take --${name}`)
+  try {
+    return action === 'issue' ? await issue(operands.join(''), values) : await renew(values)
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    console.error(`vmhostd certificate ${action}: ${errorChain(error)}`)
+    return 1
+  }
+}
+
+const parse = (args: readonly string[]) =>
+  parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true })
+
+async function renew({ config: configPath, all = false, san = [] }: Values): Promise<number> {
+  const names = san.map(checkName)
   const report = new SetupReport()
   try {
-    const config = loadConfig(values.config)
-    const names = (values.san ?? []).map(checkName)
-    const renewed = await renewCertificates({ config, all: values.all, names, nowMs: Date.now(), report })
+    const config = loadConfig(configPath)
+    const renewed = await renewCertificates({ config, all, names, nowMs: Date.now(), report })
     console.log(report.text)
     if (renewed.length > 0) console.log(NEXT)
     return report.complete ? 0 : 1
   } catch (error) {
     if (report.text !== '') console.log(report.text)
-    console.error(`vmhostd certificate renew: ${errorChain(error)}`)
-    return 1
+    throw error
   }
+}
+
+async function issue(commonName: string, { config: configPath, directory = '.' }: Values): Promise<number> {
+  const config = loadConfig(configPath)
+  const paths = await issueForClient({ config, commonName, directory, nowMs: Date.now() })
+  const report = new SetupReport()
+  report.made(paths.certificate, `certificate of ${commonName}, for a client`)
+  report.made(paths.key, 'its key, which only this user can read')
+  console.log(`${report.text}\n\n${nextForClient({ config, commonName }, paths, configPath)}`)
+  return 0
 }
 
 const NEXT = `

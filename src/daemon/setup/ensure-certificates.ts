@@ -2,10 +2,12 @@ import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, parse } from 'node:path'
 import { createAuthority, issueCertificate, namesLackingIn } from './certificates.ts'
+import { onlyAddress } from './own-address.ts'
 import { writePair } from './pair-files.ts'
 import { SetupError } from './setup-report.ts'
+import { signingPair, whyNotSigned } from './signing-pair.ts'
 import type { Config } from '../../config/config.ts'
-import type { CertificatePair, LeafRequest } from './certificates.ts'
+import type { LeafRequest } from './certificates.ts'
 import type { PairPaths } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'
 
@@ -56,17 +58,15 @@ export function certificatePaths({ controller, coordination }: Config): Certific
  * without the coordination listener needs no certificate for it.
  */
 export async function ensureCertificates(options: CertificateOptions): Promise<CertificatePaths> {
-  const { config, hostname, extraNames } = options
+  const { config } = options
   const paths = certificatePaths(config)
   const authority = await ensureAuthority(paths.authority, 'authority', options)
-  const local = [hostname, 'localhost', '127.0.0.1', '::1']
-  const names = [...new Set([...local, ...extraNames])]
   await ensureLeaf(paths.server, authority, options, {
     commonName: config.host.id,
-    alternativeNames: names,
+    alternativeNames: namesOf(config.controller, options),
     usages: ['server'],
   })
-  warnOfLackingNames(paths.server, options)
+  warnOfLackingNames(paths.server, config.controller, options)
   await ensureLeaf(paths.controller, authority, options, {
     commonName: config.controller.commonName,
     alternativeNames: [],
@@ -86,36 +86,36 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
       : await ensureAuthority(paths.nodeAuthority, 'authority of nodes', options)
   await ensureLeaf(paths.node, nodeAuthority, options, {
     commonName: config.host.id,
-    alternativeNames: names,
+    alternativeNames: namesOf(config.coordination, options),
     usages: ['server', 'client'],
   })
-  warnOfLackingNames(paths.node, options)
+  warnOfLackingNames(paths.node, config.coordination, options)
   return paths
 }
 
-/** Returns the authority's pair; undefined if its key is not on this host (an operator's own). */
+/** Returns the files of the authority; undefined if its key is not on this host (an operator's own). */
 async function ensureAuthority(
   paths: PairPaths,
   name: string,
   options: CertificateOptions,
-): Promise<CertificatePair | undefined> {
+): Promise<PairPaths | undefined> {
   if (existsSync(paths.certificate) && !existsSync(paths.key)) {
     options.report.kept(paths.certificate, 'an authority whose key is elsewhere')
     return undefined
   }
   if (isThere(paths)) {
     options.report.kept(paths.certificate, `certificate ${name}`)
-    return { certificate: readFileSync(paths.certificate, 'utf8'), key: readFileSync(paths.key, 'utf8') }
+    return paths
   }
   const pair = await createAuthority(`vmhostd ${options.config.host.id} ${name}`, options.nowMs)
   writePair(paths, pair)
   options.report.made(paths.certificate, `certificate ${name}, with ${basename(paths.key)}`)
-  return pair
+  return paths
 }
 
 async function ensureLeaf(
   paths: PairPaths,
-  authority: CertificatePair | undefined,
+  authority: PairPaths | undefined,
   options: CertificateOptions,
   request: LeafRequest,
 ): Promise<void> {
@@ -131,17 +131,42 @@ async function ensureLeaf(
     )
     return
   }
-  writePair(paths, await issueCertificate(authority, request, options.nowMs))
+  const signer = signingPair(authority)
+  if (signer === undefined) {
+    options.report.missing(
+      paths.certificate,
+      `${what}: ${whyNotSigned(authority)}: put that key there, or have that authority sign it`,
+    )
+    return
+  }
+  writePair(paths, await issueCertificate(signer, request, options.nowMs))
   options.report.made(paths.certificate, what)
+}
+
+type Listener = { readonly listenAddress: string }
+
+/** Returns the names and addresses of the certificate of a listener. */
+const namesOf = (listener: Listener, options: CertificateOptions): readonly string[] => [
+  ...new Set([options.hostname, 'localhost', '127.0.0.1', '::1', ...wantedNames(listener, options)]),
+]
+
+/** Returns the names and addresses that the operator asks for, by options and in the configuration. */
+function wantedNames(listener: Listener, { extraNames }: CertificateOptions): readonly string[] {
+  const address = onlyAddress(listener)
+  // A certificate cannot hold a zone, as in fe80::1%eth0.
+  return address === undefined || address.includes('%') ? extraNames : [address, ...extraNames]
 }
 
 /** Warns of missing names: a kept certificate may be older than what the operator asks for now. */
 function warnOfLackingNames(
   { certificate: path }: PairPaths,
-  { extraNames, report }: CertificateOptions,
+  listener: Listener,
+  options: CertificateOptions,
 ): void {
-  if (extraNames.length === 0 || !existsSync(path)) return
-  const lacking = namesLackingIn(new X509Certificate(readFileSync(path)), extraNames)
+  const { report } = options
+  const wanted = wantedNames(listener, options)
+  if (wanted.length === 0 || !existsSync(path)) return
+  const lacking = namesLackingIn(new X509Certificate(readFileSync(path)), wanted)
   if (lacking.length === 0) return
   const remedy = `vmhostd certificate renew ${lacking.map((name) => `--san ${name}`).join(' ')}`
   report.warned(path, `it does not have ${lacking.join(', ')}: ${remedy}`)

@@ -1,11 +1,11 @@
-import { chmodSync, mkdirSync, statSync, existsSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, statSync, existsSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import type { SetupReport } from './setup-report.ts'
-import { isIPv6 } from 'node:net'
-import { bareAddress } from '../../config/config.ts'
+import { writeNewFiles } from '../new-files.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
 import { ensureKeyPair, privateKeyPath } from '../../host/ssh/key-pair.ts'
+import { ownUrl } from './own-address.ts'
 
 /** A VM's own user must reach its own files below, but must not list the others. */
 const TRAVERSABLE = 0o711
@@ -65,24 +65,13 @@ export function ensureProfile(
   const beside = (file: string): string => JSON.stringify(relative(directory, file))
   const lines = [
     '# How vmhostctl reaches this host. Paths are relative to this file; a program that can read the key is the controller.',
-    `url = ${JSON.stringify(urlOf(config))}`,
+    `url = ${JSON.stringify(ownUrl(config))}`,
     `ca = ${beside(paths.authority.certificate)}`,
     `cert = ${beside(paths.controller.certificate)}`,
     `key = ${beside(paths.controller.key)}`,
   ]
-  writeFileSync(path, `${lines.join('\n')}\n`, { flag: 'wx', mode: 0o644 })
+  writeNewFiles([{ path, content: `${lines.join('\n')}\n`, mode: 0o644 }])
   report.made(path, what)
-}
-
-/**
- * Returns the URL at which this host reaches itself: by the name in every server certificate of ours, unless it listens
- * elsewhere.
- */
-function urlOf({ controller }: Config): string {
-  const address = bareAddress(controller.listenAddress)
-  const local = ['0.0.0.0', '::', '127.0.0.1', '::1'].includes(address)
-  const host = local ? 'localhost' : isIPv6(address) ? `[${address}]` : address
-  return `https://${host}:${controller.port}`
 }
 
 /** Makes the key with which the daemon logs in to guests; keeps an existing one. */

@@ -2,7 +2,6 @@ import {
   closeSync,
   fchmodSync,
   fchownSync,
-  fsyncSync,
   lstatSync,
   openSync,
   realpathSync,
@@ -12,23 +11,24 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { flushPath } from '../../store/database/schema-copies.ts'
+import { writeNewFiles } from '../new-files.ts'
+import type { Flush } from '../../store/database/schema-copies.ts'
 import type { CertificatePair } from './certificates.ts'
 
 export type PairPaths = { readonly certificate: string; readonly key: string }
-
-/** Makes the content of a file, or the names in a directory, last through a power failure (fsync(2)). */
-export type Sync = (path: string) => void
 
 const KEY_MODE = 0o600
 const CERTIFICATE_MODE = 0o644
 /** The bits of a mode that say who may read and write (chmod(2)). */
 const PERMISSIONS = 0o777
 
-/** Writes the pair where none is. The certificate is written once the key is on the disk. Throws if one of them is there. */
+/** Writes the pair where none is, once both files are on the disk. Throws if one of them is there. */
 export function writePair(paths: PairPaths, pair: CertificatePair): void {
-  writeNew(paths.key, pair.key, { mode: KEY_MODE, sync: syncPath })
-  writeNew(paths.certificate, pair.certificate, { mode: CERTIFICATE_MODE, sync: syncPath })
-  syncDirectories(paths, syncPath)
+  writeNewFiles([
+    { path: paths.key, content: pair.key, mode: KEY_MODE },
+    { path: paths.certificate, content: pair.certificate, mode: CERTIFICATE_MODE },
+  ])
 }
 
 /**
@@ -37,7 +37,7 @@ export function writePair(paths: PairPaths, pair: CertificatePair): void {
  * group and mode stay; a link stays too, and what it leads to is replaced. Throws an error for the operator if a link
  * leads to nothing.
  */
-export function replacePair(paths: PairPaths, pair: CertificatePair, sync: Sync = syncPath): void {
+export function replacePair(paths: PairPaths, pair: CertificatePair, sync: Flush = flushPath): void {
   const files = { key: targetOf(paths.key), certificate: targetOf(paths.certificate) }
   const next = { key: `${files.key}.new`, certificate: `${files.certificate}.new` }
   for (const path of [next.key, next.certificate]) rmSync(path, { force: true })
@@ -64,9 +64,9 @@ function targetOf(path: string): string {
 function writeNew(
   path: string,
   text: string,
-  { mode, like, sync }: { mode: number; like?: string; sync: Sync },
+  { mode, like, sync }: { mode: number; like: string; sync: Flush },
 ): void {
-  const old = like === undefined ? undefined : statSync(like, { throwIfNoEntry: false })
+  const old = statSync(like, { throwIfNoEntry: false })
   const file = openSync(path, 'wx', old === undefined ? mode : KEY_MODE)
   try {
     writeFileSync(file, text)
@@ -80,15 +80,6 @@ function writeNew(
   sync(path)
 }
 
-function syncDirectories({ key, certificate }: PairPaths, sync: Sync): void {
+function syncDirectories({ key, certificate }: PairPaths, sync: Flush): void {
   for (const directory of new Set([dirname(key), dirname(certificate)])) sync(directory)
-}
-
-function syncPath(path: string): void {
-  const file = openSync(path, 'r')
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
 }

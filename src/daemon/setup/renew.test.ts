@@ -26,7 +26,7 @@ import { ensureCertificates } from './ensure-certificates.ts'
 import { renewCertificates } from './renew.ts'
 import { SetupReport } from './setup-report.ts'
 import type { TestContext } from 'node:test'
-import type { Sync } from './pair-files.ts'
+import type { Flush } from '../../store/database/schema-copies.ts'
 
 const DAY_MS = 86_400_000
 const MADE_MS = Date.UTC(2030, 0, 1)
@@ -55,7 +55,7 @@ async function stage(t: TestContext) {
   const read = (name: string): X509Certificate => new X509Certificate(readFileSync(at(name)))
   const renew = async (
     days: number,
-    { all = false, ...more }: { all?: boolean; names?: readonly string[]; sync?: Sync } = {},
+    { all = false, ...more }: { all?: boolean; names?: readonly string[]; sync?: Flush } = {},
   ) => {
     const report = new SetupReport()
     const nowMs = MADE_MS + days * DAY_MS

@@ -1,13 +1,15 @@
-import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { certificatesIn } from '../../api/listener/tls-files.ts'
+import { certificatesIn } from '../../lib/certificates-in.ts'
 import { namesLackingIn, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
 import { replacePair } from './pair-files.ts'
+import { signingPair, whyNotSigned } from './signing-pair.ts'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePair } from './certificates.ts'
-import type { PairPaths, Sync } from './pair-files.ts'
+import type { Flush } from '../../store/database/schema-copies.ts'
+import type { PairPaths } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'
 
 export type RenewOptions = {
@@ -19,7 +21,7 @@ export type RenewOptions = {
   readonly nowMs: number
   readonly report: SetupReport
   /** fsync(2), unless a test follows what is synced. */
-  readonly sync?: Sync
+  readonly sync?: Flush
 }
 
 const DAY_MS = 86_400_000
@@ -58,10 +60,7 @@ async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Pro
     return false
   }
   const authority = signerOf(signer, old)
-  const because =
-    authority === undefined
-      ? `its authority cannot sign here, because ${signer.key} is not the key of it`
-      : whyNotReissued(old)
+  const because = authority === undefined ? whyNotSigned(signer) : whyNotReissued(old)
   if (authority === undefined || because !== undefined) {
     report.missing(
       paths.certificate,
@@ -78,20 +77,13 @@ async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Pro
 const endsSoon = ({ validToDate }: X509Certificate, nowMs: number): boolean =>
   validToDate.getTime() - nowMs <= limits.certificateWarningDays * DAY_MS
 
-/**
- * Returns the pair that signs here: the certificate in the authority's file that fits its key. While an authority is
- * replaced, the file has both. Undefined if there is not one, or if the old certificate is of another authority.
- */
-function signerOf({ certificate, key }: PairPaths, old: X509Certificate): CertificatePair | undefined {
+/** Returns the pair that signs here; undefined if there is not one, or if the old certificate is of another authority. */
+function signerOf(authority: PairPaths, old: X509Certificate): CertificatePair | undefined {
+  const { certificate, key } = authority
   if (!existsSync(certificate) || !existsSync(key)) return undefined
-  const trusted = certificatesIn(readFileSync(certificate)).map((pem) => ({
-    pem,
-    one: new X509Certificate(pem),
-  }))
-  if (!trusted.some(({ one }) => old.checkIssued(one) && old.verify(one.publicKey))) return undefined
-  const keyPem = readFileSync(key, 'utf8')
-  const own = trusted.find(({ one }) => one.checkPrivateKey(createPrivateKey(keyPem)))
-  return own && { certificate: own.pem, key: keyPem }
+  const trusted = certificatesIn(readFileSync(certificate)).map((pem) => new X509Certificate(pem))
+  const isIssued = trusted.some((one) => old.checkIssued(one) && old.verify(one.publicKey))
+  return isIssued ? signingPair(authority) : undefined
 }
 
 function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { parseArgs } from 'node:util'
 import { CONFIG_PATH } from '../../config/config.ts'
+import { UsageError } from '../usage-error.ts'
 import { SetupError } from './setup-report.ts'
 
 export type SetupOptions = {
@@ -22,7 +23,7 @@ const SETTING_OPTIONS = {
   'local-images-directory': ['storage.local_images_directory'],
 } as const satisfies Record<string, readonly string[]>
 
-/** Throws SetupError with a usage hint. */
+/** Throws UsageError, or an error of `parseArgs`. */
 export function parseSetupOptions(argv: readonly string[]): SetupOptions {
   const values = parse(argv)
   const settings = Object.entries(SETTING_OPTIONS).flatMap(([option, keys]): ConfigSetting[] => {
@@ -50,11 +51,11 @@ export function parseSetupOptions(argv: readonly string[]): SetupOptions {
 const DNS_NAME =
   /^(?=.{1,253}$)(\*\.)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
 
-/** Returns a name for a certificate. Throws SetupError if it cannot be one. */
+/** Returns a name for a certificate. Throws UsageError if it cannot be one. */
 export function checkName(name: string): string {
   // A certificate cannot hold a zone, as in fe80::1%eth0.
   if (DNS_NAME.test(name) || (isIP(name) !== 0 && !name.includes('%'))) return name
-  throw new SetupError(
+  throw new UsageError(
     `--san ${JSON.stringify(name)} is neither a host name nor an IP address: give it as host-1.example.net or 192.0.2.1`,
   )
 }
@@ -62,23 +63,16 @@ export function checkName(name: string): string {
 function parse(argv: readonly string[]): Readonly<Record<string, unknown>> {
   const text = { type: 'string' } as const
   const names = [...Object.keys(SETTING_OPTIONS), 'config', 'tls-directory']
-  try {
-    const { values } = parseArgs({
-      args: [...argv],
-      options: {
-        ...Object.fromEntries(names.map((name) => [name, text])),
-        san: { type: 'string', multiple: true },
-        'replace-pool': { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    })
-    return values
-  } catch (cause) {
-    throw new SetupError(
-      `${cause instanceof Error ? cause.message : String(cause)}\nTry: vmhostd setup --help`,
-      { cause },
-    )
-  }
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      ...Object.fromEntries(names.map((name) => [name, text])),
+      san: { type: 'string', multiple: true },
+      'replace-pool': { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
+  return values
 }
 
 /** A key of the configuration with its value: `controller.common_name`, or `state_directory` at the top. */

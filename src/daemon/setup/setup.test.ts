@@ -1,60 +1,23 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import {
+import fs, {
   chmodSync,
   copyFileSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
+  readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { syncBuiltinESMExports } from 'node:module'
 import { test } from 'node:test'
+import { machine, nowMs } from '../../../test/setup-machine.ts'
 import { parseConfig } from '../../config/config.ts'
-import { setup } from './setup.ts'
+import { UsageError } from '../usage-error.ts'
+import { createAuthority } from './certificates.ts'
 import type { TestContext } from 'node:test'
-
-const exampleConfig = readFileSync(new URL('../../config/config.example.toml', import.meta.url), 'utf8')
-const nowMs = Date.UTC(2030, 0, 1)
-
-/** Makes a directory that stands for the whole machine, and runs set-up in it. */
-function machine(t: TestContext) {
-  const root = mkdtempSync(join(tmpdir(), 'setup-'))
-  t.after(() => rmSync(root, { recursive: true }))
-  const at = (path: string): string => join(root, path)
-  const options = [
-    ['--config', at('config.toml')],
-    ['--state-directory', at('state')],
-    ['--pool-directory', at('state/pool')],
-    ['--run-directory', at('run')],
-    ['--tls-directory', at('tls')],
-  ].flat()
-  const marked: string[] = []
-  const run = async (argv: readonly string[], reflink = true) => {
-    const out: string[] = []
-    const status = await setup(argv, {
-      hostname: 'host-1',
-      nowMs,
-      exampleConfig,
-      markPool: async (directory) => {
-        marked.push(directory)
-        mkdirSync(directory, { recursive: true })
-        return { poolId: 'pool-1', reflink }
-      },
-      print: (text) => out.push(text),
-      printError: (text) => out.push(text),
-    })
-    return { status, text: out.join('\n') }
-  }
-  const certificate = (name: string): X509Certificate =>
-    new X509Certificate(readFileSync(at(`tls/${name}.crt`)))
-  return { at, options, marked, run, certificate }
-}
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o7777).toString(8)
 
@@ -101,9 +64,11 @@ const WRONG_NAMES = [
 for (const name of WRONG_NAMES) {
   test(`no certificate is made for the name ${JSON.stringify(name)}`, async (t) => {
     const { options, run, at } = machine(t)
-    const { status, text } = await run([...options, '--san', 'good.example.net', `--san=${name}`])
-    assert.equal(status, 2)
-    assert.ok(text.includes(`--san ${JSON.stringify(name)} is neither a host name nor an IP address`), text)
+    const because = `--san ${JSON.stringify(name)} is neither a host name nor an IP address`
+    await assert.rejects(
+      run([...options, '--san', 'good.example.net', `--san=${name}`]),
+      (error) => error instanceof UsageError && error.message.startsWith(because),
+    )
     assert.ok(!existsSync(at('tls')))
   })
 }
@@ -190,6 +155,65 @@ test('a name that a kept server certificate lacks is reported, with the way to g
   )
 })
 
+/** Makes the write with this number fail after a few bytes, until the returned function is called. */
+function failWrite(t: TestContext, number: number): () => boolean {
+  const write = fs.writeFileSync
+  let count = 0
+  t.mock.method(fs, 'writeFileSync', (path: string | number, content: string, options: object) => {
+    if (count++ !== number) return write(path, content, options)
+    write(path, content.slice(0, 9), options)
+    throw new Error('ENOSPC: no space left on device, write')
+  })
+  syncBuiltinESMExports()
+  return () => {
+    t.mock.restoreAll()
+    syncBuiltinESMExports()
+    return count > number
+  }
+}
+
+test('set-up that cannot write a file leaves no part of it, and the next run makes all that lacks', async (t) => {
+  let hasFailed = true
+  for (let number = 0; hasFailed; number += 1) {
+    const { at, options, run } = machine(t)
+    const restore = failWrite(t, number)
+    const { status } = await run(options)
+    hasFailed = restore()
+    assert.equal(status, hasFailed ? 1 : 0, String(number))
+    const again = await run(existsSync(at('config.toml')) ? ['--config', at('config.toml')] : options)
+    assert.equal(again.status, 0, `${number}: ${again.text}`)
+    assert.equal(readFileSync(at('config.toml'), 'utf8').includes('[metrics]'), true)
+    assert.match(readFileSync(at('vmhostctl.toml'), 'utf8'), /\nkey = "tls\/controller\.key"\n$/)
+    const left = ['.', 'tls'].flatMap((directory) => readdirSync(at(directory)))
+    assert.deepEqual(
+      left.filter((name) => name.endsWith('.part')),
+      [],
+    )
+    if (!hasFailed) assert.ok(number > 8, 'it writes the configuration, four pairs and the profile')
+  }
+})
+
+test('an address that alone is listened on is in the certificate of its listener, and in the advice', async (t) => {
+  const { at, options, run, certificate } = machine(t)
+  await run(options)
+  const config = readFileSync(at('config.toml'), 'utf8')
+    .replace('#listen_address = "::"', 'listen_address = "192.0.2.7"')
+    .replace('#listen_address = "::"', 'listen_address = "[2001:db8::7]"')
+  writeFileSync(at('config.toml'), config)
+  const again = ['--config', at('config.toml')]
+  assert.match((await run(again)).text, /warning .*server\.crt .*renew --san 192\.0\.2\.7/)
+  for (const file of ['server.crt', 'server.key', 'node.crt', 'node.key', '../vmhostctl.toml'])
+    unlinkSync(at(`tls/${file}`))
+  const { status, text } = await run(again)
+  assert.equal(status, 0, text)
+  assert.ok(certificate('server').checkIP('192.0.2.7'))
+  assert.ok(certificate('node').checkIP('2001:db8::7'))
+  assert.ok(certificate('server').checkHost('localhost'))
+  assert.match(text, /https:\/\/192\.0\.2\.7:9000\/healthz\n.*https:\/\/192\.0\.2\.7:9000\/docs/)
+  assert.doesNotMatch(text, /localhost|warning/)
+  assert.match(readFileSync(at('vmhostctl.toml'), 'utf8'), /"https:\/\/192\.0\.2\.7:9000"/)
+})
+
 test('half a pair is neither kept nor overwritten', async (t) => {
   const { at, options, run } = machine(t)
   await run(options)
@@ -231,6 +255,38 @@ test('if the authority key is elsewhere, the certificates that it must sign are 
   const { status, text } = await run(['--config', at('config.toml')])
   assert.equal(status, 1)
   assert.match(text, /MISSING .*node\.crt/)
+})
+
+test('while an authority is replaced, certificates are signed by the one in its file that fits its key', async (t) => {
+  const { at, options, run, certificate } = machine(t)
+  await run(options)
+  const old = readFileSync(at('tls/ca.crt'), 'utf8')
+  const next = await createAuthority('vmhostd authority 2', nowMs)
+  writeFileSync(at('tls/ca.crt'), old + next.certificate)
+  writeFileSync(at('tls/ca.key'), next.key)
+  for (const file of ['server.crt', 'server.key', 'node.crt', 'node.key']) unlinkSync(at(`tls/${file}`))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 0, text)
+  const authority = new X509Certificate(next.certificate)
+  for (const name of ['server', 'node']) {
+    assert.ok(certificate(name).verify(authority.publicKey), name)
+    assert.ok(certificate(name).checkIssued(authority), `${name}: ${certificate(name).issuer}`)
+  }
+})
+
+test('if the key beside an authority is of another one, the certificates that it must sign are reported as missing', async (t) => {
+  const { at, options, run } = machine(t)
+  await run(options)
+  writeFileSync(at('tls/ca.key'), (await createAuthority('vmhostd authority 2', nowMs)).key)
+  assert.equal((await run(['--config', at('config.toml')])).status, 0)
+  for (const file of ['node.crt', 'node.key']) unlinkSync(at(`tls/${file}`))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 1)
+  assert.match(
+    text,
+    /MISSING .*node\.crt .*its authority cannot sign here, because .*ca\.key is not the key of it/,
+  )
+  assert.ok(!existsSync(at('tls/node.crt')))
 })
 
 test('the certificate of the node is signed by an authority of nodes if the configuration names one', async (t) => {
@@ -292,6 +348,14 @@ test('a configuration that is there is kept, and an option that would change it 
   assert.match(text, /config\.toml is there already: set host\.id in it/)
 })
 
+test('a configuration that cannot be read stops set-up, with the reason', async (t) => {
+  const { at, run } = machine(t)
+  mkdirSync(at('config.toml'))
+  const { status, text } = await run(['--config', at('config.toml')])
+  assert.equal(status, 1)
+  assert.match(text, /^vmhostd setup: \S+config\.toml cannot be read: EISDIR: /)
+})
+
 test('a wrong configuration stops set-up before it makes anything', async (t) => {
   const { at, run } = machine(t)
   writeFileSync(at('config.toml'), 'port = 1')
@@ -312,12 +376,11 @@ test('what is odd about the pool or a directory is a warning, not a failure', as
   assert.match(text, /warning .*chmod go-w/)
 })
 
-test('help teaches, and a wrong option points to it', async (t) => {
-  const { run } = machine(t)
+test('help teaches, and a wrong option does nothing', async (t) => {
+  const { run, at } = machine(t)
   const help = await run(['--help'])
   assert.equal(help.status, 0)
   assert.match(help.text, /--san NAME/)
-  const wrong = await run(['--sann', 'x'])
-  assert.equal(wrong.status, 2)
-  assert.match(wrong.text, /--sann[^]*setup --help/)
+  await assert.rejects(run(['--config', at('config.toml'), '--sann', 'x']), /--sann/)
+  assert.ok(!existsSync(at('config.toml')))
 })

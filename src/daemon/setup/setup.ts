@@ -1,13 +1,16 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { configFault } from '../config-fault.ts'
+import { writeNewFiles } from '../new-files.ts'
 import { renderHelp } from '../help/command-help.ts'
 import { setupHelp } from '../help/host-help.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
 import { ensureDirectories, ensureProfile, ensureSshKey } from './ensure-files.ts'
 import { renderConfig, parseSetupOptions } from './setup-options.ts'
 import { ensurePool } from './ensure-pool.ts'
+import { ownUrl } from './own-address.ts'
 import { SetupError, SetupReport } from './setup-report.ts'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
@@ -28,15 +31,9 @@ type SetupMachine = {
   readonly printError: (text: string) => void
 }
 
-/** Runs `vmhostd setup`; returns the exit status. */
-export async function setup(argv: readonly string[], machine: SetupMachine): Promise<0 | 1 | 2> {
-  let options: SetupOptions
-  try {
-    options = parseSetupOptions(argv)
-  } catch (error) {
-    machine.printError(errorChain(error instanceof SetupError ? error.message : error))
-    return 2
-  }
+/** Runs `vmhostd setup`; returns the exit status. Throws what `parseSetupOptions` throws. */
+export async function setup(argv: readonly string[], machine: SetupMachine): Promise<0 | 1> {
+  const options = parseSetupOptions(argv)
   if (options.help) {
     machine.print(renderHelp(setupHelp))
     return 0
@@ -87,17 +84,19 @@ function ensureConfig(options: SetupOptions, machine: SetupMachine, report: Setu
   const text = renderConfig(machine.exampleConfig, settings)
   const config = parseConfig(text, { path: configPath, hostname: machine.hostname })
   mkdirSync(dirname(configPath), { recursive: true, mode: 0o755 })
-  writeFileSync(configPath, text, { flag: 'wx', mode: 0o644 })
+  writeNewFiles([{ path: configPath, content: text, mode: 0o644 }])
   report.made(configPath, 'configuration, with every key and its default')
   return config
 }
 
 function nextSteps(
   configPath: string,
-  { controller, coordination }: Config,
+  config: Config,
   { authority, controller: client }: CertificatePaths,
 ): string {
+  const { coordination } = config
   const { certificate, key } = client
+  const url = ownUrl(config)
   return `Next:
   1. See what this host still lacks:
        vmhostd doctor
@@ -107,8 +106,8 @@ function nextSteps(
   3. Ask it something, as the controller would:
        vmhostctl sync
        curl --cacert ${authority.certificate} --cert ${certificate} --key ${key} \\
-         https://localhost:${controller.port}/healthz
-     and read https://localhost:${controller.port}/docs in a browser that has that certificate.
+         ${url}/healthz
+     and read ${url}/docs in a browser that has that certificate.
   4. Give the controller ${certificate}, ${key} and ${authority.certificate}
      (for vmhostctl elsewhere: with a profile; vmhostctl shows an example if it finds none),
      then keep ${authority.key} in a safe place off this host: it can sign controllers.${
@@ -123,7 +122,7 @@ function nextSteps(
 /** Adds advice to the most likely failure, a missing permission. */
 function explain(error: unknown): string {
   if (error instanceof SetupError) return error.message
-  if (error instanceof ConfigError) return error.message
+  if (error instanceof ConfigError) return configFault(error)
   const denied =
     error instanceof Error && 'code' in error && (error.code === 'EACCES' || error.code === 'EPERM')
   return denied ? `${errorChain(error)}: run this as root` : errorChain(error)

@@ -1,0 +1,74 @@
+/** The command as a process of its own, on a host that never had a pool. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Store } from '../../store/store.ts'
+import type { TestContext } from 'node:test'
+
+const MAIN = new URL('../../main.ts', import.meta.url).pathname
+
+/** Makes a host with records and the controller's files in a directory, and a backup of it. */
+function stage(t: TestContext) {
+  const directory = mkdtempSync(join(tmpdir(), 'restore-command-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const at = (name: string): string => join(directory, name)
+  writeFileSync(
+    at('config.toml'),
+    `state_directory = "${at('state')}"
+[controller]
+ca_file = "${at('ca.crt')}"
+certificate_file = "${at('tls/server.crt')}"
+key_file = "${at('tls/server.key')}"
+`,
+  )
+  mkdirSync(at('tls'))
+  for (const name of ['ca.crt', 'tls/server.crt', 'tls/server.key']) writeFileSync(at(name), name)
+  mkdirSync(at('state'))
+  new Store(at('state'), { first: 600_000, count: 100 }).close()
+  const run = (...args: readonly string[]) =>
+    spawnSync(process.execPath, ['--no-warnings', MAIN, ...args, '--config', at('config.toml')], {
+      encoding: 'utf8',
+    })
+  assert.equal(run('backup', at('host.backup')).status, 0)
+  return { at, restore: (...args: readonly string[]) => run('restore', at('host.backup'), ...args) }
+}
+
+test('records and files are put back, and the command says how to go on', (t) => {
+  const { at, restore } = stage(t)
+  rmSync(at('tls'), { recursive: true })
+  const { status, stdout, stderr } = restore()
+  assert.deepEqual([status, stderr], [0, ''])
+  assert.match(stdout, /The records are put back\. The previous ones are in \S+before-restore\S+\.db\./)
+  assert.match(stdout, /server\.key +put back\n[^]*Next: systemctl start vmhostd\n$/)
+  assert.equal(readFileSync(at('tls/server.key'), 'utf8'), 'tls/server.key')
+})
+
+test('a file that cannot be put back is a line and a failure, once the records and the other files are put back', (t) => {
+  const { at, restore } = stage(t)
+  rmSync(at('tls'), { recursive: true })
+  writeFileSync(at('tls'), 'not a directory')
+  rmSync(at('ca.crt'))
+  const { status, stdout, stderr } = restore()
+  assert.equal(status, 1, stderr)
+  assert.match(
+    stdout,
+    /The records are put back\. The previous ones are in \S+\.db\.\n[^]*server\.key +is NOT put back: E[^]*\n/,
+  )
+  assert.match(stdout, /server\.crt +is NOT put back: /)
+  assert.ok(existsSync(at('ca.crt')))
+  assert.doesNotMatch(stdout, /systemctl start/)
+  assert.match(stdout, /\nNext: see why 2 files are not put back, and run this again .*\n$/)
+})
+
+test('a dry run changes nothing', (t) => {
+  const { at, restore } = stage(t)
+  rmSync(at('tls'), { recursive: true })
+  const { status, stdout } = restore('--dry-run')
+  assert.equal(status, 0)
+  assert.match(stdout, /server\.key +would be put back\n[^]*Dry run: nothing was changed\.\n$/)
+  assert.doesNotMatch(stdout, /records are put back/)
+  assert.ok(!existsSync(at('tls')))
+})
