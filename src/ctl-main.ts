@@ -9,12 +9,21 @@ import { runCtl } from './ctl/run.ts'
 import { build } from './daemon/build.ts'
 import type { Shell, Sink } from './ctl/shell.ts'
 
-/**
- * Returns whether the reader of our output is gone: `head` has read enough, or a terminal was hung up. That is not a
- * failure.
- */
+/** Returns whether the reader of our output is gone: `head` has read enough, or a terminal was hung up. */
 const isReaderGone = ({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream): boolean =>
   code === 'EPIPE' || (isTTY && code === 'EIO')
+
+/** Streams that have lost their reader. */
+const unread = new Set<NodeJS.WriteStream>()
+
+/** Whether the command has nothing to do once its output has lost its reader. */
+let endsWithReader = false
+
+/** A reader that is gone is not a failure. What it would have read is dropped, and the command keeps its own status. */
+function onReaderGone(stream: NodeJS.WriteStream): void {
+  unread.add(stream)
+  if (endsWithReader && unread.has(process.stdout)) process.exit(0)
+}
 
 /** Writes synchronously, because the process is about to end. */
 function tellOnStderr(line: string): void {
@@ -27,12 +36,14 @@ function tellOnStderr(line: string): void {
 
 function sinkOf(stream: NodeJS.WriteStream): Sink {
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (isReaderGone(error, stream)) process.exit(0)
+    if (isReaderGone(error, stream)) return onReaderGone(stream)
     if (stream === process.stdout) tellOnStderr(`vmhostctl: its output cannot be written: ${error.message}`)
     process.exit(1)
   })
   return {
-    write: (chunk) => void stream.write(chunk),
+    write: (chunk) => {
+      if (!unread.has(stream)) stream.write(chunk)
+    },
     isTty: stream.isTTY,
     get columns() {
       return stream.columns
@@ -54,6 +65,9 @@ const shell: Shell = {
   stderr: sinkOf(process.stderr),
   readStdin: () => text(process.stdin),
   openTerminal: () => openTerminal({ ...standardStreams(), stopProcessing, process }),
+  endWithReader: () => {
+    endsWithReader = true
+  },
   environment: process.env,
   home: homedir(),
   nowMs: () => Date.now(),

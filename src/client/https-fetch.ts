@@ -69,8 +69,7 @@ async function send(
   }
   sent.on('error', (error) => fail(error, false))
   sent.on('response', (response) => {
-    response.on('error', (error) => fail(error, true))
-    collect(response, resolve)
+    collect(response, resolve, (error) => fail(error, true))
   })
   sent.end(body)
   return promise
@@ -80,10 +79,15 @@ async function send(
 const preferredWaitMs = (headers: Headers): number =>
   Number(/\bwait=(\d+)/.exec(headers.get('prefer') ?? '')?.[1] ?? 0) * 1000
 
-function collect(response: IncomingMessage, resolve: (answer: Response) => void): void {
+function collect(
+  response: IncomingMessage,
+  resolve: (answer: Response) => void,
+  reject: (error: unknown) => void,
+): void {
   const chunks: Buffer[] = []
   const { statusCode: status = 0, headers } = response
   let length = 0
+  response.on('error', reject)
   response.on('data', (chunk: Buffer) => {
     chunks.push(chunk)
     length += chunk.length
@@ -95,6 +99,11 @@ function collect(response: IncomingMessage, resolve: (answer: Response) => void)
     )
     // The standard Response refuses a body, even an empty one, for statuses that have none.
     const body = chunks.length === 0 ? null : Buffer.concat(chunks)
-    resolve(new Response(body, { status, headers: pairs }))
+    try {
+      resolve(new Response(body, { status, headers: pairs }))
+    } catch {
+      // It also refuses a status outside 200 to 599, which another server may send.
+      reject(new UnexpectedAnswer(status))
+    }
   })
 }

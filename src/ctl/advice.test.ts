@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ApiProblem } from '../client/api-problem.ts'
+import { ConnectionFailed } from '../client/connection-failed.ts'
 import { faults, rejections } from '../core/problems/catalogue.ts'
 import { explain } from './advice.ts'
 import type { Kind } from './command.ts'
@@ -36,4 +37,10 @@ test('a fault without advice of its own comes with its remedy', () => {
 
 test('a code that this client does not know has no advice', () => {
   assert.deepEqual(adviceFor('of_a_newer_daemon', 'vm'), [])
+})
+
+test('an expired certificate of the daemon comes with the command that renews it', () => {
+  const error = new ConnectionFailed('expired', 'the certificate of host-1:9000 has expired')
+  const { advice } = explain(error, { profile: undefined, kind: 'vm', name: 'web-1', nowMs: 0 })
+  assert.match(advice.join('\n'), /with ca\.key beside ca\.crt there: vmhostd certificate renew$/)
 })

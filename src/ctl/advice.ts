@@ -150,7 +150,7 @@ function connectionAdvice(
     case 'expired':
       return [
         'is the clock of this machine right?',
-        'where it is, the host needs a new certificate: remove its server.crt and server.key, then vmhostd setup',
+        'where it is, the host needs a new certificate, with ca.key beside ca.crt there: vmhostd certificate renew',
       ]
     case 'unwelcome':
       return unwelcomeAdvice(profile, nowMs)

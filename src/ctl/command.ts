@@ -47,6 +47,8 @@ export type Command = {
   readonly secondOperand?: Operand
   readonly options: readonly Option[]
   readonly examples: readonly (readonly [line: string, explanation: string])[]
+  /** Whether it may print without end, and so ends with the reader of its output. */
+  readonly endsWithReader?: true
   readonly run: (context: Context) => Promise<ExitStatus>
 }
 

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
+import { certificatesIn } from '../lib/certificates-in.ts'
 import { nearest } from '../lib/text.ts'
 import { CtlError } from './ctl-error.ts'
 import { X509Certificate } from 'node:crypto'
@@ -33,11 +34,13 @@ const EXAMPLE = [
 const unusable = (message: string, advice: readonly string[], cause?: unknown): CtlError =>
   new CtlError(message, { code: 'profile', status: 4, advice, cause })
 
-/** Places that are searched for a profile if none is named. */
-const usualPlaces = ({ environment, home }: Shell): readonly string[] => [
-  join(environment['XDG_CONFIG_HOME'] ?? join(home, '.config'), 'vmhostctl', 'profile.toml'),
-  HOST_PROFILE,
-]
+/** Returns the places that are searched for a profile if none is named. */
+function usualPlaces({ environment, home }: Shell): readonly string[] {
+  const { XDG_CONFIG_HOME: configured = '' } = environment
+  // The XDG Base Directory Specification has programs ignore a path that is not absolute.
+  const directory = isAbsolute(configured) ? configured : join(home, '.config')
+  return [join(directory, 'vmhostctl', 'profile.toml'), HOST_PROFILE]
+}
 
 /** Reads the profile that the option or the environment names, or else the first that exists. Throws CtlError. */
 export function loadProfile(named: string | undefined, shell: Shell): Profile {
@@ -134,17 +137,18 @@ const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
 export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): string[] {
   const faults: string[] = []
   let certificate: X509Certificate
-  let authority: X509Certificate
+  let authorities: readonly X509Certificate[]
   try {
     certificate = new X509Certificate(cert)
-    authority = new X509Certificate(ca)
+    authorities = certificatesIn(ca).map((pem) => new X509Certificate(pem))
   } catch {
     return [`${files.cert} or ${files.ca} is not a certificate`]
   }
   if (Date.parse(certificate.validTo) < nowMs) faults.push(`${files.cert} ended on ${certificate.validTo}`)
   if (Date.parse(certificate.validFrom) > nowMs)
     faults.push(`${files.cert} begins on ${certificate.validFrom}: is the clock of this machine right?`)
-  if (!certificate.checkIssued(authority) || !certificate.verify(authority.publicKey))
+  // While an authority is replaced, the file has both.
+  if (!authorities.some((one) => certificate.checkIssued(one) && certificate.verify(one.publicKey)))
     faults.push(`${files.cert} is not signed by ${files.ca}`)
   const { keyUsage: usages } = certificate
   // Node's types say that it is always there; without the extension any use is allowed.

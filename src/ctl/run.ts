@@ -39,6 +39,7 @@ export async function runCtl(argv: readonly string[], shell: Shell): Promise<Exi
 
 async function runCommand(called: Called, shell: Shell, failures: Failures): Promise<ExitStatus> {
   const { command, given } = called
+  if (command.endsWithReader === true) shell.endWithReader()
   const daemons = new Daemons(shell, called)
   let client: ApiClient | undefined
   const open = <T>(make: (profile: Profile) => T): T => {

@@ -42,6 +42,8 @@ export type Shell = {
   readonly readStdin: () => Promise<string>
   /** Opens standard input and output, byte for byte. */
   readonly openTerminal: () => Terminal
+  /** Makes the program end with success as soon as its standard output has lost its reader. */
+  readonly endWithReader: () => void
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly home: string
   readonly nowMs: () => number

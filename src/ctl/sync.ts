@@ -5,6 +5,7 @@ import { causeFirst } from '../client/cause-first.ts'
 import { exitStatus } from './exit-status.ts'
 import { renderFacts, renderTable } from './text.ts'
 import { showCores, showMib } from '../lib/shown-units.ts'
+import { printable } from '../lib/text.ts'
 import { maintenanceColour, maintenanceWords } from './host/maintenance-words.ts'
 import { listVms } from './vm/list.ts'
 import type { components } from '../client/schema.d.ts'
@@ -102,7 +103,7 @@ function renderHost(sync: Sync, { paint }: Context): string {
     ],
     paint,
   )
-  return `${paint(host.id, 'bold')}\n${facts}`
+  return `${paint(printable(host.id), 'bold')}\n${facts}`
 }
 
 /** Returns a fact about a host that is out of service. */

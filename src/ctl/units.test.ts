@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseCores, parseMib, parseSeconds } from './units.ts'
+import { parseCores, parseMib, parseSeconds, parseTimeoutMs } from './units.ts'
 
 test('sizes are read in MiB, with or without a unit, and only if they are whole', () => {
   for (const [text, mib] of [
@@ -45,4 +45,10 @@ test('times are read in seconds', () => {
   }
   for (const text of ['', '1.5h', '1w', '-1', 'soon'])
     assert.throws(() => parseSeconds(text, '--timeout'), /--timeout/, text)
+})
+
+test('a wait may take as long as a timer can', () => {
+  assert.equal(parseTimeoutMs('10m', '--timeout'), 600_000)
+  assert.ok(parseTimeoutMs('24d', '--timeout') < 2 ** 31)
+  assert.throws(() => parseTimeoutMs('577h', '--timeout'), /--timeout/)
 })

@@ -1,3 +1,4 @@
+import { limits } from '../config/limits.ts'
 import { usageError } from './ctl-error.ts'
 
 const MIB_OF = { '': 1, k: 1 / 1024, m: 1, g: 1024, t: 1024 * 1024 } as const
@@ -24,4 +25,11 @@ export function parseSeconds(text: string, what: string): number {
   const seconds = Number(digits) * SECONDS_OF[unit.toLowerCase() as keyof typeof SECONDS_OF]
   if (digits !== '' && Number.isSafeInteger(seconds)) return seconds
   throw usageError(`${what} ${text} is not a time`, 'write 90, 90s, 10m or 2h')
+}
+
+/** Parses the time that a wait may take, to milliseconds. Throws a usage error. */
+export function parseTimeoutMs(text: string, what: string): number {
+  const seconds = parseSeconds(text, what)
+  if (seconds <= limits.ctlWaitDaysMax * SECONDS_OF.d) return seconds * 1000
+  throw usageError(`${what} ${text} is longer than a wait can be`, `write at most ${limits.ctlWaitDaysMax}d`)
 }

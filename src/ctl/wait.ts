@@ -2,7 +2,7 @@ import { errorChain } from '../log/error-chain.ts'
 import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
 import { showSpan } from '../lib/shown-units.ts'
-import { parseSeconds } from './units.ts'
+import { parseTimeoutMs } from './units.ts'
 import { limits } from '../config/limits.ts'
 import { printable } from '../lib/text.ts'
 import { paintFor } from './text.ts'
@@ -20,7 +20,7 @@ export const boundOptions = (
     name: 'timeout',
     value: 'TIME',
     help: `give up after so long, as 90s, 10m or 0 to look once (${spanOf(defaultSeconds)}${other === undefined ? '' : `; ${other.words}, ${spanOf(other.seconds)}`})`,
-    check: parseSeconds,
+    check: parseTimeoutMs,
   },
   {
     name: 'fail-on-error',
@@ -64,7 +64,7 @@ const TIMED_OUT = Symbol('timed out')
  */
 export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | undefined> {
   const { shell, given, json } = context
-  const timeoutMs = parseSeconds(given.text('timeout') ?? String(wait.defaultSeconds), '--timeout') * 1000
+  const timeoutMs = parseTimeoutMs(given.text('timeout') ?? String(wait.defaultSeconds), '--timeout')
   const progress = json ? silentProgress : (context.progress ?? new Progress(shell))
   const over = new AbortController()
   const { wasThere = false } = wait

@@ -100,7 +100,7 @@ test('an answer that breaks off is a failure', async (t) => {
 })
 
 test('an answer that does not come from vmhostd is reported as such, whatever its status', async (t) => {
-  for (const status of [200, 301, 404, 500]) {
+  for (const status of [200, 205, 301, 404, 500, 999]) {
     const client = await clientOf(t, (_request, response) => {
       response.writeHead(status, { 'content-type': 'text/html' }).end('<html></html>')
     })

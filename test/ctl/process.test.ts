@@ -56,6 +56,41 @@ test('a reader that closes the output early is not a failure', async () => {
   assert.equal(code, 0)
 })
 
+test('a failure keeps its status when its output has lost its reader', async (t) => {
+  const { profile } = await startCtlStage(t, pki)
+  for (const gone of [['stderr'], ['stdout', 'stderr']] as const) {
+    const child = start('vm', 'get', 'web-9', '--profile', profile)
+    for (const name of gone) child[name].destroy()
+    assert.deepEqual(await once(child, 'exit'), [1, null], gone.join(' '))
+  }
+  const misused = start('vm', 'fly')
+  misused.stderr.destroy()
+  assert.deepEqual(await once(misused, 'exit'), [2, null])
+})
+
+test('a command does all that it has to do when its output has lost its reader', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
+  for (const id of ['web-1', 'web-2']) await stage.run(`vm create ${id} ${images}`)
+  const child = start('vm', 'stop', 'web-1', 'web-9', 'web-2', '--profile', stage.profile)
+  child.stdout.destroy()
+  child.stderr.destroy()
+  assert.deepEqual(await once(child, 'exit'), [1, null])
+  const { out } = await stage.run('vm ls --json')
+  const { items } = JSON.parse(out) as { items: readonly { desired: { power: string } }[] }
+  assert.deepEqual(
+    items.map(({ desired }) => desired.power),
+    ['stopped', 'stopped'],
+  )
+})
+
+test('a command that prints without end ends with its reader', { timeout: 20_000 }, async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const child = start('events', '--follow', '--after', '0', '--profile', stage.profile)
+  child.stdout.destroy()
+  assert.deepEqual(await once(child, 'exit'), [0, null])
+})
+
 test('an error while writing output is reported in a line, and is a failure', async () => {
   const full = openSync('/dev/full', 'w')
   const child = spawn(process.execPath, [MAIN, '--help'], { stdio: ['ignore', full, 'pipe'] })

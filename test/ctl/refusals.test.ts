@@ -37,6 +37,8 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
     ['vm wait', /missing required argument 'NAME'/],
     ['vm wait a --timeout', /--timeout.* argument missing/],
     ['vm wait a --timeout soon', /--timeout soon is not a time\n {2}write 90, 90s, 10m or 2h/],
+    ['vm wait a --timeout 25d', /--timeout 25d is longer than a wait can be\n {2}write at most 24d/],
+    ['host drain --timeout 577h', /--timeout 577h is longer than a wait can be/],
     ['vm resize a --memory lots', /--memory lots is not a size in whole MiB/],
     ['vm resize a --cpu 1.2345', /--cpu 1.2345 is not a number of cores/],
     ['vm create a', /it needs --rootfs and --kernel, or --file/],
@@ -89,6 +91,10 @@ test('the environment names the profile, an option overrides it, and the home di
     none.err,
     new RegExp(`there is no profile at ${configured.XDG_CONFIG_HOME}/vmhostctl/profile.toml or`),
   )
+  for (const XDG_CONFIG_HOME of ['', '.config', './elsewhere']) {
+    const { err } = await ctl(['vm', 'ls'], { shell: { environment: { XDG_CONFIG_HOME } } })
+    assert.match(err, /there is no profile at \/nonexistent\/.config\/vmhostctl\/profile.toml or/)
+  }
 })
 
 test('an unusable profile is refused for each reason by name', async (t) => {
@@ -156,6 +162,11 @@ test('a refusal of the daemon is status 1, in its words and with what to do next
   assert.match(
     (await stage.run('vm rm web-1')).err,
     /vmhostctl vm set web-1 --protected no, then the same again\n {2}code vm_protected/,
+  )
+  await stage.run('vm set web-1 --protected no')
+  assert.match(
+    (await stage.run('vm rm web-1 --source-lost')).err,
+    /web-1 was not deleted: .*\n {2}vmhostctl vm get web-1 .*\n {2}code source_not_lost/,
   )
   const malformed = await stage.run(`vm create web-2 ${IMAGES} --memory 1 --cpu 99`)
   assert.equal(malformed.status, 1)
@@ -247,6 +258,18 @@ test('a client certificate that the daemon does not accept is reported with its 
     assert.match(err, /^vmhostctl: 127.0.0.1:\d+ does not accept our certificate/)
     assert.match(err, says)
   }
+})
+
+test('a client certificate that one of several authorities signed is not reported as a stranger', async (t) => {
+  const { host } = await startCtlStage(t, pki)
+  const next = await createAuthority('vmhostd authority 2', Date.now())
+  const { err } = await through(t, {
+    url: `https://127.0.0.1:${host.port}`,
+    ca: next.certificate + pki.authority.certificate,
+    pair: await pki.issue({ usages: ['server'] }),
+  })
+  assert.match(err, /lacks the usage clientAuth/)
+  assert.doesNotMatch(err, /is not signed by/)
 })
 
 test('a certificate with another common name is reported with the name it was issued for', async (t) => {

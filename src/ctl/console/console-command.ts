@@ -36,6 +36,7 @@ export const consoleCommand: Command = {
     ['web-1 --follow </dev/null >>web-1.log', 'a log of everything it writes, over all its starts'],
     ['web-1 --ssh --user admin', 'a shell in the guest'],
   ],
+  endsWithReader: true,
   run: async (context) => attach(context, requestOf(context.given)),
 }
 

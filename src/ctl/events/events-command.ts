@@ -36,6 +36,7 @@ export const eventsCommand: Command = {
     ['--follow --after 1893456000001042 --json', 'in a program that has seen this number'],
     ['--json | jq -r \'select(.kind == "vm_waking") | .packet.source\'', 'who wakes VMs'],
   ],
+  endsWithReader: true,
   run: async (context) => {
     const { given, shell } = context
     const after = given.text('after')
@@ -82,7 +83,7 @@ function printer(
 
 function shown({ paint }: Pick<Context, 'paint'>, event: HostEvent): string {
   const words = paint(printable(eventWords(event)), eventColour(event))
-  return lineOf(timeWords(event), event.vm_id ?? '-', words)
+  return lineOf(printable(timeWords(event)), printable(event.vm_id ?? '-'), words)
 }
 
 const VM_COLUMNS = 16

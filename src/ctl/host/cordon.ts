@@ -1,6 +1,7 @@
 import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderTable } from '../text.ts'
+import { printable } from '../../lib/text.ts'
 import { maintenanceWords } from './maintenance-words.ts'
 import type { Command, Context, Option } from '../command.ts'
 import type { ExitStatus } from '../exit-status.ts'
@@ -58,7 +59,7 @@ export const statusCommand: Command = {
   ],
   run: async (context) => {
     const { data } = await answered(context.client().GET('/v1/maintenance', {}))
-    context.print(data, () => [maintenanceWords(data), ...leftRows(data, context)].join('\n'))
+    context.print(data, () => [printable(maintenanceWords(data)), ...leftRows(data, context)].join('\n'))
     return exitStatus.done
   },
 }
@@ -79,6 +80,6 @@ type Wanted = { readonly state: Maintenance['state']; readonly reason?: string }
 
 async function set(context: Context, body: Wanted): Promise<ExitStatus> {
   const { data } = await answered(context.client().PUT('/v1/maintenance', { body }))
-  context.print(data, () => maintenanceWords(data))
+  context.print(data, () => printable(maintenanceWords(data)))
   return exitStatus.done
 }

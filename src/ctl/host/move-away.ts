@@ -1,5 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { limits } from '../../config/limits.ts'
+import { printable } from '../../lib/text.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { destinationsOf } from '../migrate/destinations.ts'
@@ -41,7 +42,7 @@ export async function moveAway(context: Context, drain: Drain): Promise<ExitStat
   const { moved, status } = await moveGuests(context, { source, destinations, url, atOnce })
   const left = (await listVms(client())).map(({ id }) => id)
   if (context.json) context.shell.stdout.write(`${JSON.stringify({ stage: 'emptied', moved, left })}\n`)
-  else context.print(undefined, () => outcomeWords(moved, left))
+  else context.print(undefined, () => printable(outcomeWords(moved, left)))
   return status
 }
 

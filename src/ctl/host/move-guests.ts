@@ -5,7 +5,7 @@ import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { about, isOffered, place } from '../migrate/destinations.ts'
 import { movedLine, movedWords, seeThrough, stayed } from '../migrate/move-vm.ts'
-import { parseSeconds } from '../units.ts'
+import { parseTimeoutMs } from '../units.ts'
 import { listVms } from '../vm/list.ts'
 import { MovesProgress } from './moves-progress.ts'
 import type { Vm } from '../../client/api-client.ts'
@@ -34,8 +34,10 @@ export type Outcome = { readonly moved: number; readonly status: ExitStatus }
 export async function moveGuests(context: Context, moves: Moves): Promise<Outcome> {
   const { shell, given, json } = context
   const vms = await movingVms(context, moves.destinations)
-  const timeoutMs =
-    parseSeconds(given.text('timeout') ?? String(limits.ctlMigrateSecondsDefault), '--timeout') * 1000
+  const timeoutMs = parseTimeoutMs(
+    given.text('timeout') ?? String(limits.ctlMigrateSecondsDefault),
+    '--timeout',
+  )
   const endsMs = shell.monotonicMs() + timeoutMs
   const progress = new MovesProgress(shell, { total: vms.length, json })
   const forgetInterrupt = shell.onInterrupt(() => progress.interrupted())

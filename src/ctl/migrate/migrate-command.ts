@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { showSpan } from '../../lib/shown-units.ts'
+import { printable } from '../../lib/text.ts'
 import { parseSeconds } from '../units.ts'
 import { boundOptions } from '../wait.ts'
 import { beginMove, movedLine, movedWords, seeThrough, stayed } from './move-vm.ts'
@@ -85,7 +86,7 @@ async function migrate(context: Context, move: Move): Promise<ExitStatus> {
 
 function showMoved(context: Context, move: Move, moved: Moved): void {
   if (context.json) context.shell.stdout.write(`${movedLine(move, moved)}\n`)
-  else context.print(undefined, () => movedWords(move, moved))
+  else context.print(undefined, () => printable(movedWords(move, moved)))
 }
 
 async function cancel(context: Context, { id, source }: Pick<Move, 'id' | 'source'>): Promise<ExitStatus> {

@@ -59,9 +59,13 @@ async function nameOf({ destination }: Move): Promise<string> {
   return data.host.id
 }
 
-/** Derives a migration id: the same for a repeated call, and another after each offer, because that raises the generation. */
-function idFor({ id, created_at: created, generations }: Vm, node: string): string {
-  const text = JSON.stringify([id, created, generations.desired, node])
+/**
+ * Derives a migration id: the same for a repeated call, and another after each offer, because that raises the generation.
+ * Generations begin again when the VM comes back to this host. So the id also depends on the migration that brought it.
+ */
+function idFor({ id, created_at: created, generations, observed }: Vm, node: string): string {
+  const cameBy = observed.arrival?.migration_id
+  const text = JSON.stringify([id, created, generations.desired, node, cameBy])
   return `move-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
 }
 

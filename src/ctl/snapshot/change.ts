@@ -5,6 +5,7 @@ import { eachNamed } from '../several.ts'
 import { exitStatus } from '../exit-status.ts'
 import { doneWords, phaseWords } from './snapshot-words.ts'
 import { limits } from '../../config/limits.ts'
+import { printable } from '../../lib/text.ts'
 import { readJsonFile } from '../json-file.ts'
 import type { components } from '../../client/schema.d.ts'
 import type { Command, Context, Option } from '../command.ts'
@@ -134,9 +135,11 @@ async function showChanged(context: Context, { data, status }: Answered<Snapshot
   const { id } = data
   if (context.given.isSet('wait')) return await seeThrough(context, id)
   context.print(data, () =>
-    status === 200
-      ? `${id}: nothing to change; ${phaseWords(data)}, ${doneWords(data)}`
-      : `${id}: taken. To see it through: vmhostctl snapshot wait ${id}`,
+    printable(
+      status === 200
+        ? `${id}: nothing to change; ${phaseWords(data)}, ${doneWords(data)}`
+        : `${id}: taken. To see it through: vmhostctl snapshot wait ${id}`,
+    ),
   )
   return exitStatus.done
 }

@@ -2,6 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { printable } from '../../lib/text.ts'
 import {
   doneWords,
   errorWords,
@@ -64,7 +65,7 @@ function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string
     ],
     paint,
   )
-  return `${paint(snapshot.id, 'bold')}\n${facts}`
+  return `${paint(printable(snapshot.id), 'bold')}\n${facts}`
 }
 
 const stagedWords = ({ staged_mib: staged }: Snapshot): string =>

@@ -3,6 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { showMib } from '../../lib/shown-units.ts'
+import { printable } from '../../lib/text.ts'
 import { boundOptions, waitFor } from '../wait.ts'
 import {
   progressWriter,
@@ -106,9 +107,8 @@ function refuseTrouble(seen: Snapshot): void {
 export async function seeThrough(context: Context, id: string): Promise<ExitStatus> {
   const snapshot = await waitForSnapshot(context, id)
   const { size_mib: size = 0, stored_size_mib: stored = 0, sha256 } = snapshot
-  context.print(
-    snapshot,
-    () => `${id}: completed, ${showMib(size)} stored as ${showMib(stored)}, sha256 ${sha256}`,
+  context.print(snapshot, () =>
+    printable(`${id}: completed, ${showMib(size)} stored as ${showMib(stored)}, sha256 ${sha256}`),
   )
   return exitStatus.done
 }

@@ -2,7 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { usageError } from '../ctl-error.ts'
 import { causeFirst } from '../../client/cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
-import { printable } from '../../lib/text.ts'
+import { printable, printableLines } from '../../lib/text.ts'
 import { seeThrough } from './wait.ts'
 import { generationWords, hardStopWords, isSavedOrWaking, isSettled } from './vm-words.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
@@ -47,7 +47,9 @@ export async function showChange(context: Context, answer: Answered<Vm>, terms: 
     await seeThrough(context, vm.id, { goal, wasThere: true })
   else
     context.print(vm, () =>
-      vm.dry_run === undefined ? takenWords(answer, terms, context.shell.nowMs()) : dryRunWords(vm, terms),
+      printableLines(
+        vm.dry_run === undefined ? takenWords(answer, terms, context.shell.nowMs()) : dryRunWords(vm, terms),
+      ),
     )
   return exitStatus.done
 }
@@ -97,7 +99,7 @@ function changeLines(pointer: string, from: unknown, to: unknown): readonly stri
   return [`${pointer}: ${shown(from)} → ${shown(to)}`]
 }
 
-const shown = (value: unknown): string => (value === undefined ? 'nothing' : printable(JSON.stringify(value)))
+const shown = (value: unknown): string => (value === undefined ? 'nothing' : JSON.stringify(value))
 
 /**
  * Number of tries: a busy host changes its VM all the time. After so many changes in between, something else is wrong.

@@ -160,14 +160,22 @@ export const removeCommand: Command = {
   summary: 'delete VMs with their disks',
   description: 'Stops them hard and removes everything of them from the host. There is no way back.',
   operand: { placeholder: 'NAME', many: true, completes: 'vm' },
-  options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
+  options: [
+    ...WAIT_OPTIONS,
+    DRY_RUN_OPTION,
+    {
+      name: 'source-lost',
+      help: 'for a VM that was coming from a host which is lost for good, and was not released by it; no other VM is deleted',
+    },
+  ],
   examples: [
     ['web-1 --wait', 'returns when nothing of it is left'],
     ['web-1 web-2', 'returns at once; the host follows; also where they are gone already'],
   ],
   run: (context) =>
     eachNamed(context, async (id) => {
-      const params = { path: { id }, query: dryRunQuery(context) }
+      const sourceLost = context.given.isSet('source-lost') ? { source_lost: true } : {}
+      const params = { path: { id }, query: { ...dryRunQuery(context), ...sourceLost } }
       const { data, ...answer } = await answeredUnlessEmpty<Vm>(
         context.client().DELETE('/v1/vms/{id}', { params }),
       )

@@ -2,6 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import { showCores, showMib, showSpan } from '../../lib/shown-units.ts'
+import { printable, printableLines } from '../../lib/text.ts'
 import { exitFacts } from './exit.ts'
 import { moveFacts } from './move-facts.ts'
 import {
@@ -80,7 +81,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
     ],
     paint,
   )
-  return `${paint(vm.id, 'bold')}\n${facts}`
+  return `${paint(printable(vm.id), 'bold')}\n${facts}`
 }
 
 const endWords = (vm: Vm): string =>
@@ -173,7 +174,7 @@ export const planCommand: Command = {
   run: async ({ client, given, print }) => {
     const path = { id: given.operand }
     const { data: plan } = await answered(client().GET('/v1/vms/{id}/plan', { params: { path } }))
-    print(plan, () => plan.text)
+    print(plan, () => printableLines(plan.text))
     return exitStatus.done
   },
 }

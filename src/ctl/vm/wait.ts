@@ -100,13 +100,13 @@ export async function seeThrough(context: Context, id: string, until: Until): Pr
   const vm = await waitForVm(context, id, until)
   const ready = until.goal === 'ready' ? ', ready' : ''
   context.print(vm ?? { id, gone: true }, () =>
-    vm === undefined ? `${id}: gone` : `${settledWords(vm)}${ready}`,
+    vm === undefined ? `${id}: gone` : printable(`${settledWords(vm)}${ready}`),
   )
 }
 
 function settledWords(vm: Vm): string {
   const { state, error } = vm.observed
-  const but = error === undefined ? '' : `, with an error since: ${printable(error)}`
+  const but = error === undefined ? '' : `, with an error since: ${error}`
   return `${vm.id}: ${state}, generation ${generationWords(vm)}${isSettled(vm) ? but : ''}`
 }
 

@@ -37,6 +37,7 @@ export function startCtl(argv: readonly string[], options: RunOptions = {}): Run
     stderr: sink(err),
     readStdin: async () => '',
     openTerminal: () => new FakeTerminal(false),
+    endWithReader: () => {},
     environment: {},
     home: '/nonexistent',
     nowMs: () => Date.now(),

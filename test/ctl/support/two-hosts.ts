@@ -32,6 +32,13 @@ export class TwoHosts {
     return new TwoHosts(source, destination)
   }
 
+  /** Returns the same hosts for a move in the other direction. */
+  back(): TwoHosts {
+    const { source, destination } = this
+    source.host.host.sourceHosts.peers.set(SOURCE_URL, destination.host.departures)
+    return new TwoHosts(destination, source)
+  }
+
   line(more = ''): string {
     return `vm migrate web-1 --to ${this.destination.profile} --source-url ${SOURCE_URL} ${more}`
   }
