@@ -27,6 +27,7 @@ import { step } from './step.ts'
 /** Units in this folder make `systemctl mask` refuse; packaging/vmhostd.service says why it must. */
 const UNITS_FOLDER = 'etc/systemd/system'
 const UNITS = ['vmhostd.service', 'vmhost.slice']
+const NEEDRESTART = 'etc/needrestart/conf.d/vmhostd.conf'
 const DOC = 'usr/share/doc/vmhostd'
 
 /** Debian takes gzip and xz alone, and xz takes most of a minute for an executable of this size. */
@@ -75,6 +76,7 @@ async function assemble({ built, version, target }: Assembly): Promise<void> {
     symlinkSync('vmhostd', path.join(tree, 'usr/bin/vmhostctl'))
     await installCompletions(tree)
     for (const unit of UNITS) install(packaging(unit), tree, `${UNITS_FOLDER}/${unit}`)
+    install(packaging('needrestart.conf'), tree, NEEDRESTART)
     installDocuments(tree, built, version)
     mkdirSync(path.join(tree, 'etc/vmhostd'), { recursive: true })
     installControl(tree, version)
@@ -107,7 +109,8 @@ function installDocuments(tree: string, { info, licences, sbom }: Build, version
 function installControl(tree: string, version: string): void {
   for (const script of ['preinst', 'postinst', 'prerm', 'postrm'])
     install(packaging(script), tree, `DEBIAN/${script}`, 0o755)
-  installText(UNITS.map((unit) => `/${UNITS_FOLDER}/${unit}\n`).join(''), tree, 'DEBIAN/conffiles')
+  const conffiles = [...UNITS.map((unit) => `${UNITS_FOLDER}/${unit}`), NEEDRESTART]
+  installText(conffiles.map((name) => `/${name}\n`).join(''), tree, 'DEBIAN/conffiles')
   installText(renderSums(tree), tree, 'DEBIAN/md5sums')
   installText(renderControl(version, installedKib(tree)), tree, 'DEBIAN/control')
 }

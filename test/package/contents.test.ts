@@ -26,7 +26,7 @@ const listing = spawnSync(
 )
   .stdout.trim()
   .split('\n')
-spawnSync('tar', ['--extract', '--file=tar', './usr/share'], { cwd: folder })
+spawnSync('tar', ['--extract', '--file=tar', './usr/share', './etc'], { cwd: folder })
 
 const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
 const read = (name: string): Buffer => readFileSync(join(folder, name))
@@ -52,6 +52,41 @@ test('the package has the documents of an operator, and each document that these
       assert.ok(files.includes(target.slice(1)), `${name} links to ${link}`)
     }
   }
+})
+
+test('needrestart restarts the daemon after an upgrade of a library, but never the unit of a guest', () => {
+  const place = 'etc/needrestart/conf.d/vmhostd.conf'
+  assert.ok(files.includes(place))
+  // Reads the file as needrestart's own configuration does, and decides about each unit as needrestart does.
+  const program = `
+    our %nrconf = (override_rc => { qr(^dbus) => 0 });
+    eval do { local(@ARGV, $/) = shift @ARGV; <> };
+    die $@ if $@;
+    for my $rc (@ARGV) {
+      my ($re) = grep { $rc =~ /$_/ } sort keys %{$nrconf{override_rc}};
+      print "$rc ", defined $re ? $nrconf{override_rc}->{$re} : 1, "\\n";
+    }`
+  const units = ['vmhost-web-1.service', 'vmhost-a.service', 'vmhostd.service', 'dbus.service', 'ssh.service']
+  const { stdout, stderr } = spawnSync('perl', ['-we', program, join(folder, place), ...units], {
+    encoding: 'utf8',
+  })
+  assert.equal(stderr, '')
+  assert.deepEqual(stdout.trim().split('\n'), [
+    'vmhost-web-1.service 0',
+    'vmhost-a.service 0',
+    'vmhostd.service 1',
+    'dbus.service 0',
+    'ssh.service 1',
+  ])
+})
+
+test('dpkg keeps what an administrator changed in the files of the package below /etc', () => {
+  const { stdout } = spawnSync('dpkg-deb', ['--info', deb, 'conffiles'], { encoding: 'utf8' })
+  const below = listing.filter((line) => line.startsWith('-')).map((line) => /\.(\/etc\/.*)$/.exec(line)?.[1])
+  assert.deepEqual(
+    stdout.trim().split('\n').toSorted(),
+    below.filter((name) => name !== undefined).toSorted(),
+  )
 })
 
 test('its changelog has what is not released yet as a part of this version', () => {

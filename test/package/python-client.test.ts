@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { buildClients } from '../../tools/clients/clients.ts'
-import { distPath } from '../../tools/paths.ts'
+import { checkout, distPath } from '../../tools/paths.ts'
 import { run, runChecked } from '../../tools/process.ts'
 import { createBody, makePki, startControllerHost } from '../daemon/support/controller-host.ts'
 import { reachOf, startOddDaemon } from './support/odd-daemon.ts'
@@ -58,6 +58,26 @@ def read(name):
     return seen + [outcome(go_on)]
 
 print(json.dumps({name: read(name) for name in stage["names"]}))
+`
+
+/** Runs the loop of the manual with a client that fails in each way, the last time for good. */
+const FOLLOW = `
+import time
+pauses = []
+time.sleep = pauses.append
+
+def refusal(retryable, seconds):
+    problem = {"code": "starting_up" if retryable else "forbidden", "detail": "no", "status": 503, "retryable": retryable}
+    return ApiProblem(problem, seconds)
+
+class Failing:
+    failures = [refusal(True, 7), refusal(True, None), OSError("cut"), refusal(False, None)]
+
+    def stream_events(self, after=None):
+        raise self.failures.pop(0)
+
+client = Failing()
+print(json.dumps([outcome(lambda: exec(stage["loop"], globals())), pauses]))
 `
 
 const USE = `
@@ -162,3 +182,14 @@ test('in Python, each message of a stream says after which number to go on', { s
   const stage = { names: Object.keys(expected) }
   assert.deepEqual(await runProgram(READ, await startOddDaemon(t, pki), stage), expected)
 })
+
+test(
+  'the loop of the manual for Python waits for a daemon that starts, and ends with a refusal',
+  { skip },
+  async () => {
+    const manual = readFileSync(join(checkout, 'tools/clients/python/README.md'), 'utf8')
+    const blocks = [...manual.matchAll(/```python\n(.*?)```/gs)].map(([, code]) => code)
+    const loop = blocks.find((code) => code?.includes('stream_events'))
+    assert.deepEqual(await runProgram(FOLLOW, 9, { loop }), ['forbidden 503 None', [7, 2, 2]])
+  },
+)
