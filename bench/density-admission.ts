@@ -7,7 +7,7 @@ import { Agent } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { clientsOf } from '../src/api/controller/clients.ts'
-import { createControllerApi } from '../src/api/controller/controller-api.ts'
+import { bindControllerApi } from '../src/api/controller/controller-api.ts'
 import { qemuMemoryMib } from '../src/core/monitor/qemu-command.ts'
 import { newOperationId } from '../src/log/log.ts'
 import { Store } from '../src/store/store.ts'
@@ -77,14 +77,17 @@ async function onHost(
   const parts = composed({ store, host, figures, settings, newOperationId })
   await parts.inspector.start()
   await parts.reconciler.start()
-  const api = await createControllerApi({
-    dependencies: parts.api,
+  const { version, log } = parts.api
+  const bound = await bindControllerApi({
     address: '127.0.0.1',
     port: 0,
     clients: clientsOf(COMMON_NAME, []),
     tlsFiles: writePki(directory, pki),
     nodeFiles: { certificate: join(directory, 'node.crt') },
+    version,
+    log,
   })
+  const api = await bound.serve(parts.api)
   const { certificate: cert, key } = pki.controller
   const agent = new Agent({ keepAlive: true })
   const client = { ca: pki.authority.certificate, cert, key, agent }
