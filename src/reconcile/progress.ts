@@ -116,7 +116,8 @@ export function fail(
   const nowMs = host.clock.now()
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = record.deleting ? 'deleting' : state
-  write(pass, { ...also, observed: { ...observed(pass, shown), fault } })
+  const { waitingFor } = failure
+  write(pass, { ...also, observed: { ...observed(pass, shown), ...given({ waitingFor }), fault } })
   const { code, step, attempt, nextAttemptAtMs } = fault
   log.warn({ step, code, attempt, reasons: cause.reasons, error: failure.message }, 'pass failed')
   pass.observer?.passFailed(step, code)

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { HostFault } from '../../src/core/errors.ts'
 import { calm } from './chaos.ts'
+import { endGuest } from './disturb.ts'
 import { setMaintenance } from '../../src/commands/maintenance/set-maintenance.ts'
 import { MoveSimulation } from './move-simulation.ts'
 import { VM } from './two-hosts.ts'
@@ -100,6 +102,28 @@ test('a destination that has everything deletes it for an operator who lost the 
     assert.equal(destination.record, undefined)
     assert.equal(source.record?.observed.state, 'running')
     simulation.checkAtRest()
+    simulation.checkSameGuest()
+  })
+})
+
+test('a guest whose monitor ends while its release is asked for is loaded again before the next request', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    const { source, destination } = simulation
+    const { monitor } = destination.host
+    const asked: string[] = []
+    destination.host.sourceHosts.cuts = ({ request, when }) => {
+      if (request === 'release' && when === 'before') asked.push(monitor.stateOf(VM).kind)
+      return request === 'release' && asked.length < 5
+    }
+    simulation.offer()
+    await simulation.take(destination)
+    await simulation.pass(2000)
+    assert.ok(asked.length > 0)
+    monitor.failNext('ensureRestored', new HostFault('restore_failed', 'the pool is slow'))
+    endGuest(destination.host, VM, 1)
+    await simulation.pass(300_000)
+    assert.deepEqual([...new Set(asked)], ['paused'])
+    assert.equal(source.record?.departure?.stage, 'released')
     simulation.checkSameGuest()
   })
 })

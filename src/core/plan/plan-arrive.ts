@@ -24,7 +24,7 @@ export function planArrival(record: VmRecord, arrival: Arrival, now: Now): Plan 
       // Not before: this host's own packets for the guest must go to its source for as long as it lives there.
       const made = arrival.expectsGuest === true ? inOrder(...receive(record, now)) : SETTLED
       if (made.outcome !== 'settled') return made
-      return arrival.trouble === undefined ? waitFor('the source') : troubled(arrival.trouble)
+      return waitFor('the source', arrival)
     }
     case 'pulled': {
       const made = inOrder(
@@ -33,7 +33,7 @@ export function planArrival(record: VmRecord, arrival: Arrival, now: Now): Plan 
         () => (arrival.wakes ? loadGuest(record, world, facts) : []),
       )
       if (made.outcome !== 'settled') return made
-      return arrival.trouble === undefined ? waitFor('the release') : troubled(arrival.trouble)
+      return waitFor('the release', arrival)
     }
     case 'refused': {
       const removed = inOrder(...removeAll(world, 'the VM stays at the host that it was to come from'))
@@ -54,22 +54,21 @@ const receive = (record: VmRecord, { world, facts }: Now): readonly (() => Facet
   () => (world.traffic.known ? ensureHeld(record, world, facts) : []),
 ]
 
-const waitFor = (what: WaitReason): Waiting => ({
-  outcome: 'wait',
-  for: what,
-  recheckMs: limits.resyncMs,
-  // The end of the offer ends the wait.
-  deadlineMs: limits.offerMsMax,
-  waitedMs: 0,
-})
-
-const troubled = ({ code, retry, message }: NonNullable<Arrival['trouble']>): Blocked => ({
-  outcome: 'blocked',
-  step: 'arrival.pull',
-  code,
-  retry,
-  because: message,
-})
+/** Waits for the source, and shows what keeps the VM from coming. */
+function waitFor(what: WaitReason, { trouble }: Arrival): Waiting | Blocked {
+  if (trouble !== undefined) {
+    const { code, retry, message } = trouble
+    return { outcome: 'blocked', step: 'arrival.pull', code, retry, because: message, waitingFor: what }
+  }
+  return {
+    outcome: 'wait',
+    for: what,
+    recheckMs: limits.resyncMs,
+    // The end of the offer ends the wait.
+    deadlineMs: limits.offerMsMax,
+    waitedMs: 0,
+  }
+}
 
 const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Blocked => ({
   outcome: 'blocked',

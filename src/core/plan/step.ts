@@ -66,6 +66,8 @@ export type Blocked = {
   readonly code: FaultCode
   readonly retry: RetryClass
   readonly because: string
+  /** Set for a VM that has nothing left to do by itself: what it waits for. */
+  readonly waitingFor?: WaitReason
 }
 
 export type Waiting = {

@@ -2,7 +2,8 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { endingTogetherMs } from '../../lib/ending-together.ts'
 import type { FaultCode, RetryClass } from '../errors.ts'
-import type { Fault, VmRecord } from '../vm/record.ts'
+import type { Blocked } from '../plan/step.ts'
+import type { Fault, VmRecord, WaitReason } from '../vm/record.ts'
 
 /** A failure of a pass, before it is counted. */
 export type Failure = {
@@ -10,6 +11,8 @@ export type Failure = {
   readonly code: FaultCode
   readonly retry: RetryClass
   readonly message: string
+  /** See {@link Blocked.waitingFor}. */
+  readonly waitingFor?: WaitReason
   /** Number of earlier attempts, if something other than the fault on record counts them. */
   readonly attemptsBefore?: number
 }

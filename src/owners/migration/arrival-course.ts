@@ -290,8 +290,7 @@ class Stopped extends Error {
 type Coming = VmRecord & { readonly arrival: Arrival }
 
 /** Returns whether the guest is loaded here, so that only its release is missing. */
-const isReady = ({ arrival, observed }: Coming): boolean =>
-  arrival.trouble !== undefined || observed.waitingFor === 'the release'
+const isReady = ({ observed }: Coming): boolean => observed.waitingFor === 'the release'
 
 /** Returns whether the source has held packets: for a guest that was saved there, not for one that boots here. */
 const mayHavePackets = ({ desired, observed }: Coming): boolean =>
