@@ -3,8 +3,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { ipv4, IP, tcp, udp } from './packets.ts'
+import { HeldTraffic } from '../../src/host/ebpf/held-traffic.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { setStage, userId, Wire } from './program-stage.ts'
+import type { UserId } from '../../src/core/ids.ts'
 import type { Stage } from './program-stage.ts'
+
+const otherId = 100_002 as UserId
 
 /** Lengths of the headers of Ethernet, IPv4 and UDP. */
 const HEADERS_BYTES = 14 + 20 + 8
@@ -126,6 +131,33 @@ test('a guest whose frame finds no room in the ring buffer is reported as wanted
   const last = events().at(-1)
   assert.deepEqual([last?.ifindex, last?.frame.length, last?.counts], [other.ifindex, 0, true])
   assert.equal(last?.atNs, held?.wantedAtNs)
+})
+
+test('a guest is wanted although the ring buffer has no room to say so', { skip }, async (t) => {
+  const stage = await setStage(t)
+  const { program, send, hold } = stage
+  const other = await Wire.make(t)
+  await program.attach(other.ifindex)
+  const wanted: UserId[] = []
+  const traffic = new HeldTraffic({
+    program,
+    nowNs: () => process.hrtime.bigint(),
+    onWanted: (id) => wanted.push(id),
+    onHeld: () => {},
+    onError: (error) => assert.fail(String(error)),
+  })
+  atEnd(t, () => traffic.close())
+  fillRing(stage)
+  // Each dropped frame leaves an event of 40 bytes, as long as there is room: less than that of a short frame.
+  for (let sent = 0; sent < 8; sent += 1) {
+    hold()
+    assert.equal(send(ipv4({})), 'dropped')
+  }
+  program.startHold(other.ifindex)
+  program.setGuest(other.ifindex, { userId: otherId, frames: 'held' })
+  assert.equal(send(ipv4({}), { on: other }), 'dropped')
+  traffic.catchUp()
+  assert.deepEqual(wanted, [userId, otherId])
 })
 
 test('when frames flow again they pass, and held ones can still be read', { skip }, async (t) => {

@@ -308,7 +308,14 @@ export class HeldTraffic {
 
   #release(): void {
     const end = this.#frames.release()
-    if (end !== undefined) this.#events.release(end)
+    if (end !== undefined && this.#events.release(end)) this.#reportUntold()
+  }
+
+  /** Reports the guests that are wanted by a packet for which the ring had no room. */
+  #reportUntold(): void {
+    for (const { ifindex, userId, frames } of this.#program.guests())
+      if (frames === 'held' && this.#program.held(ifindex)?.wantedAtNs !== undefined)
+        this.#report(ifindex, userId)
   }
 }
 

@@ -5,7 +5,7 @@ import type { FileMapping } from '../ffi/map-file.ts'
 /** linux/bpf.h: the flags in a record's length field, and the size of a record's header. */
 const BUSY = 0x8000_0000
 const DISCARDED = 0x4000_0000
-const HEADER_BYTES = 8
+export const HEADER_BYTES = 8
 const SC_PAGESIZE = 30
 
 const sysconf = library('libc.so.6').func('long sysconf(int name)')
@@ -77,9 +77,11 @@ export class RingBuffer {
     return Number(Atomics.load(this.#written, 0)) - this.#releasedAt()
   }
 
-  /** Releases all records before `end`. */
-  release(end: number): void {
+  /** Releases all records before `end`. Returns the most bytes that were used since the release before. */
+  release(end: number): number {
+    const from = this.#releasedAt()
     Atomics.store(this.#released, 0, BigInt(end))
+    return Number(Atomics.load(this.#written, 0)) - from
   }
 
   /** Unmaps the ring. Its records must not be accessed afterwards. */

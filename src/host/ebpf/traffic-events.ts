@@ -2,8 +2,8 @@ import { closeSync } from 'node:fs'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
 import { watchDescriptor } from '../ffi/watch-descriptor.ts'
-import { RingBuffer } from './ring-buffer.ts'
-import { decodeEvent } from './traffic-maps.ts'
+import { HEADER_BYTES, RingBuffer } from './ring-buffer.ts'
+import { decodeEvent, EVENT_HEADER_BYTES } from './traffic-maps.ts'
 import type { TrafficEvent } from './traffic-maps.ts'
 
 /** linux/eventpoll.h */
@@ -62,8 +62,10 @@ export class TrafficEvents {
     return { event: bytes.length === 0 ? undefined : decodeEvent(bytes), end }
   }
 
-  release(end: number): void {
-    this.#ring.release(end)
+  /** Releases all events before `end`. Returns whether the ring had no room, not even for an event without a frame. */
+  release(end: number): boolean {
+    const eventBytes = HEADER_BYTES + EVENT_HEADER_BYTES
+    return this.#ring.release(end) + eventBytes >= this.#ring.bytes
   }
 
   isHalfFull(): boolean {

@@ -60,7 +60,7 @@ export type TrafficEvent = {
   readonly frame: Uint8Array
 }
 
-const EVENT_HEADER_BYTES = 32
+export const EVENT_HEADER_BYTES = 32
 const EVENT_COUNTS = 1
 
 /** Decodes a record. A record is longer than the frame in it. */
