@@ -33,6 +33,8 @@ export const limits = {
   listItemsMax: 1000,
   /** Answers to `GET /v1/vm-states` that are kept until something changes, each with some 130 bytes for each VM. */
   keptAnswersMax: 8,
+  /** Characters of VMs that `GET /v1/vms` keeps as it sent them; a VM has some 1,000, which take as many bytes. */
+  keptVmsCharactersMax: 32 * 1024 * 1024,
 
   cpuMillicoresMin: 100,
   /** 32 guest vCPUs, the most a Firecracker guest can have. */

@@ -335,6 +335,21 @@ test('a list of states that was answered before shows what changed since', async
   )
 })
 
+test('a list that was answered before shows each VM as it is now', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const list = async () => (await typed(host.api.GET('/v1/vms'))).json
+  const one = async (id: string) =>
+    (await typed(host.api.GET('/v1/vms/{id}', { params: { path: { id } } }))).json
+  for (const id of ['web', 'web-2']) await create(host, id, bare)
+  assert.deepEqual((await list()).items, [await one('web'), await one('web-2')])
+  const observed = { state: 'stopped', sinceMs: 1 } as const
+  host.store.vms.recordProgress('web' as VmId, { observed, nowMs: 1 })
+  const { items, revision } = await list()
+  assert.deepEqual(items, [await one('web'), await one('web-2')])
+  assert.equal(items[0]?.observed.state, 'stopped')
+  assert.equal(revision, host.store.events.newest)
+})
+
 test('until the store is open VM routes answer 503, while liveness answers 200', async (t) => {
   const host = await startControllerHost(t, pki)
   host.storeIsOpen = false

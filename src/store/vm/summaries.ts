@@ -1,7 +1,14 @@
 import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import type { Generation, VmId } from '../../core/ids.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
-import type { Observed, ObservedState, PendingWake, VmSummary, Wanted } from '../../core/vm/record.ts'
+import type {
+  Observed,
+  ObservedState,
+  PendingWake,
+  VmRecord,
+  VmSummary,
+  Wanted,
+} from '../../core/vm/record.ts'
 import type { Statements } from '../database/transactions.ts'
 import type { VmQuery } from './vm-query.ts'
 import type { UnwrittenProgress, VmRow } from './vm-row.ts'
@@ -35,6 +42,24 @@ export const readSummaries = (
 const SUMMARIES = `SELECT id, state, monitor, memory_mib AS memoryMib, desired_generation AS desired,
   observed_generation AS observed, observed ->> '$.fault' AS fault, observed ->> '$.partialFaults' AS partialFaults
   FROM vms`
+
+/** A VM and the revision that it has now. */
+export type RevisionOf = Pick<VmRecord, 'id' | 'revision'>
+
+/** Returns the revisions of VMs in the order of ids. */
+export const readRevisions = (
+  statements: Statements,
+  unwritten: UnwrittenProgress,
+  query: VmQuery,
+): readonly RevisionOf[] =>
+  selected(query, unwritten, (asked) => {
+    const sql = `SELECT id, state, revision FROM vms ${selectionOf(asked)}`
+    const rows = statements.of(sql).all(...parametersOf(asked)) as Pick<VmRow, 'id' | 'state' | 'revision'>[]
+    return rows.map((row) => {
+      const { state, revision } = unwritten.get(row.id) ?? row
+      return { id: row.id as VmId, state, revision }
+    })
+  })
 
 function summaryOf(row: SummaryRow, unwritten: UnwrittenProgress): VmSummary {
   const { id, state, monitor, memoryMib, desired, observed, fault, partialFaults } = row

@@ -9,7 +9,7 @@ import { noteImageUse } from '../images/image-uses.ts'
 import { changedRows } from './changed-rows.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
 import { readRecorded } from './recorded-sums.ts'
-import { readStates, readSummaries, readWanted } from './summaries.ts'
+import { readRevisions, readStates, readSummaries, readWanted } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
 import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
@@ -34,6 +34,7 @@ import type {
 import type { EventTable } from '../events/event-table.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { NewVm } from './new-vm.ts'
+import type { RevisionOf } from './summaries.ts'
 import type { UserIdRange } from './user-ids.ts'
 import type { Transactions } from '../database/transactions.ts'
 import type { VmQuery } from './vm-query.ts'
@@ -119,6 +120,11 @@ export class VmTable {
   /** Lists summaries in the order of ids. */
   summaries(query: VmQuery): readonly VmSummary[] {
     return readSummaries(this.#statements, this.#unwritten, query)
+  }
+
+  /** Lists VMs and their revisions in the order of ids, and reads nothing else of a record. */
+  revisions(query: VmQuery): readonly RevisionOf[] {
+    return readRevisions(this.#statements, this.#unwritten, query)
   }
 
   /** Lists VMs with a later revision, in the order of revisions. */

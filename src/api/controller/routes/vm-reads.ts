@@ -8,6 +8,7 @@ import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { noQuery, problems } from '../../listener/answers.ts'
 import { invalidRequest } from '../../listener/validation.ts'
+import { KeptVms } from '../kept-vms.ts'
 import { changedVms } from './changed-vms.ts'
 import {
   conditionalHeaders,
@@ -64,6 +65,7 @@ function listVms(app: App, dependencies: ApiDependencies): void {
     },
   }
   app.addHook('preClose', async () => dependencies.listWaits.end())
+  const kept = new KeptVms()
   app.get('/v1/vms', { schema }, async (request, reply): Promise<VmListWire> => {
     const { limit = limits.listItemsDefault, cursor, state, label, changed_after } = request.query
     if (changed_after !== undefined) {
@@ -76,12 +78,16 @@ function listVms(app: App, dependencies: ApiDependencies): void {
         signal,
       })
     }
-    const { store } = contextOf(dependencies)
-    const revision = store.events.newest
-    const records = store.vms.list(pageQueryOf(request.query).query)
+    const context = contextOf(dependencies)
+    const { store } = context
+    const { newest: revision } = store.events
+    const vms = store.vms.revisions(pageQueryOf(request.query).query)
+    const page = { ...pageOf('vms', vms, { limit, show: (vm) => vm }), revision }
+    const text = kept.pageText(page, (id) => vmOf(context, id))
     // Answer only what is on the disk.
     await store.flushed()
-    return { ...pageOf('vms', records, { limit, show: (record) => vmToWire(record) }), revision }
+    // This text is the serialized page.
+    return reply.type('application/json; charset=utf-8').send(text as unknown as VmListWire)
   })
 }
 

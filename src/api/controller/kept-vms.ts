@@ -1,0 +1,51 @@
+import { limits } from '../../config/limits.ts'
+import { vmToWire } from '../wire/vm-to-wire.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { RevisionOf } from '../../store/vm/summaries.ts'
+
+/** A page of a list without the VMs themselves. */
+type Page = {
+  readonly items: readonly RevisionOf[]
+  readonly revision: number
+  readonly next_cursor?: string
+}
+type Kept = { readonly revision: number; readonly text: string }
+
+/**
+ * Keeps VMs as the text that is sent, each until it has another revision. Most VMs of a long list have not changed since
+ * the last time, and to write each of them again takes most of the time of the answer.
+ */
+export class KeptVms {
+  readonly #kept = new Map<VmId, Kept>()
+  #characters = 0
+
+  /** Returns a page as JSON. `read` is called for the VMs whose text is not kept. */
+  pageText({ items, ...rest }: Page, read: (id: VmId) => VmRecord): string {
+    const texts = items.map((vm) => this.#text(vm, read))
+    return `{"items":[${texts.join(',')}],${JSON.stringify(rest).slice(1)}`
+  }
+
+  #text({ id, revision }: RevisionOf, read: (id: VmId) => VmRecord): string {
+    const kept = this.#kept.get(id)
+    if (kept?.revision === revision) return kept.text
+    const text = JSON.stringify(vmToWire(read(id)))
+    this.#keep(id, { revision, text })
+    return text
+  }
+
+  #keep(id: VmId, kept: Kept): void {
+    this.#drop(id)
+    this.#kept.set(id, kept)
+    this.#characters += kept.text.length
+    for (const oldest of this.#kept.keys()) {
+      if (this.#characters <= limits.keptVmsCharactersMax) return
+      this.#drop(oldest)
+    }
+  }
+
+  #drop(id: VmId): void {
+    this.#characters -= this.#kept.get(id)?.text.length ?? 0
+    this.#kept.delete(id)
+  }
+}
