@@ -312,8 +312,8 @@ export const limits = {
   metricsLinksATurn: 8,
   /** Monitors that a scrape asks for their disk counters at once. */
   metricsDiskLooksMax: 32,
-  /** How often the delay of the event loop is measured. */
-  loopDelayEveryMs: 100,
+  /** How often the delay of the event loop is measured. Each time wakes a daemon that has nothing else to do. */
+  loopDelayEveryMs: 500,
 
   /** Figures older than this are unknown. It covers two looks of the longest duration, and the pause between them. */
   figuresAgeMsMax: 15_000,
