@@ -6,12 +6,11 @@ import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
-import { changedRows } from './changed-rows.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
+import { changedRows, selectedRows } from './read-rows.ts'
 import { readRecorded } from './recorded-sums.ts'
 import { readRevisions, readStates, readSummaries, readWanted } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
-import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
@@ -114,7 +113,7 @@ export class VmTable {
 
   /** Lists VMs in the order of ids. */
   list(query: VmQuery): VmRecord[] {
-    return selected(query, this.#unwritten, (asked) => this.#rows(asked)).map(recordOf)
+    return selectedRows(this.#statements, this.#unwritten, query).map(recordOf)
   }
 
   /** Lists summaries in the order of ids. */
@@ -130,11 +129,6 @@ export class VmTable {
   /** Lists VMs with a later revision, in the order of revisions. */
   changedAfter(revision: number, limit: number): VmRecord[] {
     return changedRows(this.#statements, this.#unwritten, { revision, limit }).map(recordOf)
-  }
-
-  #rows(query: VmQuery): VmRow[] {
-    const rows = this.#sql(`SELECT * FROM vms ${selectionOf(query)}`).all(...parametersOf(query)) as VmRow[]
-    return rows.map((row) => this.#unwritten.on(row))
   }
 
   ids(): VmId[] {

@@ -1,5 +1,18 @@
+import { parametersOf, selected, selectionOf } from './vm-query.ts'
 import type { Statements } from '../database/transactions.ts'
+import type { VmQuery } from './vm-query.ts'
 import type { UnwrittenProgress, VmRow } from './vm-row.ts'
+
+/** Returns the rows that a query selects, in the order of ids. */
+export const selectedRows = (
+  statements: Statements,
+  unwritten: UnwrittenProgress,
+  query: VmQuery,
+): readonly VmRow[] =>
+  selected(query, unwritten, (asked) => {
+    const rows = statements.of(`SELECT * FROM vms ${selectionOf(asked)}`).all(...parametersOf(asked))
+    return (rows as VmRow[]).map((row) => unwritten.on(row))
+  })
 
 /** Returns the rows with a later revision, in the order of revisions. */
 export function changedRows(
