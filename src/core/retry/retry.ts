@@ -2,7 +2,6 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { endingTogetherMs } from '../../lib/ending-together.ts'
 import type { FaultCode, RetryClass } from '../errors.ts'
-import type { Blocked } from '../plan/step.ts'
 import type { Fault, VmRecord, WaitReason } from '../vm/record.ts'
 
 /** A failure of a pass, before it is counted. */
@@ -11,7 +10,7 @@ export type Failure = {
   readonly code: FaultCode
   readonly retry: RetryClass
   readonly message: string
-  /** See {@link Blocked.waitingFor}. */
+  /** As in a plan that is blocked (`core/plan/step.ts`). */
   readonly waitingFor?: WaitReason
   /** Number of earlier attempts, if something other than the fault on record counts them. */
   readonly attemptsBefore?: number
