@@ -15,6 +15,8 @@ export const clientLimits = {
   clientConsoleSilentMs: 50_000,
   /** The client: output that was received but not consumed; above it, the connection is not read. */
   clientConsoleOutputBytesMax: 256 * 1024,
+  /** The client: the same of a shell in a browser, beyond that: the daemon was asked to wait, and buffers are still sent. */
+  clientConsoleOnItsWayBytesMax: 16 * 1024 * 1024,
   /** The client: input that waits for the connection; above it, the writer must wait. */
   clientConsoleInputBytesMax: 1024 * 1024,
   /** The client: between two messages of one console, so that none of its users exceeds `consoleMessagesPerSecond`. */

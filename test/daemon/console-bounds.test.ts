@@ -182,7 +182,7 @@ test('text that is not understood is answered with an error, and the session con
   const { session, watch: look } = await stage(t)
   const viewer = await look()
   const cases: readonly (readonly [sent: string, code: string, detail: RegExp])[] = [
-    ['ls -l\r', 'not_json', /binary messages.*resize or position/],
+    ['ls -l\r', 'not_json', /binary messages.*resize or position or output/],
     ['[]', 'unknown_message', /one member/],
     ['{}', 'unknown_message', /one member/],
     ['{"resize":{"cols":80,"rows":24},"position":{}}', 'unknown_message', /one member/],

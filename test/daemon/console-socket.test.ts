@@ -49,6 +49,7 @@ async function pair(t: TestContext, closeMs: number, options: ClientOptions = {}
       onInput: (bytes) => chunks.push(bytes),
       onResize: () => {},
       onPosition: () => {},
+      onOutputPaused: () => {},
       onClosed: () => {},
     })
     came.resolve({ clock, socket, below, input: () => Buffer.concat(chunks) })
@@ -189,6 +190,7 @@ test('typed input continues to wait if its first part fills the guest again', as
     },
     onResize: () => {},
     onPosition: () => {},
+    onOutputPaused: () => {},
     onClosed: () => {},
   })
   socket.pauseInput()

@@ -307,6 +307,25 @@ test('a viewer that does not read holds its shell back, and misses nothing', asy
   assert.equal(shell.isPaused, false)
 })
 
+test('a viewer that cannot stop reading has its shell held back, and misses nothing', async (t) => {
+  const stage = await stageOn(t)
+  const viewer = await stage.view()
+  const shell = shellIn(stage)
+  viewer.send({ output: { paused: true } })
+  await until(
+    () => shell.isPaused,
+    (isPaused) => isPaused,
+  )
+  shell.say('later')
+  // That another message has left does not end the hold.
+  viewer.send({ position: {} })
+  await viewer.message(1)
+  assert.equal(shell.isPaused, true)
+  assert.equal(viewer.bytes.length, 0)
+  viewer.send({ output: { paused: false } })
+  await viewer.shows('later')
+})
+
 test('a guest that does not read its input holds its viewer back, and misses nothing', async (t) => {
   const stage = await stageOn(t)
   const viewer = await stage.view()

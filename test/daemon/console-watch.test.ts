@@ -48,6 +48,8 @@ test('a viewer sees past output, then new output, and knows its position', async
   await viewer.shows('login: ')
   viewer.send({ position: {} })
   assert.deepEqual(await viewer.message(1), { position: { session: session.id, cursor: 16 } })
+  viewer.send({ output: { paused: true } })
+  assert.equal((await viewer.message(2))['error'].code, 'invalid_message')
 })
 
 test('between replay and live output no byte is lost or doubled, whenever a viewer connects', async (t) => {

@@ -180,6 +180,7 @@ export class ConsoleSocket implements ConsoleViewer {
   #text(message: ViewerMessage): void {
     if (message.kind === 'error') this.send(message)
     else if (message.kind === 'resize') this.#listeners?.onResize(message.size)
+    else if (message.kind === 'output') this.#listeners?.onOutputPaused(message.isPaused)
     else this.#listeners?.onPosition()
   }
 

@@ -81,6 +81,10 @@ const shellFor = (session: SshSession): OpenedConsole => ({
 
 /** Connects a viewer to a shell. If one of the two stops reading, the other is no longer read. */
 function tie(session: SshSession, viewer: ConsoleViewer & { readonly unsentBytes: number }): void {
+  let isPaused = false
+  const goOn = (): void => {
+    if (!isPaused && viewer.unsentBytes < limits.consoleShellResumeBytes) session.resume()
+  }
   viewer.listen({
     onInput: (bytes) => {
       session.write(bytes)
@@ -89,9 +93,12 @@ function tie(session: SshSession, viewer: ConsoleViewer & { readonly unsentBytes
     onResize: (size) => session.resize(size),
     onPosition: () =>
       viewer.send({ kind: 'error', code: 'invalid_message', detail: 'a shell has no position' }),
-    onSent: () => {
-      if (viewer.unsentBytes < limits.consoleShellResumeBytes) session.resume()
+    onOutputPaused: (pauses) => {
+      isPaused = pauses
+      if (pauses) session.pause()
+      else goOn()
     },
+    onSent: goOn,
     onClosed: () => session.close(),
   })
   session.onInputRoom(() => viewer.resumeInput())

@@ -24,6 +24,14 @@ test('a request for the position is accepted', () => {
   assert.deepEqual(parseViewerMessage('{"position": {}}'), { kind: 'position' })
 })
 
+test('a request to hold output back, or to let it come, is accepted', () => {
+  for (const paused of [true, false])
+    assert.deepEqual(parseViewerMessage(JSON.stringify({ output: { paused } })), {
+      kind: 'output',
+      isPaused: paused,
+    })
+})
+
 test('a resize out of bounds is refused, with a pointer to the error', () => {
   const bad = fc.oneof(
     fc.integer({ max: 0 }),
@@ -41,12 +49,13 @@ test('a resize out of bounds is refused, with a pointer to the error', () => {
   )
 })
 
-test('every text has a meaning; only the two messages mean something else than an error', () => {
+test('every text has a meaning; only the three messages mean something else than an error', () => {
   const texts = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.json(),
     fc.jsonValue().map((value) => JSON.stringify({ position: value })),
     fc.dictionary(fc.string(), fc.jsonValue()).map((value) => JSON.stringify({ resize: value })),
+    fc.jsonValue().map((value) => JSON.stringify({ output: { paused: value } })),
     fc.constantFrom(
       '{"__proto__":{}}',
       '{"constructor":{}}',
@@ -58,6 +67,8 @@ test('every text has a meaning; only the two messages mean something else than a
       const message = parseViewerMessage(text)
       if (message.kind === 'position') assert.deepEqual(JSON.parse(text), { position: {} })
       else if (message.kind === 'resize') assert.deepEqual(JSON.parse(text), { resize: message.size })
+      else if (message.kind === 'output')
+        assert.deepEqual(JSON.parse(text), { output: { paused: message.isPaused } })
       else {
         assert.equal(message.code === 'not_json', !isJson(text))
         assert.doesNotMatch(message.detail, /[\r\n]/)

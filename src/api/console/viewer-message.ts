@@ -8,6 +8,7 @@ import type { MessageErrorCode, WindowSize } from '../../core/console/console-vi
 export type ViewerMessage =
   | { readonly kind: 'resize'; readonly size: WindowSize }
   | { readonly kind: 'position' }
+  | { readonly kind: 'output'; readonly isPaused: boolean }
   | { readonly kind: 'error'; readonly code: MessageErrorCode; readonly detail: string }
 
 const members = Object.keys(consoleFromViewerSchema.properties)
@@ -34,8 +35,10 @@ export function parseViewerMessage(text: string): ViewerMessage {
 
 const failed = (code: MessageErrorCode, detail: string): ViewerMessage => ({ kind: 'error', code, detail })
 
-const meaningOf = ({ resize }: Static<typeof consoleFromViewerSchema>): ViewerMessage =>
-  resize === undefined ? { kind: 'position' } : { kind: 'resize', size: resize }
+function meaningOf({ resize, output }: Static<typeof consoleFromViewerSchema>): ViewerMessage {
+  if (resize !== undefined) return { kind: 'resize', size: resize }
+  return output === undefined ? { kind: 'position' } : { kind: 'output', isPaused: output.paused }
+}
 
 /** Returns undefined if the text is not JSON. Drops JSON.parse's own message, because it quotes the text. */
 function parseJson(text: string): { readonly value: unknown } | undefined {

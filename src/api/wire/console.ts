@@ -123,6 +123,17 @@ export const consoleFromViewerSchema = Type.Object(
       ),
     ),
     position: Type.Optional(Type.Object({}, { ...closed, description: 'Asks for `position`.' })),
+    output: Type.Optional(
+      Type.Object(
+        { paused: Type.Boolean() },
+        {
+          ...closed,
+          description:
+            'Holds the output of a shell back, or lets it come again, for a viewer that cannot stop reading, such as a browser. ' +
+            'What is on its way still comes. The program in the guest waits meanwhile. A serial console is not held back.',
+        },
+      ),
+    ),
   },
   {
     ...closed,

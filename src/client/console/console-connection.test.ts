@@ -246,18 +246,47 @@ test('a link that cannot stop reading is given up when too much output waits, an
   const first = await links.link(0)
   first.deliver(attached('s1', 0))
   await begun
-  const piece = 'x'.repeat(limits.clientConsoleOutputBytesMax / 4)
-  for (let sent = 0; sent < 8; sent += 1) first.say(piece)
+  // A whole history comes in one message.
+  first.say('x'.repeat(limits.consoleHistoryBytes))
+  first.say('x'.repeat(limits.clientConsoleOutputBytesMax))
+  assert.ok(!first.isLeft)
+  first.say('y')
   assert.ok(first.isLeft)
   const kinds: string[] = []
-  for (let taken = 0; taken < 4; taken += 1) kinds.push((await events.next()).value?.kind)
-  assert.deepEqual(kinds, ['output', 'output', 'output', 'output'])
+  for (let taken = 0; taken < 3; taken += 1) kinds.push((await events.next()).value?.kind)
+  assert.deepEqual(kinds, ['output', 'output', 'output'])
   assert.deepEqual((await events.next()).value?.because.code, 'viewer_behind')
+  assert.deepEqual(first.received, [])
   const next = events.next()
   const second = await links.link(1)
-  assert.equal(second.query.get('since'), String(limits.clientConsoleOutputBytesMax))
-  second.deliver(attached('s1', limits.clientConsoleOutputBytesMax))
+  const taken = limits.consoleHistoryBytes + limits.clientConsoleOutputBytesMax + 1
+  assert.equal(second.query.get('since'), String(taken))
+  second.deliver(attached('s1', taken))
   assert.equal((await next).value?.again, true)
+})
+
+test('where reading cannot be stopped, a shell is held back while too much output waits', async (t) => {
+  const links = new FakeLinks({ inBrowser: true })
+  const console = new ConsoleConnection(links, SSH, new HeldClock())
+  t.after(() => console.close())
+  const events = console.events()
+  const begun = events.next()
+  const link = await links.link(0)
+  link.deliver({ attached: { mode: 'ssh' } })
+  await begun
+  const piece = 'x'.repeat(limits.clientConsoleOutputBytesMax)
+  link.say(piece)
+  // What was on its way still comes.
+  for (let more = 0; more < 3; more += 1) link.say(piece)
+  assert.deepEqual(link.received, [{ output: { paused: true } }])
+  for (let taken = 0; taken < 4; taken += 1) assert.equal((await events.next()).value?.kind, 'output')
+  assert.deepEqual(link.received.slice(1), [{ output: { paused: false } }])
+  link.say('the end')
+  assert.equal(Buffer.from((await events.next()).value?.bytes).toString(), 'the end')
+  for (let more = 0; more <= limits.clientConsoleOnItsWayBytesMax; more += piece.length) link.say(piece)
+  assert.ok(!link.isLeft)
+  link.say(piece)
+  assert.ok(link.isLeft, 'a daemon that does not hold it back is left')
 })
 
 test('a link that can stop reading is stopped while too much output waits', async (t) => {
@@ -296,6 +325,9 @@ test('where pings are not heard, a silent daemon is asked, and given up if it do
   assert.deepEqual(link.received[0], { position: {} })
   await tick()
   await eventually(() => link.received.length === 4)
+  // While input is held back, the daemon reads from its viewers at every other ping.
+  await tick()
+  await eventually(() => link.received.length === 5)
   await tick()
   await eventually(() => link.isOver)
   await links.link(1)

@@ -252,7 +252,7 @@ export class ConsoleConnection {
       time: this.#options,
       signal: this.#over.signal,
       boundMs: limits.clientAnswerMs + wakesMs,
-      hasPosition: this.#request.mode === 'tty',
+      isShell: this.#request.mode === 'ssh',
     })
   }
 

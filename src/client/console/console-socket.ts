@@ -14,8 +14,8 @@ type OpenOptions = {
   readonly signal: AbortSignal
   /** For the whole handshake. */
   readonly boundMs: number
-  /** Whether the daemon answers `position`, which a shell over SSH does not have. */
-  readonly hasPosition: boolean
+  /** Whether this is a shell over SSH: it has no `position`, and its output can be held back. */
+  readonly isShell: boolean
 }
 
 /** One connection of a console, whose output is read as fast as the caller takes it. */
@@ -121,23 +121,39 @@ export class ConsoleSocket {
     this.#wake()
   }
 
-  /** Stops reading while too much output waits. A browser cannot, so the connection ends, and the next goes on. */
+  /**
+   * Stops reading while too much output waits. A browser cannot. There a shell is asked to wait. The connection of a serial
+   * console ends, and the next one goes on.
+   */
   #limitInbox(): void {
     const link = this.#link
-    if (link === undefined || this.#isPaused || this.#inboxBytes < limits.clientConsoleOutputBytesMax) return
-    if (link.reading === undefined) {
+    if (link === undefined) return
+    const { reading } = link
+    if (reading === undefined && this.#inboxBytes > this.#unheldBytesMax) {
       this.#end(closeFor('viewer_behind'))
       link.close()
       return
     }
+    if (this.#isPaused || this.#inboxBytes < limits.clientConsoleOutputBytesMax) return
+    if (reading === undefined && !this.#options.isShell) return
     this.#isPaused = true
-    link.reading.pause()
+    if (reading === undefined) void this.send({ output: { paused: true } })
+    else reading.pause()
+  }
+
+  /** Output that may wait where reading cannot be stopped. A whole history comes at once, and so does what was on its way to a viewer. */
+  get #unheldBytesMax(): number {
+    const { isShell } = this.#options
+    const atOnce = isShell ? limits.clientConsoleOnItsWayBytesMax : limits.consoleHistoryBytes
+    return limits.clientConsoleOutputBytesMax + atOnce
   }
 
   #resume(): void {
     this.#isPaused = false
     this.#heard()
-    this.#link?.reading?.resume()
+    const reading = this.#link?.reading
+    if (reading === undefined) void this.send({ output: { paused: false } })
+    else reading.resume()
   }
 
   #heard(): void {
@@ -153,21 +169,24 @@ export class ConsoleSocket {
 
   /** Detects a peer that vanished: its pings, or its answers, stay away. */
   async #watch(): Promise<void> {
-    const { links, time, hasPosition } = this.#options
-    let askedMs = this.#heardMs
+    const { links, time, isShell } = this.#options
+    if (!links.hearPings) return isShell ? undefined : this.#askAgain()
     while (await this.#after(limits.consolePingMs)) {
       // While reading is paused, pings are not read either.
       if (this.#isPaused) continue
-      const nowMs = time.monotonicMs()
-      const silentMs = nowMs - this.#heardMs
-      const isSilent = links.hearPings
-        ? silentMs > limits.clientConsoleSilentMs
-        : hasPosition && this.#heardMs < askedMs
-      if (isSilent) this.#link?.terminate()
-      else if (!links.hearPings && hasPosition) {
-        askedMs = nowMs
-        void this.send({ position: {} })
-      }
+      const silentMs = time.monotonicMs() - this.#heardMs
+      if (silentMs > limits.clientConsoleSilentMs) this.#link?.terminate()
+    }
+  }
+
+  /** Asks for an answer from time to time. The daemon reads from a viewer whose input it holds back only at every other ping. */
+  async #askAgain(): Promise<void> {
+    let [askedMs, unanswered] = [this.#heardMs, 0]
+    while (await this.#after(limits.consolePingMs)) {
+      unanswered = this.#heardMs < askedMs ? unanswered + 1 : 0
+      if (unanswered > 1) return this.#link?.terminate()
+      askedMs = this.#options.time.monotonicMs()
+      void this.send({ position: {} })
     }
   }
 

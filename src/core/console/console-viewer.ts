@@ -33,6 +33,8 @@ export type ViewerListeners = {
   readonly onResize: (size: WindowSize) => void
   /** Called when the viewer asks for its position. */
   readonly onPosition: () => void
+  /** Called when the viewer wants no output for a while, and when it takes output again. */
+  readonly onOutputPaused: (isPaused: boolean) => void
   /** Called once when the viewer is gone, whatever ended it. */
   readonly onClosed: () => void
   /** Called when something that was sent has left. */

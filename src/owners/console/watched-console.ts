@@ -35,6 +35,9 @@ type Watcher = {
  * Serves the viewers of one VM's console over successive sessions. All attached viewers have received the same bytes,
  * up to `#sent`. A new viewer is brought there first, so that it neither misses nor repeats a byte.
  */
+const NOT_HELD_BACK =
+  'the output of a serial console is not held back: read it when it comes, or connect again with session and since'
+
 export class WatchedConsole {
   readonly #watchers = new Set<Watcher>()
   readonly #options: WatchedConsoleOptions
@@ -57,6 +60,7 @@ export class WatchedConsole {
       onInput: (bytes) => this.#input(bytes),
       onResize: (size) => this.#resize(size),
       onPosition: () => this.#tellPosition(viewer),
+      onOutputPaused: () => viewer.send({ kind: 'error', code: 'invalid_message', detail: NOT_HELD_BACK }),
       onClosed: () => this.#left(watcher),
     })
     if (window !== undefined) this.#resize(window)

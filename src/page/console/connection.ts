@@ -2,7 +2,7 @@ import { ConsoleConnection } from '../../client/console/console-connection.ts'
 import { limits } from '../../config/limits.ts'
 import { sleep } from '../browser/sleep.ts'
 import { browserLinks } from './browser-links.ts'
-import { statusOfClose, statusOfLoss, statusOfRefusal } from './status.ts'
+import { statusOfClose, statusOfLoss, statusOfRefusal, takesInput } from './status.ts'
 import type { ConsoleEvent, ConsoleRequest } from '../../client/console/console-connection.ts'
 import type { Attachment, WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
@@ -44,7 +44,7 @@ export class Connection {
     }
   }
 
-  /** Sends input; without a session the input is dropped, and the status shows that. */
+  /** Sends input, also while output is drawn: it may be the Ctrl+C that ends it. Without a session input is dropped, and the status shows that. */
   type(bytes: Uint8Array): void {
     if (this.#isAttached) void this.#console.write(bytes)
   }
@@ -96,7 +96,7 @@ export class Connection {
   }
 
   #status(status: Status): void {
-    this.#isAttached = status.kind === 'attached'
+    this.#isAttached = takesInput(status)
     this.#display.status(status)
   }
 }

@@ -3,7 +3,7 @@ import { find } from '../browser/elements.ts'
 import { Connection, requestOf } from './connection.ts'
 import { KeyBar } from './key-bar.ts'
 import { Screen } from './screen.ts'
-import { noticeOf, shortWords, statusWords } from './status.ts'
+import { noticeOf, shortWords, statusWords, takesInput } from './status.ts'
 import type { Display } from './connection.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
@@ -53,7 +53,7 @@ function showStatus(status: Status): void {
   find('notice-title', HTMLElement).textContent = shown?.title ?? ''
   find('notice-words', HTMLElement).textContent = shown?.words ?? ''
   again.hidden = !over
-  screen.typing = status.kind === 'attached'
+  screen.typing = takesInput(status)
 }
 
 function showSize({ cols, rows }: WindowSize): void {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ApiProblem } from '../../client/api-problem.ts'
 import { ConnectionFailed } from '../../client/connection-failed.ts'
 import { BROKEN, closeFor, closes, parseClose } from '../../core/console/close.ts'
-import { noticeOf, statusOfClose, statusOfLoss, statusOfRefusal, statusWords } from './status.ts'
+import { noticeOf, statusOfClose, statusOfLoss, statusOfRefusal, statusWords, takesInput } from './status.ts'
 import type { CloseCode } from '../../core/console/close.ts'
 
 test('a lost connection is explained while it is made again, whether it was closed, broke or was refused', () => {
@@ -21,6 +21,13 @@ test('a lost connection is explained while it is made again, whether it was clos
 
 test('a page that was slow is not away', () => {
   assert.deepEqual(statusOfLoss(closeFor('viewer_behind')), { kind: 'behind' })
+})
+
+test('what is typed while the page draws goes to the guest, and at no other pause', () => {
+  assert.ok(takesInput({ kind: 'attached' }))
+  assert.ok(takesInput(statusOfLoss(closeFor('viewer_behind'))))
+  for (const status of [statusOfLoss(BROKEN), statusOfClose(BROKEN), { kind: 'waiting' } as const])
+    assert.ok(!takesInput(status), status.kind)
 })
 
 test('every end is explained in words', () => {

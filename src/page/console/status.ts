@@ -20,6 +20,9 @@ export type Status =
     }
   | { readonly kind: 'ended'; readonly words: string }
 
+/** Returns whether what is typed goes to the guest, now or when the page has caught up. */
+export const takesInput = ({ kind }: Status): boolean => kind === 'attached' || kind === 'behind'
+
 /** Short forms for the title of the page. */
 export const shortWords: Readonly<Record<Status['kind'], string>> = {
   connecting: 'connecting',
