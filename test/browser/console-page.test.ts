@@ -22,6 +22,16 @@ const terminalOf = ({ host }: ConsoleStage) => {
   return session.terminal
 }
 
+/** Output that takes a terminal long to draw for its size. */
+const SLOW_PIECE = Buffer.from('\x1b[31mx\x1b[32my\x1b[0m'.repeat(12_000))
+
+/** Gives the page little time: the terminal draws for a moment, and then waits for its next turn. */
+const drawSlowly = ({ page }: Visit): Promise<unknown> =>
+  page.addInitScript(`{
+    const later = setTimeout
+    window.setTimeout = (call, ms = 0) => later(call, ms === 0 ? 500 : ms)
+  }`)
+
 /** The browser itself reports a failed WebSocket; the page's later request is answered with its problem. */
 const unexpected = ({ complaints }: Visit): string[] =>
   complaints.filter((text) => !/WebSocket connection to|\/console\?|Failed to load resource/.test(text))
@@ -207,17 +217,12 @@ test(
   async (t) => {
     const { host, visited } = await stage(t)
     const { page } = visited
-    // A page with little time: the terminal draws for a moment, and then waits for its next turn.
-    await page.addInitScript(`{
-      const later = setTimeout
-      window.setTimeout = (call, ms = 0) => later(call, ms === 0 ? 500 : ms)
-    }`)
+    await drawSlowly(visited)
     const tab = await openConsole(visited, VM)
     await tab.isIn('attached')
-    const piece = Buffer.from('\x1b[31mx\x1b[32my\x1b[0m'.repeat(12_000))
     await until(
       () => {
-        host.host.consoles.say(VM, piece)
+        host.host.consoles.say(VM, SLOW_PIECE)
         return page.locator('body').getAttribute('data-state')
       },
       (state) => state === 'behind',
@@ -292,6 +297,32 @@ test(
     await visited.page.getByRole('button', { name: 'Connect again' }).click()
     await tab.isIn('attached')
     assert.equal(guest.shells.length, 2)
+    assert.deepEqual(visited.complaints, [])
+  },
+)
+
+test(
+  'a shell that writes faster than the page can draw waits, takes Ctrl+C meanwhile, and lives on',
+  { skip },
+  async (t) => {
+    const { visited, guest } = await sshStage(t)
+    await drawSlowly(visited)
+    const tab = await openConsole(visited, VM, '?mode=ssh')
+    await tab.isIn('attached')
+    const shell = guest.shells.at(-1)
+    assert.ok(shell)
+    for (let said = 0; said < 64; said += 1) shell.say(SLOW_PIECE)
+    await tab.isIn('behind', 60_000)
+    await visited.page.keyboard.press('Control+C')
+    await until(
+      () => shell.input.toString(),
+      (typed) => typed === '\x03',
+    )
+    shell.say('\r\nthe last line')
+    await tab.shows('the last line', 120_000)
+    await tab.isIn('attached', 60_000)
+    assert.ok(!shell.isClosed)
+    assert.equal(guest.shells.length, 1)
     assert.deepEqual(visited.complaints, [])
   },
 )
