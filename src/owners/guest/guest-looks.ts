@@ -33,13 +33,23 @@ export type GuestLooksOptions = {
 
 /** A guest that runs, and the looks into it. */
 type Watched = {
+  readonly monitor: VmRecord['monitor']
   /** The check that was desired when these looks began. */
   readonly check: ReadinessCheck | undefined
+  /** What the record shows now. A look that finds the same reads no record: there may be a thousand guests. */
+  shown: Shown
   /** The looks since it runs or since its check changed, also those of an earlier daemon. */
   looks: number
   misses: Misses
   cancelTimer: () => void
 }
+
+type Shown = { readonly guest: GuestSeen; readonly address: string | undefined }
+
+const shownBy = ({ guest = {}, desired: { network } }: VmRecord): Shown => ({
+  guest,
+  address: network?.ipv4Address ?? network?.ipv6Address,
+})
 
 /** States in which the guest is still the one that was looked at. */
 const SAME_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
@@ -104,18 +114,25 @@ export class GuestLooks {
     if (record?.observed.state === 'running') return this.#watch(record)
     this.#watched.get(id)?.cancelTimer()
     this.#watched.delete(id)
-    if (record?.guest !== undefined && !SAME_GUEST.has(record.observed.state)) this.#record(record, {})
+    if (record?.guest !== undefined && !SAME_GUEST.has(record.observed.state)) this.#record(id, {})
   }
 
-  #watch({ id, desired: { readiness: check }, observed: { sinceMs }, guest = {} }: VmRecord): void {
+  #watch(record: VmRecord): void {
+    const { id, monitor, desired, observed } = record
+    const { readiness: check } = desired
+    const shown = shownBy(record)
     const known = this.#watched.get(id)
-    if (known !== undefined && isSameCheck(known.check, check)) return
+    if (known !== undefined && isSameCheck(known.check, check)) {
+      known.shown = shown
+      return
+    }
     known?.cancelTimer()
     const { clock } = this.#options.host
-    const looks = known === undefined ? looksIn(clock.now() - sinceMs) : 0
-    const watched: Watched = { check, looks, misses: { agent: 0, check: 0 }, cancelTimer: () => {} }
+    const looks = known === undefined ? looksIn(clock.now() - observed.sinceMs) : 0
+    const misses = { agent: 0, check: 0 }
+    const watched: Watched = { monitor, check, shown, looks, misses, cancelTimer: () => {} }
     this.#watched.set(id, watched)
-    this.#lookAfter(firstLookMs(guest, check, { looks, random: clock.random() }), id, watched)
+    this.#lookAfter(firstLookMs(shown.guest, check, { looks, random: clock.random() }), id, watched)
   }
 
   #lookAfter(ms: number, id: VmId, watched: Watched): void {
@@ -128,24 +145,21 @@ export class GuestLooks {
   }
 
   async #look(id: VmId, watched: Watched): Promise<void> {
-    const { store, host } = this.#options
-    const before = store.vms.get(id)
-    if (before === undefined) return
-    const [agent, check] = await Promise.all([this.#seesAgent(before), this.#asks(before, watched.check)])
+    const { clock } = this.#options.host
+    const [agent, check] = await Promise.all([this.#seesAgent(id, watched), this.#asks(watched)])
     // Meanwhile the guest may have ended or fallen asleep, or another check may be desired.
-    const record = this.#watched.get(id) === watched ? store.vms.get(id) : undefined
-    if (record === undefined) return
+    if (this.#watched.get(id) !== watched) return
     const look: GuestLook = { agent, ...given({ check }) }
     watched.looks += 1
     watched.misses = missesAfter(watched.misses, look)
-    const at = { misses: watched.misses, nowMs: host.clock.now() }
-    const seen = afterLook(record.guest ?? {}, look, at)
-    this.#record(record, seen)
+    const { guest } = watched.shown
+    const seen = afterLook(guest, look, { misses: watched.misses, nowMs: clock.now() })
+    if (!isDeepStrictEqual(guest, seen)) this.#record(id, seen)
     const waitMs = nextLookMs(seen, watched.check, watched)
-    this.#lookAfter(groupedWaitMs(waitMs, host.clock.monotonicMs()), id, watched)
+    this.#lookAfter(groupedWaitMs(waitMs, clock.monotonicMs()), id, watched)
   }
 
-  async #seesAgent({ id, monitor }: VmRecord): Promise<boolean | undefined> {
+  async #seesAgent(id: VmId, { monitor }: Watched): Promise<boolean | undefined> {
     const { host, log } = this.#options
     try {
       return await host.monitors[monitor].agentListens(id)
@@ -155,16 +169,14 @@ export class GuestLooks {
     }
   }
 
-  async #asks({ desired }: VmRecord, by: ReadinessCheck | undefined): Promise<GuestLook['check']> {
+  async #asks({ check: by, shown: { address } }: Watched): Promise<GuestLook['check']> {
     if (by === undefined) return undefined
-    const address = desired.network?.ipv4Address ?? desired.network?.ipv6Address
     if (address === undefined) return { by, because: 'the VM has no address' }
     return { by, because: await this.#options.probes.probe({ address, check: by }) }
   }
 
-  #record({ id, guest = {} }: VmRecord, seen: GuestSeen): void {
+  #record(id: VmId, seen: GuestSeen): void {
     const { store, host, log } = this.#options
-    if (isDeepStrictEqual(guest, seen)) return
     try {
       store.vms.setGuestSeen(id, seen, host.clock.now())
     } catch (error) {
