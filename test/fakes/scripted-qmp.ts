@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import type { Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 
 export type ScriptedQmpOptions = {
@@ -9,15 +10,24 @@ export type ScriptedQmpOptions = {
 
 type Command = { readonly execute: string; readonly id: number; readonly arguments?: unknown }
 
+export type ScriptedQmp = {
+  /** Sends an event to all clients. */
+  readonly report: (event: string, data?: object) => void
+  /** Ends all connections. */
+  readonly cut: () => void
+}
+
 /** A QEMU that answers each command with what is written for it at that moment, or with `{}`; `error` refuses. */
 export async function scriptedQmp(
   t: TestContext,
   path: string,
   answers: Readonly<Record<string, unknown>>,
   { version = [10, 0, 2], onCommand = () => {} }: ScriptedQmpOptions = {},
-): Promise<void> {
+): Promise<ScriptedQmp> {
   const [major, minor, micro] = version
+  const sockets = new Set<Socket>()
   const server = createServer((socket) => {
+    sockets.add(socket)
     socket.on('error', () => {})
     socket.write(`${JSON.stringify({ QMP: { version: { qemu: { major, minor, micro } } } })}\n`)
     let text = ''
@@ -35,4 +45,13 @@ export async function scriptedQmp(
   })
   t.after(() => server.close())
   await once(server.listen(path), 'listening')
+  return {
+    report: (event, data = {}) => {
+      for (const socket of sockets) socket.write(`${JSON.stringify({ event, data })}\n`)
+    },
+    cut: () => {
+      for (const socket of sockets) socket.destroy()
+      sockets.clear()
+    },
+  }
 }

@@ -62,7 +62,7 @@ const DISKS_AND_REST = `
 -device virtio-balloon-pci-non-transitional,free-page-reporting=on,deflate-on-oom=on
 -device virtio-serial-pci-non-transitional,max_ports=2
 -chardev socket,id=agent,path=/run/vmhostd/vm/web-1/agent.sock,server=on,wait=off
--device virtserialport,chardev=agent,name=org.qemu.guest_agent.0
+-device virtserialport,id=agent,chardev=agent,name=org.qemu.guest_agent.0
 -qmp unix:/run/vmhostd/vm/web-1/qmp.sock,server=on,wait=off`
 
 const PREAMBLE = `-name guest=web-1,debug-threads=on

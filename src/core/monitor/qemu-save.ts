@@ -45,9 +45,12 @@ export const balloonArguments = (): string[] => [
   ...['-device', 'virtio-balloon-pci-non-transitional,free-page-reporting=on,deflate-on-oom=on'],
 ]
 
+/** The port of the guest's agent in events: QEMU reports nothing about a device without an id. */
+export const AGENT_DEVICE = 'agent'
+
 /** Connects the socket of the guest's agent, under the name that QEMU's own agent looks for (qemu-ga(8)). */
 export const agentArguments = (socketPath: string): string[] => [
   ...['-device', 'virtio-serial-pci-non-transitional,max_ports=2'],
   ...['-chardev', `socket,id=agent,path=${socketPath},server=on,wait=off`],
-  ...['-device', 'virtserialport,chardev=agent,name=org.qemu.guest_agent.0'],
+  ...['-device', `virtserialport,id=${AGENT_DEVICE},chardev=agent,name=org.qemu.guest_agent.0`],
 ]

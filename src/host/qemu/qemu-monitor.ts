@@ -25,6 +25,7 @@ import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { diskCountersOf, diskOf, isAgentOpen, statusOf } from './qemu-answers.ts'
+import { AgentPorts } from './agent-ports.ts'
 import { checkSavable, giveUpSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
@@ -75,6 +76,7 @@ export class QemuMonitor implements Monitor {
   readonly #clients: QmpClients
   readonly #installed: InstalledProgram<string>
   readonly #agents: GuestAgents
+  readonly #agentPorts = new AgentPorts()
   #onChange: (id: VmId) => void = () => {}
 
   constructor(options: QemuMonitorOptions) {
@@ -97,7 +99,10 @@ export class QemuMonitor implements Monitor {
       runDirectory: this.#host.runDirectory,
       greetingMs: greetingMs ?? limits.qmpGreetingMs,
       onEvent: (id, event) => this.#take(id, event),
-      onClose: (id) => this.#onChange(id),
+      onClose: (id) => {
+        this.#agentPorts.forget(id)
+        this.#onChange(id)
+      },
     })
     this.#agents = new GuestAgents({
       address: (id) => ({ path: agentSocketPath(this.#host.runDirectory, id) }),
@@ -226,7 +231,10 @@ export class QemuMonitor implements Monitor {
 
   async agentListens(id: VmId): Promise<boolean> {
     const doing = `asking the monitor of VM ${id} for its agent`
-    return this.#talk({ id, doing, signal: never }, isAgentOpen)
+    return (
+      this.#agentPorts.known(id) ??
+      this.#talk({ id, doing, signal: never }, (client) => this.#agentPorts.ask(id, client))
+    )
   }
 
   async diskCounters(id: VmId): Promise<DiskCounters> {
@@ -261,7 +269,9 @@ export class QemuMonitor implements Monitor {
     }
   }
 
-  #take(id: VmId, { event }: QmpEvent): void {
+  #take(id: VmId, reported: QmpEvent): void {
+    this.#agentPorts.take(id, reported)
+    const { event } = reported
     if (!STATE_EVENTS.has(event)) return
     this.#log.debug({ vm_id: id, event }, 'monitor state changed')
     this.#onChange(id)
