@@ -87,9 +87,10 @@ test('input typed for a session that is over reaches no other session', async (t
   await eventually(() => second.input() === 'new')
 })
 
-test('a VM that stopped while the daemon was away has ended, and so has one that is gone', async (t) => {
+test('a VM that stopped or moved while the daemon was away has ended, and so has one that is gone', async (t) => {
   for (const [refused, code] of [
     [problem(409, 'vm_not_running'), 'vm_stopped'],
+    [problem(409, 'vm_migrated'), 'vm_moved'],
     [problem(404, 'not_found'), 'vm_deleted'],
   ] as const) {
     const { server, clock, watched, first } = await attachedOnce(t)

@@ -184,11 +184,12 @@ test('~. also leaves while the daemon is away, and while the terminal does not t
   assert.equal((await result).status, 0)
 })
 
-test('a VM that stops or is deleted ends the console without a failure, and with a message', async (t) => {
+test('a VM that stops, moves or is deleted ends the console without a failure, and with a message', async (t) => {
   for (const [reason, says] of [
     ['vm_stopped', /web-1 has stopped, and its console session with it\r\n$/],
     ['vm_stopped: this was its last output', /web-1 has stopped.*: this was its last output\r\n$/],
     ['vm_deleted', /web-1 is gone\r\n$/],
+    ['vm_moved: host-2', /web-1 is at another host now: host-2\r\n$/],
   ] as const) {
     const { served, result, terminal } = await attach(await startStage(t))
     served.ws.close(1000, reason)
@@ -288,6 +289,7 @@ test('a refusal leaves the terminal as it was and says what to do', async (t) =>
     ],
     [problem(429, 'console_viewers_full', true), /somebody must leave the console of web-1 first/],
     [changed, /vmhostctl console web-1 --ssh --accept-host-key SHA256:x{40}\+\/9\n/],
+    [problem(409, 'vm_migrated'), /--profile FILE names the profile of its new host/],
     [problem(404, 'not_found'), /vmhostctl vm ls shows the VMs there are/],
   ] as const) {
     server.refusals.push(refused)

@@ -5,6 +5,7 @@ import { until } from '../contract/until.ts'
 import { assertProblem, makePki, startControllerHost } from './support/controller-host.ts'
 import { createVm, refused, startConsole, stopConsole, watch, WEB } from './support/console-viewer.ts'
 import type { TestContext } from 'node:test'
+import type { Departure } from '../../src/core/migration/departure.ts'
 import type { FakeSession } from '../fakes/fake-session.ts'
 import type { ControllerHost, Pki } from './support/controller-host.ts'
 import type { Dialling, TestViewer } from './support/console-viewer.ts'
@@ -266,6 +267,25 @@ test('a VM that is deleted ends its consoles, including those that follow', asyn
   assert.deepEqual(await follower.ended(), { status: 1000, reason: 'vm_deleted' })
   assertProblem(await refused(host, pki, { query: '?follow=true' }), 409, 'vm_deleting')
 })
+
+test('the console of a VM that moved is at its new host: viewers are closed, and none may wait for a start', async (t) => {
+  const { host, watch: look } = await stage(t)
+  const [viewer, follower] = await Promise.all([look(), look('?follow=true')])
+  host.store.departures.set(WEB, RELEASED, 2000)
+  const end = { status: 1000, reason: 'vm_moved: node-2' }
+  assert.deepEqual([await viewer.ended(), await follower.ended()], [end, end])
+  for (const query of ['', '?follow=true', '?mode=ssh']) {
+    const problem = assertProblem(await refused(host, pki, { query }), 409, 'vm_migrated')
+    assert.equal(
+      problem.detail,
+      'web-1 was released to node-2 by migration move-7: its console is at that host',
+    )
+  }
+  await host.host.consoles.remove(WEB)
+  assertProblem(await host.call({ path: `/v1/vms/${WEB}/console/log` }), 409, 'vm_migrated')
+})
+
+const RELEASED = { id: 'move-7', node: 'node-2', mode: 'live', stage: 'released', sinceMs: 1000 } as Departure
 
 test('a VM that runs without a stored console is not reported as stopped', async (t) => {
   const host = await startControllerHost(t, pki)

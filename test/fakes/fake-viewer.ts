@@ -6,6 +6,8 @@ export class FakeViewer implements ConsoleViewer {
   readonly outputs: Uint8Array[] = []
   readonly received: DaemonMessage[] = []
   closedWith: CloseCode | undefined
+  /** The words of that close. */
+  words: string | undefined
   /** Whether its incoming messages are held back. */
   isHeld = false
   #listeners: ViewerListeners | undefined
@@ -31,8 +33,10 @@ export class FakeViewer implements ConsoleViewer {
     if (this.isOpen) this.received.push(message)
   }
 
-  close(code: CloseCode): void {
-    this.closedWith ??= code
+  close(code: CloseCode, words?: string): void {
+    if (!this.isOpen) return
+    this.closedWith = code
+    this.words = words
   }
 
   pauseInput(): void {

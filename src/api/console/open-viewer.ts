@@ -5,9 +5,8 @@ import type { Rejection } from '../../core/errors.ts'
 import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
 import type { ConsoleHub } from '../../owners/console/console-hub.ts'
-import type { Watching } from '../../owners/console/watched-console.ts'
+import type { Closing, Watching } from '../../owners/console/watched-console.ts'
 import type { OpenedConsole } from './console-socket.ts'
-import type { CloseCode } from '../../core/console/close.ts'
 import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { SessionEnd, SshSession } from '../../owners/console/ssh-session.ts'
@@ -43,8 +42,6 @@ export function notRunning(id: string, state: ObservedState): string {
   const next = state === 'sleeping' || state === 'waking' ? 'its wake' : 'its next start'
   return `${id} is ${state}: start it, or connect with follow=true to wait for ${next}`
 }
-
-type Closing = { readonly code: CloseCode; readonly words?: string }
 
 /**
  * Logs in to a guest. The error is a reason that can be answered as a problem. Any other reason for having no shell

@@ -298,6 +298,7 @@ function judgeLater(error: unknown): ConsoleClose | undefined {
     // The daemon may still count our own lost connection as a viewer.
     if (error.code === 'console_viewers_full') return undefined
     if (error.code === 'vm_not_running') return closeFor('vm_stopped')
+    if (error.code === 'vm_migrated') return closeFor('vm_moved')
     if (error.code === 'not_found' || error.code === 'vm_deleting') return closeFor('vm_deleted')
   }
   return judgeFirst(error)

@@ -17,6 +17,11 @@ export type CloseMeaning = {
 export const closes = {
   vm_stopped: { status: 1000, title: 'The VM has stopped, and its console session with it' },
   vm_deleted: { status: 1000, title: 'The VM is gone' },
+  vm_moved: {
+    status: 1000,
+    title: 'The VM is at another host now',
+    advice: 'The words are the node name of that host. A serial console goes on there with since and session',
+  },
   shell_ended: { status: 1000, title: 'The shell has ended' },
   daemon_stops: {
     status: 1001,
@@ -48,9 +53,15 @@ export type CloseCode = keyof typeof closes
 
 const meanings: ReadonlyMap<string, CloseMeaning> = new Map(Object.entries(closes))
 
-const FINAL: ReadonlySet<CloseCode> = new Set(['vm_stopped', 'vm_deleted', 'shell_ended', 'ssh_lost'])
+const FINAL: ReadonlySet<CloseCode> = new Set([
+  'vm_stopped',
+  'vm_deleted',
+  'vm_moved',
+  'shell_ended',
+  'ssh_lost',
+])
 
-/** Returns whether earlier output is lost for every connection. */
+/** Returns whether earlier output is lost for every later connection to this host. */
 export const isFinal = (code: CloseCode): boolean => FINAL.has(code)
 
 /** Maximum bytes of a reason: a control frame has 125, and the status takes two (RFC 6455, section 5.5). */

@@ -69,6 +69,16 @@ export const isLeaving = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
 /** Returns whether another host has the VM. */
 export const hasLeft = ({ departure }: Pick<Leaving, 'departure'>): boolean => departure?.stage === 'released'
 
+/** Returns why a VM has no console here: it is where the VM is. Undefined if the VM has not left. */
+export function refuseLeftConsole({
+  id,
+  departure,
+}: Pick<Leaving, 'id' | 'departure'>): Rejection | undefined {
+  if (departure === undefined || !hasLeft({ departure })) return undefined
+  const detail = `${id} was released to ${departure.node} by migration ${departure.id}: its console is at that host`
+  return { code: 'vm_migrated', detail }
+}
+
 /**
  * Returns whether nothing may run or wake the guest on this host: it stands still for its destination, has left, or is not
  * released to this host.

@@ -32,11 +32,14 @@ const advice: { readonly [code in CloseCode]?: (vm: string) => string[] } = {
   internal: () => ['the log of the host has it: journalctl --unit=vmhostd'],
 }
 
+/** Codes of ends that come from the life of the VM, and are no failure of its console. */
+const GOOD_ENDS: ReadonlySet<string> = new Set(['vm_stopped', 'vm_deleted', 'vm_moved'] satisfies CloseCode[])
+
 /** Returns the end for a close that is not a failure. Throws CtlError for a failure. */
 export function endingOf(close: ConsoleClose, vm: string): Ending {
   const { status, code, words } = close
   const said = [happened(close, vm), words].filter((part) => part !== '').join(': ')
-  if (code === 'vm_stopped' || code === 'vm_deleted') return { status: exitStatus.done, words: said }
+  if (GOOD_ENDS.has(code)) return { status: exitStatus.done, words: said }
   const [, digits] = /^exit status (\d+)$/.exec(words) ?? []
   if (code === 'shell_ended' && digits !== undefined)
     return { status: shellStatus(Number(digits)), words: '' }

@@ -6,6 +6,7 @@ import { limits } from '../../config/limits.ts'
 import { ConsoleHub } from './console-hub.ts'
 import type { FakeSession } from '../../../test/fakes/fake-session.ts'
 import type { VmId } from '../../core/ids.ts'
+import type { Departure } from '../../core/migration/departure.ts'
 
 const web = 'web-1' as VmId
 
@@ -15,8 +16,9 @@ async function stage() {
   const store = {
     deleting: false,
     isGone: false,
+    departure: {} as { departure?: Departure },
     changed: (_id: VmId): void => {},
-    vms: { get: () => (store.isGone ? undefined : { deleting: store.deleting }) },
+    vms: { get: () => (store.isGone ? undefined : { deleting: store.deleting, ...store.departure }) },
     onVmChange(listener: (id: VmId) => void) {
       store.changed = listener
       return () => {}
@@ -169,6 +171,43 @@ test('the end of a VM under deletion closes all; so does its record going while 
   going.store.changed(web)
   assert.equal(waiting.closedWith, 'vm_deleted')
 })
+
+test('the release of a VM to another host closes all viewers, and names that host', async () => {
+  const { store, session, watch } = await stage()
+  const viewers = [watch(), watch(true)]
+  say(session, 'last words')
+  store.departure = { departure: departure('handed_over') }
+  store.changed(web)
+  assert.deepEqual(
+    viewers.map(({ closedWith }) => closedWith),
+    [undefined, undefined],
+  )
+  store.departure = { departure: departure('released') }
+  store.changed(web)
+  for (const { text, closedWith, words } of viewers)
+    assert.deepEqual([text, closedWith, words], ['last words', 'vm_moved', 'host-2'])
+})
+
+test('viewers that wait for a start do not wait for one that moved, also if they come late', async () => {
+  const { consoles, store, watch } = await stage()
+  await consoles.endSession(web)
+  const waiting = watch(true)
+  store.departure = { departure: departure('released') }
+  store.changed(web)
+  for (const { closedWith, words } of [waiting, watch(true), watch()])
+    assert.deepEqual([closedWith, words], ['vm_moved', 'host-2'])
+})
+
+test('a session that ends after the release has moved, and was not stopped', async () => {
+  const { consoles, store, watch } = await stage()
+  const viewers = [watch(), watch(true)]
+  store.departure = { departure: departure('released') }
+  await consoles.endSession(web)
+  for (const { closedWith } of viewers) assert.equal(closedWith, 'vm_moved')
+})
+
+const departure = (at: Departure['stage']): Departure =>
+  ({ id: 'move-7', node: 'host-2', mode: 'live', stage: at, sinceMs: 1000 }) as Departure
 
 test('a viewer that does not follow and comes when the session has just ended learns that', async () => {
   const { consoles, watch } = await stage()

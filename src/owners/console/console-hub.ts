@@ -1,17 +1,18 @@
 import { limits } from '../../config/limits.ts'
 import { Places } from '../../core/console/console-viewer.ts'
+import { hasLeft } from '../../core/vm/leaving.ts'
 import { WatchedConsole } from './watched-console.ts'
 import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Consoles } from '../../ports/consoles.ts'
-import type { Watching } from './watched-console.ts'
+import type { Closing, Watching } from './watched-console.ts'
 
 export type ConsoleHubOptions = {
   readonly consoles: Pick<Consoles, 'session' | 'lastSession' | 'onSession'>
   /** The records of VMs, limited to what their consoles depend on. */
   readonly store: {
-    readonly vms: { get(id: VmId): Pick<VmRecord, 'deleting'> | undefined }
+    readonly vms: { get(id: VmId): Pick<VmRecord, 'deleting' | 'departure'> | undefined }
     onVmChange(listener: (id: VmId) => void): () => void
   }
 }
@@ -70,7 +71,7 @@ export class ConsoleHub {
 
   #newWatched(id: VmId): WatchedConsole {
     const watched = new WatchedConsole({
-      endsWith: () => (this.#isGone(id) ? 'vm_deleted' : undefined),
+      endsWith: () => this.#endOf(id),
       lastSession: () => this.#options.consoles.lastSession(id),
       onEmpty: () => this.#watched.delete(id),
     })
@@ -82,12 +83,17 @@ export class ConsoleHub {
 
   #changed(id: VmId): void {
     const watched = this.#watched.get(id)
-    if (watched !== undefined && this.#options.store.vms.get(id) === undefined) watched.end('vm_deleted')
+    if (watched === undefined) return
+    const record = this.#options.store.vms.get(id)
+    // The guest of a VM that was released runs elsewhere, also while its session is still here.
+    if (record === undefined || hasLeft(record)) watched.end(this.#endOf(id))
   }
 
-  /** Returns whether the VM is gone. A VM under deletion has no later session. */
-  #isGone(id: VmId): boolean {
+  /** Returns how viewers are closed if the VM has no later session here: it has left, is gone, or is being deleted. */
+  #endOf(id: VmId): Closing | undefined {
     const record = this.#options.store.vms.get(id)
-    return record === undefined || record.deleting
+    if (record?.departure !== undefined && hasLeft(record))
+      return { code: 'vm_moved', words: record.departure.node }
+    return record === undefined || record.deleting ? { code: 'vm_deleted' } : undefined
   }
 }

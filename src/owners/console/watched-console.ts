@@ -13,9 +13,12 @@ export type Watching = {
   readonly window?: WindowSize
 }
 
+/** How viewers are closed. */
+export type Closing = { readonly code: CloseCode; readonly words?: string }
+
 export type WatchedConsoleOptions = {
-  /** Returns how the end of the session closes all its viewers; undefined if viewers that follow stay. */
-  readonly endsWith: () => CloseCode | undefined
+  /** Returns how all viewers are closed if the VM has no later session here; undefined if viewers that follow stay. */
+  readonly endsWith: () => Closing | undefined
   /** Returns the output of the newest session when it has ended. */
   readonly lastSession: () => SessionOutput | undefined
   /** Called when the last viewer has left. */
@@ -65,7 +68,9 @@ export class WatchedConsole {
     })
     if (window !== undefined) this.#resize(window)
     if (this.#inputPaused) viewer.pauseInput()
+    const end = this.#session === undefined ? this.#options.endsWith() : undefined
     if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
+    else if (end !== undefined) viewer.close(end.code, end.words)
     else if (follow) this.#await(watcher, stoppedAt)
     else this.#showLast(viewer, stoppedAt)
   }
@@ -96,14 +101,14 @@ export class WatchedConsole {
     watcher.viewer.send({ kind: 'waiting' })
   }
 
-  /** Ends the session. If `code` is undefined, viewers that follow stay. */
-  end(code?: CloseCode): void {
+  /** Ends the session. If `closing` is undefined, viewers that follow stay. */
+  end(closing?: Closing): void {
     this.#flush()
     this.#forgetSession()
     this.#resumeInput()
     for (const { viewer, follow } of this.#watchers) {
-      if (code === undefined && follow) viewer.send({ kind: 'waiting' })
-      else viewer.close(code ?? 'vm_stopped')
+      if (closing === undefined && follow) viewer.send({ kind: 'waiting' })
+      else viewer.close(closing?.code ?? 'vm_stopped', closing?.words)
     }
   }
 

@@ -1,4 +1,5 @@
 import { DEFAULT_WINDOW } from '../../../core/console/console-viewer.ts'
+import { refuseLeftConsole } from '../../../core/vm/leaving.ts'
 import { ConsoleSockets } from '../../console/console-sockets.ts'
 import { openSsh, openTty } from '../../console/open-viewer.ts'
 import { auditedRequest } from '../../listener/audit.ts'
@@ -105,6 +106,8 @@ async function open(
   onPinned: (pin: HostKeyPin) => void,
 ): Promise<OpenedConsole> {
   const record = vmOf(contextOf(dependencies), id as VmId)
+  const left = refuseLeftConsole(record)
+  if (left !== undefined) throw new Refused(left)
   const opened =
     query.mode === 'ssh'
       ? await whileOpen(raw.socket, (signal) =>
