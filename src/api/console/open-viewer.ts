@@ -120,6 +120,8 @@ function closingOf(end: SessionEnd): Closing {
       return { code: 'shell_ended', words: `killed by ${end.signal}` }
     case 'lost':
       return { code: 'ssh_lost', words: end.because }
+    case 'vm_moved':
+      return { code: 'vm_moved', words: end.node }
     case 'vm_stopped':
     case 'vm_deleted':
     case 'daemon_stops':

@@ -1,8 +1,12 @@
 import type { WindowSize } from '../../core/console/console-viewer.ts'
+import type { NodeName } from '../../core/migration/offer.ts'
 import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
 
-/** How a session ends: as its shell does, or because the VM or the daemon ends. */
-export type SessionEnd = ShellEnd | { readonly kind: 'vm_stopped' | 'vm_deleted' | 'daemon_stops' }
+/** How a session ends: as its shell does, or because the VM ends or leaves, or the daemon ends. */
+export type SessionEnd =
+  | ShellEnd
+  | { readonly kind: 'vm_stopped' | 'vm_deleted' | 'daemon_stops' }
+  | { readonly kind: 'vm_moved'; readonly node: NodeName }
 
 export type SessionListeners = {
   readonly onOutput: (bytes: Uint8Array) => void

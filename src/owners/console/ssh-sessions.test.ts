@@ -12,6 +12,7 @@ import { until } from '../../../test/contract/until.ts'
 import { SshSessions } from './ssh-sessions.ts'
 import type { TestContext } from 'node:test'
 import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
+import type { Departure } from '../../core/migration/departure.ts'
 import type { Fault, Observed, VmRecord } from '../../core/vm/record.ts'
 import type { FakeGuest } from '../../../test/fakes/fake-guest-shells.ts'
 import type { SessionEnd, SshSession } from './ssh-session.ts'
@@ -324,6 +325,14 @@ test('a VM has a bounded number of places; each comes back however its session e
   assert.equal(stage.sessions.taken(web), limits.consoleViewersMax - 2)
 })
 
+const RELEASED = {
+  id: 'move-7',
+  node: 'host-2',
+  mode: 'live',
+  stage: 'released',
+  sinceMs: 3000,
+} as Departure
+
 type Over = readonly [string, (stage: Stage) => void, SessionEnd]
 
 const overs: readonly Over[] = [
@@ -332,6 +341,11 @@ const overs: readonly Over[] = [
     'the VM was started again',
     (stage) => stage.observe({ state: 'running', startedAtMs: 9000 }),
     { kind: 'vm_stopped' },
+  ],
+  [
+    'the VM is at another host',
+    ({ store }) => store.departures.set(web, RELEASED, 3000),
+    { kind: 'vm_moved', node: RELEASED.node },
   ],
   ['the VM is gone', (stage) => stage.remove(), { kind: 'vm_deleted' }],
   ['the daemon stops', (stage) => stage.sessions.end(), { kind: 'daemon_stops' }],

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { judgeHostKey } from '../../core/console/guest-ssh.ts'
 import { Places } from '../../core/console/console-viewer.ts'
+import { hasLeft } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { awaken, isSleepingOrWaking } from './awaken.ts'
 import { SshSession } from './ssh-session.ts'
@@ -66,7 +67,7 @@ const runOf = (record: VmRecord): Run => {
   return { id, createdAtMs, startedAtMs: isSleepingOrWaking(record) ? undefined : observed.startedAtMs }
 }
 
-/** Opens shells in guests. Each one belongs to one viewer, and ends with it, with its VM, or with the daemon. */
+/** Opens shells in guests. Each one belongs to one viewer, and ends with it, with its VM or its move, or with the daemon. */
 export class SshSessions {
   readonly #options: SshSessionsOptions
   readonly #places = new Places(limits.consoleViewersMax)
@@ -216,6 +217,8 @@ export class SshSessions {
 
 function endOf({ createdAtMs, startedAtMs }: Run, now: VmRecord | undefined): SessionEnd | undefined {
   if (now === undefined || now.createdAtMs !== createdAtMs) return { kind: 'vm_deleted' }
+  // Its connection has the gateway's address, which is another host's device where the guest is now.
+  if (now.departure !== undefined && hasLeft(now)) return { kind: 'vm_moved', node: now.departure.node }
   const { state, startedAtMs: after } = now.observed
   const startedAgain =
     !isSleepingOrWaking(now) && startedAtMs !== undefined && after !== undefined && startedAtMs !== after
