@@ -2,6 +2,7 @@ import { ApiProblem, isProblem, UnexpectedAnswer } from '../../client/api-proble
 import { ConnectionFailed } from '../../client/connection-failed.ts'
 import { limits } from '../../config/limits.ts'
 import { BROKEN, parseClose } from '../../core/console/close.ts'
+import { jsonBody } from '../browser/json-body.ts'
 import type { Link, LinkListeners, Links } from '../../client/console/link.ts'
 
 const UPGRADE_REQUIRED = 426
@@ -56,14 +57,15 @@ async function open(path: string, listeners: LinkListeners, signal: AbortSignal)
 async function refusal(path: string, signal: AbortSignal): Promise<Error> {
   const bound = AbortSignal.any([signal, AbortSignal.timeout(limits.consolePageAskMs)])
   let answer: Response
+  let body: unknown
   try {
     answer = await fetch(path, { signal: bound })
+    body = await jsonBody(answer)
   } catch (error) {
     return new ConnectionFailed('unreachable', 'the daemon does not answer', error)
   }
   // The only refusal left is that this request is not an upgrade.
   if (answer.status === UPGRADE_REQUIRED) return new ConnectionFailed('broken', 'the connection failed')
-  const body: unknown = await answer.json().catch(() => undefined)
   if (!isProblem(body)) return new UnexpectedAnswer(answer.status)
   return new ApiProblem(body, answer.headers.get('retry-after'))
 }

@@ -1,6 +1,7 @@
 import { ApiProblem, isProblem, UnexpectedAnswer } from '../../client/api-problem.ts'
 import { ConnectionFailed } from '../../client/connection-failed.ts'
 import { limits } from '../../config/limits.ts'
+import { jsonBody } from '../browser/json-body.ts'
 import { inventoryOf } from './inventory.ts'
 import type { components } from '../../client/schema.d.ts'
 import type { Sync } from './capacity.ts'
@@ -38,7 +39,7 @@ async function get<T>(path: string, query: Query, signal: AbortSignal): Promise<
   let body: unknown
   try {
     answer = await fetch(search === '' ? path : `${path}?${search}`, { signal: bound, cache: 'no-store' })
-    body = await answer.json().catch(() => undefined)
+    body = await jsonBody(answer)
   } catch (error) {
     signal.throwIfAborted()
     throw new ConnectionFailed('unreachable', 'the host does not answer', error)
