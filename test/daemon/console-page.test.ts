@@ -30,6 +30,36 @@ test('the console page runs scripts of this listener only, and connects to no ot
   assert.doesNotMatch(answer.text, /<script>| on\w+=|https?:/)
 })
 
+const SHELL = '/ui/console/web-1?mode=ssh&user=anna%22%3E&accept_host_key=SHA256%3Aabc'
+
+test('a link of another site opens no shell and accepts no host key: the person is asked, without the key', async (t) => {
+  const host = await startControllerHost(t, pki)
+  for (const site of ['cross-site', 'same-site']) {
+    for (const path of [SHELL, `${SHELL}&mode=tty`, SHELL.replace('?', '?mode=tty&')]) {
+      const { status, text, headers } = await host.call({ path, headers: { 'sec-fetch-site': site } })
+      assert.equal(status, 200)
+      assert.equal(headers['cache-control'], 'no-store')
+      assert.match(String(headers['content-security-policy']), /default-src 'none'.*frame-ancestors 'none'/)
+      assert.doesNotMatch(text, /<script/)
+      assert.match(text, /<a href="\/ui\/console\/web-1\?mode=ssh&amp;user=anna%22%3E">/)
+      assert.match(text, /to accept a host key\. That was left out/)
+      assert.doesNotMatch(text, /anna">|abc/)
+    }
+  }
+})
+
+test('a link of another site opens a serial console, which wakes no VM; a link of this one opens a shell', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const opens = async (path: string, site?: string): Promise<boolean> => {
+    const headers = site === undefined ? {} : { 'sec-fetch-site': site }
+    return (await host.call({ path, headers })).text.includes('<script src="/ui/console.js">')
+  }
+  assert.ok(await opens('/ui/console/web-1', 'cross-site'))
+  assert.ok(await opens('/ui/console/web-1?mode=tty&user=root', 'cross-site'))
+  for (const site of ['same-origin', 'none', undefined])
+    assert.ok(await opens(SHELL, site), site ?? 'none named')
+})
+
 test('everything that the page loads is served here, with its type', async (t) => {
   const host = await startControllerHost(t, pki)
   const { text } = await host.call({ path: '/ui/console/web-1' })

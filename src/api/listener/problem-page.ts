@@ -19,19 +19,19 @@ export const opensPage = ({ raw, headers }: FastifyRequest, { prefix }: Pages): 
 const STYLE = `:root{color-scheme:light dark;background:light-dark(#fff,#14161a);color:light-dark(#1b1f24,#e6e9ed)}body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem;overflow-wrap:anywhere}
 h1{font-size:1.3rem}a{color:light-dark(#0a58ca,#78b0ff)}small{color:light-dark(#59636e,#9aa4b0)}`
 
-export const problemPageHeaders: Readonly<Record<string, string>> = {
-  ...pageHeaders(
-    [
-      "default-src 'none'",
-      'img-src data:',
-      `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
-      "base-uri 'none'",
-      "form-action 'none'",
-      "frame-ancestors 'none'",
-    ].join('; '),
-  ),
-  vary: 'accept',
-}
+/** Headers of {@link plainPage}. */
+export const plainPageHeaders: Readonly<Record<string, string>> = pageHeaders(
+  [
+    "default-src 'none'",
+    'img-src data:',
+    `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; '),
+)
+
+export const problemPageHeaders: Readonly<Record<string, string>> = { ...plainPageHeaders, vary: 'accept' }
 
 /** Titles for people who opened a page and sent no request that they know of. */
 const TITLES: Readonly<Record<string, string>> = {
@@ -44,27 +44,38 @@ const TITLES: Readonly<Record<string, string>> = {
 
 /** Shows a problem in plain words, with a way on. */
 export function problemPage(problem: Problem, { home, homeWords }: Pages): string {
-  const title = escapeHtml(TITLES[problem.code] ?? problem.title)
+  const { code, status, request_id: request } = problem
+  return plainPage(TITLES[code] ?? problem.title, [
+    escapeHtml(sentence(wordsOf(problem))),
+    linkTo(home, homeWords),
+    `<small>${status} ${escapeHtml(code)}, request ${escapeHtml(request)}</small>`,
+  ])
+}
+
+/** Returns a page with a title, which is text, and paragraphs, which are markup. */
+export function plainPage(title: string, paragraphs: readonly string[]): string {
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
-<title>${title}</title>
+<title>${escapeHtml(title)}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <main>
-<h1>${title}</h1>
-<p>${escapeHtml(sentence(wordsOf(problem)))}</p>
-<p><a href="${escapeHtml(home)}">${escapeHtml(homeWords)}</a></p>
-<p><small>${problem.status} ${escapeHtml(problem.code)}, request ${escapeHtml(problem.request_id)}</small></p>
+<h1>${escapeHtml(title)}</h1>
+${paragraphs.map((paragraph) => `<p>${paragraph}</p>`).join('\n')}
 </main>
 </body>
 </html>
 `
 }
+
+/** Returns a link as markup. */
+export const linkTo = (href: string, words: string): string =>
+  `<a href="${escapeHtml(href)}">${escapeHtml(words)}</a>`
 
 /** Returns the detail, without the pointer of an id: a reader of a page sees no path parameter. */
 function wordsOf({ detail, errors = [] }: Problem): string {

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import { asPages, pageHeaders, problems } from '../../listener/answers.ts'
+import { linkTo, plainPage, plainPageHeaders } from '../../listener/problem-page.ts'
+import { isOfForeignSite } from '../foreign-pages.ts'
 import { servePageAssets } from './page-assets.ts'
 import { params, tags } from './vm-parts.ts'
 import type { App } from '../../listener/app.ts'
@@ -16,7 +18,8 @@ export function consolePageRoutes(app: App, dependencies: ApiDependencies): void
         summary: 'The console as a page',
         description:
           'A terminal on the serial console; with `?mode=ssh&user=NAME` on a shell over SSH. It reconnects by ' +
-          'itself while the daemon restarts. It looks for the VM only when it connects, and says so if there is none.',
+          'itself while the daemon restarts. It looks for the VM only when it connects, and says so if there is none. ' +
+          'A link of another site gets a page that asks before it opens a shell, and accepts no host key.',
         produces: ['text/html'],
         params,
         response: {
@@ -25,12 +28,38 @@ export function consolePageRoutes(app: App, dependencies: ApiDependencies): void
         },
       },
     },
-    async (_request, reply) => {
-      reply.type('text/html; charset=utf-8').headers(pageHeaders(consolePolicy))
+    async (request, reply) => {
+      reply.type('text/html; charset=utf-8')
+      // The browser sees these parameters as they were sent, so no parser of the listener may be between.
+      const { searchParams } = new URL(request.raw.url ?? '/', 'https://host')
+      if (isOfForeignSite(request) && searchParams.getAll('mode').includes('ssh')) {
+        reply.headers(plainPageHeaders)
+        return shellQuestion(request.params.id, searchParams)
+      }
+      reply.headers(pageHeaders(consolePolicy))
       return consolePage
     },
   )
   servePageAssets(app, dependencies, ['console.js', 'console.css'])
+}
+
+/**
+ * Asks a person whom a page of another site led here. The console page connects by itself: that would wake a VM for a
+ * shell, and accept a host key for everyone. A click here is of this site. No text of the address is shown.
+ */
+function shellQuestion(id: string, asked: URLSearchParams): string {
+  const kept = new URLSearchParams({ mode: 'ssh' })
+  const user = asked.get('user')
+  if (user !== null) kept.set('user', user)
+  const key = asked.has('accept_host_key')
+    ? ' The address also asks to accept a host key. That was left out: add accept_host_key to the address yourself if you know the key.'
+    : ''
+  return plainPage(`Open a shell in ${id}?`, [
+    `A page of another site led here. A shell wakes a VM that sleeps.${key}`,
+    linkTo(`/ui/console/${id}?${kept.toString()}`, 'Open the shell'),
+    linkTo(`/ui/console/${id}`, 'Serial console'),
+    linkTo('/ui/', 'All VMs'),
+  ])
 }
 
 /**

@@ -4,6 +4,7 @@ import { ConsoleSockets } from '../../console/console-sockets.ts'
 import { openSsh, openTty } from '../../console/open-viewer.ts'
 import { auditedRequest } from '../../listener/audit.ts'
 import { Refused } from '../../listener/refused.ts'
+import { refuseForeignOrigin } from '../foreign-pages.ts'
 import { handshakeFault, WEBSOCKET_VERSION } from '../upgrade.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { consoleSchema } from './console-schema.ts'
@@ -165,22 +166,6 @@ function refuseWithoutUpgrade(request: FastifyRequest): void {
     { upgrade: 'websocket', 'sec-websocket-version': WEBSOCKET_VERSION },
   )
 }
-
-/**
- * Refuses a page of another origin. A browser may send its request with no Origin header, and that would still open a
- * shell.
- */
-function refuseForeignOrigin({ headers, protocol }: FastifyRequest): void {
-  const { origin, host } = headers
-  const own = `${protocol}://${host}`
-  const isOwn = origin === undefined || origin.toLowerCase() === own.toLowerCase()
-  if (isOwn && !FOREIGN_SITES.has(String(headers['sec-fetch-site']))) return
-  const detail = `a page of another origin may not open a console: the Origin header must be ${own}, or not be there`
-  throw new Refused({ code: 'forbidden', detail })
-}
-
-/** Values of Sec-Fetch-Site (W3C, "Fetch Metadata Request Headers"). */
-const FOREIGN_SITES: ReadonlySet<string> = new Set(['cross-site', 'same-site'])
 
 /** Checks what the schema cannot: rules about several parameters together. */
 function checkTogether(query: ConsoleQuery): void {
