@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { leave, view } from './console.ts'
 import { mutate, settled } from './controller.ts'
 import { guestImage } from './guest.ts'
-import { sleepAfter } from './sleepers.ts'
+import { keptAwake, sleepAfter } from './sleepers.ts'
 import type { Sleeper } from './sleepers.ts'
 
 const ECHO_PORT = 7
@@ -100,8 +100,11 @@ async function echoed(
 
 let marks = 0
 
-/** Types a line on the guest's console, and resolves to the first group of its answer (lab/guest/bare/README.md). */
-export async function askBare(id: string, line: string, answer: RegExp): Promise<string> {
+/**
+ * Types a line on the guest's console, and resolves to the first group of its answer (lab/guest/bare/README.md). Input
+ * does not wake a guest: one that may fall asleep is kept awake by datagrams to `address` until it has answered.
+ */
+export async function askBare(id: string, line: string, answer: RegExp, address?: string): Promise<string> {
   // The history may have the same line and its answer; it does not have the mark.
   const mark = `mark-${process.pid}-${++marks}`
   let text = ''
@@ -118,15 +121,17 @@ export async function askBare(id: string, line: string, answer: RegExp): Promise
       if (found !== null) answered.resolve(found[1] ?? found[0])
     },
   })
+  const datagrams = address === undefined ? undefined : keptAwake(address)
   try {
     viewer.socket.send(Buffer.from(`${mark}\n${line}\n`))
     return await answered.promise
   } finally {
     clearTimeout(bound)
+    datagrams?.end()
     await leave(viewer)
   }
 }
 
-/** Returns the number of the guest's life, which ends with a boot, and advances its counter. */
-export const lifeOf = (id: string): Promise<string> =>
-  askBare(id, 'count', /life ([0-9a-f]{16}) count \d+\r\n/)
+/** Returns the number of the guest's life, which ends with a boot, and advances its counter. `address`: see {@link askBare}. */
+export const lifeOf = (id: string, address?: string): Promise<string> =>
+  askBare(id, 'count', /life ([0-9a-f]{16}) count \d+\r\n/, address)

@@ -1,10 +1,16 @@
 /** VMs of a lab that sleep when they are idle. */
+import { createSocket } from 'node:dgram'
 import { getVm, mutate, settled } from './controller.ts'
 import { guestRequest } from './guest.ts'
 import { sh } from './shell.ts'
 import { until } from './until.ts'
 import type { GuestOptions } from './guest.ts'
 import type { Vm } from './controller.ts'
+
+/** A guest without an echo server refuses the datagrams, and they count as traffic all the same. */
+const ECHO_PORT = 7
+/** Far more often than an idle guest falls asleep. */
+const OFTEN_MS = 500
 
 export type Sleeper = {
   readonly id: string
@@ -58,13 +64,26 @@ export const sleepAfter = (id: string, seconds: number, memoryMib = 128): Promis
     sleep_after_idle_seconds: seconds,
   })
 
+/** Sends a guest datagrams, which wake it and keep it awake, until `end`. */
+export function keptAwake(address: string): { end(): void } {
+  const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
+  socket.on('error', () => {})
+  const timer = setInterval(() => socket.send('awake', ECHO_PORT, address), OFTEN_MS)
+  return {
+    end() {
+      clearInterval(timer)
+      socket.close()
+    },
+  }
+}
+
 /** Waits until it sleeps. */
 export const asleep = (id: string, boundMs?: number): Promise<Vm> => settled(id, 'sleeping', boundMs)
 
-/** Waits until it is up, and its wake is reported. `after` is the time of the earlier wake. */
+/** Waits until its wake is reported. It may sleep again by then. `after` is the time of the earlier wake. */
 export const awake = (id: string, after?: string): Promise<Vm> =>
   until(`${id} has been woken`, async () => {
     const vm = await getVm(id)
-    const { state, last_wake } = vm.observed
-    return state === 'running' && last_wake !== undefined && last_wake.at !== after ? vm : undefined
+    const { last_wake } = vm.observed
+    return last_wake !== undefined && last_wake.at !== after ? vm : undefined
   })

@@ -13,8 +13,6 @@ import { createAuthority, issueCertificate } from './setup/certificates.ts'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 
-const WAIT_MS = 5000
-
 /** Opens the listener of a host on a port, without its certificate. */
 async function openWithoutFiles(t: TestContext, port: number) {
   const directory = mkdtempSync(join(tmpdir(), 'coordination-listener-'))
@@ -65,12 +63,11 @@ test('without its files or its port the listener is tried again, and each reason
   assert.equal(listener.port, undefined)
   assert.match(errors().join('\n'), /ca\.crt cannot be read/)
   await writeFiles()
-  await until(errors, (found) => found.some((error) => error.includes('EADDRINUSE')), WAIT_MS)
+  await until(errors, (found) => found.some((error) => error.includes('EADDRINUSE')))
   server.close()
   await until(
     () => listener.port,
     (found) => found === port,
-    WAIT_MS,
   )
   assert.equal(new Set(errors()).size, errors().length)
   assert.ok(lines.some(({ message, listener: name }) => message === 'listening' && name === 'coordination'))

@@ -67,7 +67,7 @@ export const history = async (
   stage: ConsolesStage,
   id: VmId,
   isDone: (text: string) => boolean,
-): Promise<string> => until(async () => (await stage.view(id, 0))?.text ?? '', isDone, 5000)
+): Promise<string> => until(async () => (await stage.view(id, 0))?.text ?? '', isDone)
 
 export async function viewOf(stage: ConsolesStage, id: VmId, since = 0): Promise<SessionView> {
   const view = await stage.view(id, since)
@@ -84,7 +84,6 @@ export async function heardOf(
   const all = await until(
     () => stage.heard(id),
     (sessions) => sessions.slice(-1).some(isSo),
-    5000,
   )
   return all.at(-1) as Heard
 }

@@ -34,7 +34,6 @@ const reached = (units: Units, id: VmId, kind: UnitState['kind']): Promise<UnitS
   until(
     () => units.inspect(id),
     (state) => state.kind === kind,
-    5000,
   )
 
 /** Promises of every implementation of units; `set` makes a stage and registers its own clean-up. */
@@ -215,7 +214,6 @@ export function unitsContract(
       await until(
         () => [...seen],
         (ids) => ids.includes(id),
-        5000,
       )
       seen.length = 0
     }
@@ -240,7 +238,6 @@ export function unitsContract(
     await until(
       () => [...seen],
       (ids) => ids.includes(other),
-      5000,
     )
     assert.ok(!seen.includes(looked))
   })

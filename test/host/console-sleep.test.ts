@@ -97,7 +97,7 @@ story('the consoles of a VM that runs and of one that sleeps outlive the daemon'
     assert.equal(report['running_unit_count'], 1)
     assert.equal(report['inherited_console_count'], 1)
     await exchange(ipv4)
-    await typeInto(id, 'echo awake')
+    await typeInto(id, 'echo awake', ipv4)
     assert.equal(await storedMasters(), 2)
     await life.assertSame()
   },

@@ -17,7 +17,8 @@ export const savingFiles = (
 export async function crashWhenMade(folder: string, name: string): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const watcher = watch(folder, (_event, changed) => {
-    if (changed === name && existsSync(`${folder}/${name}`)) resolve()
+    // Only what is published is also removed. The others may have another name by the time of this call.
+    if (changed === name && (name !== 'saved' || existsSync(`${folder}/${name}`))) resolve()
   })
   await promise
   watcher.close()

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { echo } from '../../lab/inside/first-packets.ts'
 import { guestImage, guestRequest } from '../../lab/inside/guest.ts'
 import {
   anotherDaemon,
@@ -57,7 +58,7 @@ const faulted = (id: string, code: string): Promise<Vm> =>
 async function assertKept(): Promise<void> {
   await ready()
   assert.equal(await mainPid(`vmhost-${KEEPER}`), keeperPid, 'the guest was restarted')
-  await ping()
+  await echo(ADDRESS)
   assert.match(await sh('vmhostd', 'plan', KEEPER), /settled/)
   const stored = Number(await unitProperty('vmhostd', 'NFileDescriptorStore'))
   assert.ok(stored >= 1, 'the console master is not stored')
@@ -77,7 +78,7 @@ test('a restart of the daemon stops no guest', () => restarted(() => sh('systemc
 
 test('a stop and a start of the daemon stop no guest', async () => {
   await sh('systemctl', 'stop', 'vmhostd')
-  await ping()
+  await echo(ADDRESS)
   await restarted(() => sh('systemctl', 'start', 'vmhostd'))
 })
 
@@ -252,7 +253,7 @@ test('a read-only pool is a fault that ends with its cause, and a stop does not 
       (await mainPid('vmhost-writer')) === '0' ? true : undefined,
     )
   } finally {
-    await sh('umount', POOL)
+    await sh('umount', '--lazy', POOL)
   }
   await settled('reader', 'running')
   await Promise.all([remove('reader'), remove('writer')])

@@ -43,7 +43,7 @@ const isEmpty = ({ observed_state: state }: Maintenance): boolean => state === '
 /** Returns the processes of all units; `0` for one that has none. */
 const pids = (): Promise<readonly string[]> => Promise.all(ids.map((id) => mainPid(`vmhost-${id}`)))
 
-const lives = (): Promise<readonly string[]> => Promise.all(ids.map(lifeOf))
+const lives = (): Promise<readonly string[]> => Promise.all(ids.map((id) => lifeOf(id)))
 let before: readonly string[] = []
 
 story(

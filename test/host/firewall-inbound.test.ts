@@ -9,7 +9,7 @@ import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
 import {
   ask,
-  canConnect,
+  connects,
   closed,
   families,
   knock,
@@ -59,8 +59,8 @@ test(
     await moveIn(all.world)
     for (const listening of [22, 8001, 8002]) await listenOn(t, only(all), listening)
     for (const [i, { guest, world }] of families.entries()) {
-      assert.equal(await canConnect(all.world, guest, 22, world), true)
-      assert.equal(await canConnect(all.world, guest, 8001, world), true)
+      assert.equal(await connects(all.world, guest, 22, world), true)
+      assert.equal(await connects(all.world, guest, 8001, world), true)
       await isRefused(all, () => knock(all.world, { host: guest, port: 8002, localAddress: world }))
       await isRefused(all, () =>
         knock(all.world, { host: guest, port: 22, localAddress: elsewhere[i] ?? '' }),
@@ -76,14 +76,13 @@ test('several ports from several sources of one family are each judged by both',
   await moveIn(all.world)
   for (const listening of [22, 8001]) await listenOn(t, only(all), listening)
   for (const { guest, world } of families) {
-    for (const listening of [22, 8001])
-      assert.equal(await canConnect(all.world, guest, listening, world), true)
+    for (const listening of [22, 8001]) assert.equal(await connects(all.world, guest, listening, world), true)
     await isRefused(all, () => knock(all.world, { host: guest, port: 23, localAddress: world }))
   }
   // In the other family the whole network may open them.
   const [ipv4, ipv6] = families
   await isRefused(all, () => knock(all.world, { host: ipv4.guest, port: 22, localAddress: elsewhere[0] }))
-  assert.equal(await canConnect(all.world, ipv6.guest, 22, elsewhere[1]), true)
+  assert.equal(await connects(all.world, ipv6.guest, 22, elsewhere[1]), true)
 })
 
 test('a UDP port passes; another one and the same one of TCP do not', { skip }, async (t) => {
@@ -100,11 +99,11 @@ test('echoes pass if ICMP is allowed, in the families of its sources', { skip },
   const all = await stage(t, closed, [open({ protocol: 'icmp' })])
   const [ipv4, ipv6] = families
   for (const { guest, world } of families) {
-    assert.equal(await all.world.canPing(guest), true)
+    assert.equal(await all.world.reaches(guest), true)
     await isRefused(all, () => knock(all.world, { host: guest, port: 22, localAddress: world }))
   }
   await all.firewall.ensureGuest(guestRuleOf(open({ protocol: 'icmp', sources: ['::/0'] })))
-  assert.equal(await all.world.canPing(ipv6.guest), true)
+  assert.equal(await all.world.reaches(ipv6.guest), true)
   await isRefused(all, () => all.world.send(ipv4.guest, ipv4.world))
 })
 
@@ -113,7 +112,7 @@ test("the host's setting decides for a guest without rules of its own", { skip }
   const all = await stage(t, { ...closed, inboundDefault: 'drop' }, specs)
   for (const { guest, neighbour, world } of families) {
     await isRefused(all, () => all.world.send(guest, world))
-    assert.equal(await all.world.canPing(neighbour), true)
+    assert.equal(await all.world.reaches(neighbour), true)
   }
 })
 
@@ -121,7 +120,7 @@ test('an empty list closes a guest that would be open', { skip }, async (t) => {
   const all = await stage(t, closed, [open(), otherSpec])
   for (const { guest, neighbour, world } of families) {
     await isRefused(all, () => all.world.send(guest, world))
-    assert.equal(await all.world.canPing(neighbour), true)
+    assert.equal(await all.world.reaches(neighbour), true)
   }
 })
 
@@ -133,12 +132,12 @@ test(
     await listenOn(t, all.world, 7777)
     await listenOn(t, only(all), 7777)
     for (const { guest, world } of families) {
-      assert.equal(await only(all).canPing(world, guest), true)
-      assert.equal(await canConnect(only(all), world, 7777, guest), true)
+      assert.equal(await only(all).reaches(world, guest), true)
+      assert.equal(await connects(only(all), world, 7777, guest), true)
       // The world reports the closed port with an ICMP error.
       assert.equal(await ask(only(all), { host: world, port: 7778, localAddress: guest }), 'ECONNREFUSED')
-      assert.equal(await host.canPing(guest), true)
-      assert.equal(await canConnect(host, guest, 7777), true)
+      assert.equal(await host.reaches(guest), true)
+      assert.equal(await connects(host, guest, 7777), true)
     }
     assert.deepEqual(await all.firewall.counters(tapSpec.device), { spoofedPackets: 0, inboundPackets: 0 })
   },
@@ -150,7 +149,7 @@ test('guests that reach one another obey the rules of the called guest', { skip 
   const [first = assert.fail(), second = assert.fail()] = all.guests
   for (const { guest, neighbour } of families) {
     await isRefused(all, () => first.send(neighbour, guest), otherSpec)
-    assert.equal(await second.canPing(guest, neighbour), true)
+    assert.equal(await second.reaches(guest, neighbour), true)
   }
 })
 
@@ -164,7 +163,7 @@ test('new rules apply to connections opened from then on, and open ones continue
     assert.equal(await say('after'), 'after')
     await isRefused(all, () => knock(all.world, { host: guest, port: 7777, localAddress: world }))
     await all.firewall.ensureGuest(guestRuleOf(open({ protocol: 'tcp', ports: [port(7777)] })))
-    assert.equal(await canConnect(all.world, guest, 7777, world), true)
+    assert.equal(await connects(all.world, guest, 7777, world), true)
   }
 })
 
@@ -175,7 +174,7 @@ test('packets are counted for the guest that sent them or was their destination'
   for (let i = 0; i < 3; i++) await all.world.send(guest, world)
   await all.world.send(neighbour, world)
   // The host does not answer a forged sender that asks for its gateway, so the guest asks as itself first.
-  assert.equal(await second.canPing(world, neighbour), true)
+  assert.equal(await second.reaches(world, neighbour), true)
   await second.ip(`addr add ${stranger} dev eth0`)
   for (let i = 0; i < 2; i++) await second.send(world, stranger)
   await first.send(world, guest)
@@ -212,7 +211,7 @@ test(
       (count) => count > 0,
     )
     assert.deepEqual(await all.firewall.inspect(tapSpec.device), { kind: 'absent', rule: rules[0] })
-    assert.equal(await all.world.canPing(guest), true)
+    assert.equal(await all.world.reaches(guest), true)
     await all.firewall.ensureGuest(guestRuleOf(open()))
     for (const rule of rules) {
       assert.deepEqual(await all.firewall.inspect(rule.device), { kind: 'intact', rule })

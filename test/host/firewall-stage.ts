@@ -130,18 +130,20 @@ export async function keepSending(
 }
 
 /**
- * Tries to open connections at the same time, and holds them until the test ends. Returns how many are open, and a
- * function that ends them.
+ * Tries to open connections at the same time, and holds them until the test ends. Returns how many are open, some time
+ * after `expected` of them are, and a function that ends them.
  */
 export async function openMany(
   t: TestContext,
   place: Place,
-  { count, ...to }: Address & { readonly count: number },
+  { count, expected, ...to }: Address & { readonly count: number; readonly expected: number },
 ): Promise<{ readonly open: number; readonly end: () => Promise<void> }> {
   const script = `let open = 0
+    const say = () => console.log(open)
+    const opened = () => { if (++open === ${expected}) setTimeout(say, 500) }
     for (let i = 0; i < ${count}; i++)
-      require('node:net').connect(${JSON.stringify(to)}, () => open++).on('error', () => {})
-    setTimeout(() => console.log(open), 1500)`
+      require('node:net').connect(${JSON.stringify(to)}, opened).on('error', () => {})
+    setTimeout(say, 20_000)`
   const [program, ...args] = place.argv([process.execPath, '-e', script])
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const end = (): Promise<void> => endChild(child)
@@ -190,16 +192,18 @@ async function converse(t: TestContext, place: Place, script: string): Promise<C
 
 type Address = { readonly host: string; readonly port: number; readonly localAddress?: string }
 
-/** Whether a place can connect; waits a second for an answer. */
-export async function canConnect(
-  place: Place,
-  to: string,
-  port: number,
-  localAddress?: string,
-): Promise<boolean> {
-  const target = JSON.stringify({ host: to, port, localAddress })
+type Connecting = [place: Place, to: string, port: number, localAddress?: string]
+
+/** Whether a place can connect, where it should not: waits a second for an answer. */
+export const canConnect = (...target: Connecting): Promise<boolean> => connected(1000, ...target)
+
+/** Whether a place can connect, where it should: a busy machine has time to answer. */
+export const connects = (...target: Connecting): Promise<boolean> => connected(8000, ...target)
+
+async function connected(waitMs: number, ...[place, host, port, localAddress]: Connecting): Promise<boolean> {
+  const target = JSON.stringify({ host, port, localAddress })
   const script = `require('node:net').connect(${target}, () => process.exit(0)).on('error', () => process.exit(1))
-    setTimeout(() => process.exit(1), 1000)`
+    setTimeout(() => process.exit(1), ${waitMs})`
   return (await run(place.argv([process.execPath, '-e', script]), { okCodes: [0, 1] })).code === 0
 }
 

@@ -28,6 +28,13 @@ import {
   stageOf,
 } from './image-fetch-stage.ts'
 
+/** Bounds that end a fetch in a test: on its silence, and on all of it. Elsewhere they are far away. */
+const BOUNDS_MS: Readonly<Record<string, readonly [stallMs: number, totalMs: number]>> = {
+  'never answers': [200, 60_000],
+  'stalls in the body, each time': [200, 60_000],
+  drips: [60_000, 500],
+}
+
 for (const [what, answer, code, message] of [
   [
     'answers 404',
@@ -105,8 +112,8 @@ for (const [what, answer, code, message] of [
     const { pool, temporaries, directory } = await stageOf(t)
     const server = createHttpServer()
     const url = await serve(t, answer, server)
-    const totalMs = what === 'drips' ? 500 : 60_000
-    const bounds = { bytesMax: 1024 * 1024, stallMs: 200, totalMs, resumeDelayMs: () => 1 }
+    const [stallMs, totalMs] = BOUNDS_MS[what] ?? [60_000, 60_000]
+    const bounds = { bytesMax: 1024 * 1024, stallMs, totalMs, resumeDelayMs: () => 1 }
     const fault = await faultOf(ensure(pool({ bounds }), url))
     assert.equal(fault.code, code, errorChain(fault))
     assert.match(errorChain(fault), message)
@@ -257,7 +264,7 @@ test('a caller is not failed by the URL of another one', { skip }, async (t) => 
     return request.socket.destroy()
   })
   const storage = pool({
-    bounds: { bytesMax: 1024 * 1024, stallMs: 200, totalMs: 60_000, resumeDelayMs: () => 1 },
+    bounds: { bytesMax: 1024 * 1024, stallMs: 60_000, totalMs: 60_000, resumeDelayMs: () => 1 },
   })
   const first = faultOf(ensure(storage, `${url}&expired=1`))
   await until(asked, (count) => count > 0)

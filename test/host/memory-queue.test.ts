@@ -48,6 +48,7 @@ test('a wake beyond the memory waits in the queue, an idle VM makes room early, 
   await datagram(one.ipv4)
   await awake(one.id)
   await sleepAfter(one.id, LONG_IDLE_SECONDS)
+  const earlier = (await getVm(two.id)).observed.last_wake?.at
   const answer = sh('curl', '--silent', '--fail', '--max-time', '60', `http://${two.ipv4}/`)
   const waiting = await until('the second VM waits for memory', async () => {
     const vm = (await getVm(two.id)) as unknown as {
@@ -64,7 +65,7 @@ test('a wake beyond the memory waits in the queue, an idle VM makes room early, 
     'it slept only after its whole timeout',
   )
   await answer
-  const { last_wake: wake } = (await getVm(two.id)).observed
+  const { last_wake: wake } = (await awake(two.id, earlier)).observed
   assert.equal(wake?.dropped_packets, 0)
   assert.equal((await servedPage(two.ipv4)).bootId, bootId, 'the guest was booted again')
   const now = await memory()

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { renameSync } from 'node:fs'
 import { test } from 'node:test'
 import { getVm, mutate, settled } from '../../lab/inside/controller.ts'
+import { echo } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { crashDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
@@ -138,15 +139,17 @@ test('if nft fails, state, fault and log say so, and all recovers when nft works
     assert.equal(vm.observed.state, 'failed')
     assert.equal(vm.observed.fault?.code, 'tool_missing')
     assert.match(vm.observed.error ?? '', /^network\.ensure-firewall: .*nft/)
-    const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--lines=200')
-    const line = log
-      .split('\n')
-      .filter((text) => text.startsWith('{'))
-      .map((text) => JSON.parse(text) as Record<string, unknown>)
-      .findLast((entry) => entry['message'] === 'pass failed' && entry['vm_id'] === VM)
-    assert.equal(line?.['step'], 'network.ensure-firewall')
-    assert.match(String(line?.['operation_id']), /^op-/)
-    await answers()
+    const line = await until('the log says so', async () => {
+      const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--lines=200')
+      return log
+        .split('\n')
+        .filter((text) => text.startsWith('{'))
+        .map((text) => JSON.parse(text) as Record<string, unknown>)
+        .findLast((entry) => entry['message'] === 'pass failed' && entry['vm_id'] === VM)
+    })
+    assert.equal(line['step'], 'network.ensure-firewall')
+    assert.match(String(line['operation_id']), /^op-/)
+    for (const address of [IPV4, IPV6]) await echo(address)
   } finally {
     renameSync(`${NFT}.away`, NFT)
   }

@@ -11,6 +11,8 @@ import { until } from '../contract/until.ts'
 
 /** Longer than the second after which a kernel asks again who has an address (RFC 4861, RETRANS_TIMER). */
 const ANSWER_SECONDS = 3
+/** Below `limits.toolMs`, which bounds ping itself. */
+const REPLY_SECONDS = 8
 
 /** A place with a network stack of its own: a guest behind its tap, the world behind the host, or the host itself. */
 export class Place {
@@ -36,7 +38,12 @@ export class Place {
     )
   }
 
-  /** Sends one echo and waits for its answer; `from` is one of the place's addresses. */
+  /** Sends one echo, and waits for its answer for as long as a busy machine may need; `from` is one of the place's addresses. */
+  async reaches(to: string, from?: string): Promise<boolean> {
+    return (await this.#ping(to, { from, waitSeconds: REPLY_SECONDS })).code === 0
+  }
+
+  /** The same where no answer should come. */
   async canPing(to: string, from?: string): Promise<boolean> {
     return (await this.#ping(to, { from, waitSeconds: ANSWER_SECONDS })).code === 0
   }

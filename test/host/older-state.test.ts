@@ -82,7 +82,7 @@ story('a VM that is not on record is neither ended nor taken over', {
         const log = await sh('journalctl', `_PID=${await mainPid('vmhostd')}`, '--output=cat')
         return log
           .split('\n')
-          .some((line) => line.includes(YOUNGER) && line.includes('a VM runs that is not on record'))
+          .find((line) => line.includes(YOUNGER) && line.includes('a VM runs that is not on record'))
       })
       assert.equal(await mainPid(`vmhost-${YOUNGER}`), pid, `${how} ended the guest`)
       await sh('systemctl', 'restart', 'vmhostd')

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { call, closeController, getVm, mutate, settled } from '../../lab/inside/controller.ts'
+import { echo } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
@@ -50,7 +51,7 @@ async function assertGuestsLive(): Promise<void> {
   assert.equal(await unitProperty('vmhostd', 'NFileDescriptorStore'), String(pids.size))
   for (const [id, address] of Object.entries(GUESTS)) {
     assert.equal(await mainPid(`vmhost-${id}`), pids.get(id), `${id} was ended`)
-    await answers(address)
+    await echo(address)
   }
 }
 

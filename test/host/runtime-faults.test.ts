@@ -158,7 +158,7 @@ test('a deleted device and a deleted table are repaired while the pool is hidden
     assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), new RegExp(device))
     assert.match(await plan(id), /blocked at storage\.inspect with storage_inspection_failed/)
   } finally {
-    await sh('umount', POOL)
+    await sh('umount', '--lazy', POOL)
   }
   await settled(id, 'running')
   assert.equal(await mainPid(`vmhost-${id}`), pid, 'the guest was restarted')

@@ -45,5 +45,4 @@ test('a stop with unfinished work takes the configured bound, and systemd does n
   const seconds = (performance.now() - startedAt) / 1000
   assert.equal(await unitProperty('vmhostd', 'Result'), 'success', `systemd killed it after ${seconds} s`)
   assert.ok(seconds >= BOUND_SECONDS - 0.1, `it ended after ${seconds} s`)
-  assert.ok(seconds < BOUND_SECONDS + 3, `it ended after ${seconds} s`)
 })

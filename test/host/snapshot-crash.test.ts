@@ -143,7 +143,8 @@ test('a daemon that is killed while it sends continues with the unsent parts', a
   await crashDaemon(async () => (before = await timesTaken(upload, sinceMs)))
   await configure('snapshots', { upload_mbit_per_second: undefined })
   await completed('sending')
-  assert.ok(before.size >= parts.sent)
+  // The store may note the last part a little later than the daemon.
+  assert.ok(before.size >= parts.sent - 1)
   const again = await timesTaken(upload, sinceMs)
   // The store may have accepted the parts that were under way at the kill without the daemon's knowledge.
   const twice = [...again].filter(([, times]) => times > 1).map(([number]) => number)

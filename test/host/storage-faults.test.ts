@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs'
 import { test } from 'node:test'
 import { call, getVm, mutate, remove, setPower, settled } from '../../lab/inside/controller.ts'
+import { echo } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
@@ -84,7 +85,7 @@ const reached = (id: string, state: string): Promise<Vm> =>
 
 async function assertKept(): Promise<void> {
   assert.equal(await mainPid(`vmhost-${KEEPER}`), keeperPid, 'the guest was restarted')
-  await ping()
+  await echo(ADDRESS)
 }
 
 const unmount = (): Promise<string> => sh('umount', '--lazy', POOL)
@@ -103,7 +104,7 @@ const LOSSES = {
   'an empty file system mounted over the pool': async () => {
     await sh('mount', '-t', 'tmpfs', 'none', POOL)
     for (const name of ['images', 'disks', 'tmp']) mkdirSync(`${POOL}/${name}`)
-    return () => sh('umount', POOL)
+    return () => sh('umount', '--lazy', POOL)
   },
   'a pool whose server never answers': async () => {
     await unmount()

@@ -62,7 +62,7 @@ function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOC
         ...changes,
       }),
     said: (id, isEnough) =>
-      until(() => Buffer.from(consoleOf(id).output.since(0).bytes).toString(), isEnough, 5000),
+      until(() => Buffer.from(consoleOf(id).output.since(0).bytes).toString(), isEnough),
   }
 }
 

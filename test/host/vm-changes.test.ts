@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { call, mutate, setPower, settled } from '../../lab/inside/controller.ts'
+import { echo } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
 import { mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { typeInto, untilPrompt } from '../../lab/inside/type-into.ts'
@@ -55,7 +56,7 @@ test('bandwidth and firewall change under the running guest', async () => {
   const name = await device()
   assert.match(await sh('tc', 'qdisc', 'show', 'dev', name), /50Mbit/)
   assert.match(await sh('nft', 'list', 'table', 'inet', 'vmhostd'), /198\.51\.100\.0\/24/)
-  await sh('ping', '-c', '1', '-W', '2', IPV4)
+  await echo(IPV4)
   await mutate('PUT', `${PATH}/network`, { bandwidth: null, firewall: null })
   await settled(VM, 'running')
   assert.doesNotMatch(await sh('tc', 'qdisc', 'show', 'dev', name), /50Mbit/)

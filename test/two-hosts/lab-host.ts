@@ -80,7 +80,7 @@ export class LabHost {
   async ask(other: LabHost, path: string, certificate = 'node'): Promise<{ status: number; body: string }> {
     const files = ['--cacert', `${TLS}/nodes-ca.crt`, '--cert', `${TLS}/${certificate}.crt`]
     const argv = ['curl', '--silent', ...files, '--key', `${TLS}/${certificate}.key`]
-    const more = ['--max-time', '2', '--write-out', '\n%{http_code}', `https://${other.address}:9001${path}`]
+    const more = ['--max-time', '20', '--write-out', '\n%{http_code}', `https://${other.address}:9001${path}`]
     const { stdout, stderr } = await labExec(this.lab, [...argv, ...more], { timeoutMs: COMMAND_BOUND_MS })
     const at = stdout.lastIndexOf('\n')
     assert.ok(at >= 0, stderr)

@@ -8,7 +8,8 @@ import { until } from '../../lab/inside/until.ts'
 import { CLIENT } from './roads.ts'
 import type { LabHost } from './lab-host.ts'
 
-const INTERVAL_SECONDS = 0.05
+/** A host holds `limits.heldFramesMax` of them for a guest that stands still: these are fewer in `limits.handoverMsMax`. */
+const INTERVAL_SECONDS = 0.2
 /** So many that no test sends them all. Not a time (-w): with one, ping(8) ends at the first error of the network. */
 const REQUESTS_MAX = 10_000
 /** Time for the replies to the last requests. */

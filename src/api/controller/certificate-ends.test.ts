@@ -92,7 +92,6 @@ test('a watch warns when an end comes near while the daemon runs, also of the ce
   await until(
     () => lines.map(({ certificate }) => certificate),
     (warned) => warned.includes('server') && warned.includes('node'),
-    5000,
   )
 })
 

@@ -8,10 +8,13 @@ import { BoundedCalls, NoAnswer } from './bounded-calls.ts'
 import { gatedFiles } from './gated-files.ts'
 import type { TestContext } from 'node:test'
 
-function stage(t: TestContext, places = 2) {
+/** Bound of a call in tests in which one hangs; elsewhere no call is given up. */
+const HANGS_MS = 500
+
+function stage(t: TestContext, { places = 2, boundMs = 60_000 } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'gated-'))
   t.after(() => rmSync(directory, { recursive: true }))
-  const calls = new BoundedCalls({ places, boundMs: 50 })
+  const calls = new BoundedCalls({ places, boundMs })
   return { directory, calls, files: gatedFiles({ calls, flushes: calls }) }
 }
 
@@ -19,7 +22,7 @@ function stage(t: TestContext, places = 2) {
 const openFiles = (): number => readdirSync('/proc/self/fd').length
 
 test('an open that is given up leaves no file open when it ends later', async (t) => {
-  const { files, calls } = stage(t)
+  const { files, calls } = stage(t, { boundMs: HANGS_MS })
   const hung = hungPath(t)
   const before = openFiles()
   await assert.rejects(files.open(hung.path, 'r'), NoAnswer)
@@ -32,7 +35,7 @@ test('an open that is given up leaves no file open when it ends later', async (t
 })
 
 test('a file is closed when a given-up call on it ends, and close does not wait for that', async (t) => {
-  const { files } = stage(t)
+  const { files } = stage(t, { boundMs: HANGS_MS })
   const hung = hungPath(t)
   hung.release()
   const file = await files.open(hung.path, 'r')

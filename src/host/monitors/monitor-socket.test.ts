@@ -109,7 +109,6 @@ test(
     await until(
       () => readdirSync('/proc/self/fd').length,
       (count) => count <= openFiles,
-      5000,
     )
     assert.equal((await askAgent({ path }, () => ({ name: 'guest-ping' }), never)).kind, 'foreign')
     assert.equal(heard().bytes, 0)

@@ -83,7 +83,6 @@ for (const inUse of ['first', 'second'] as const) {
     await until(
       () => entry !== undefined && hasSession(entry.fd),
       (up) => up,
-      5000,
     )
 
     const consoles = newLife(t, store)
@@ -159,7 +158,6 @@ test('what was not adopted yet is closed with the rest, and the next daemon find
   await until(
     () => readdirSync('/proc/self/fd').length,
     (count) => count === before,
-    5000,
   )
   assert.equal(await newLife(t, store, { runDirectory }).adopt(), ids.length)
 })
@@ -300,7 +298,7 @@ test('a console without a terminal holds no file open', async (t) => {
   const before = openFiles()
   await consoles.ensureMaster(web)
   await consoles.removeMaster(web)
-  assert.equal(await until(openFiles, (count) => count === before, 5000), before)
+  assert.equal(await until(openFiles, (count) => count === before), before)
 })
 
 test('the history of a console that is removed or begun again is unmapped', async (t) => {
