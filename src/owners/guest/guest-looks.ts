@@ -36,7 +36,7 @@ type Watched = {
   readonly monitor: VmRecord['monitor']
   /** The check that was desired when these looks began. */
   readonly check: ReadinessCheck | undefined
-  /** What the record shows now. A look that finds the same reads no record: there may be a thousand guests. */
+  /** The findings and the address on record. A look that finds the same reads no record: there may be a thousand guests. */
   shown: Shown
   /** The looks since it runs or since its check changed, also those of an earlier daemon. */
   looks: number
