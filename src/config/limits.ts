@@ -300,7 +300,7 @@ export const limits = {
   residentAgeMsMax: 10_000,
   /** VMs whose memory is measured in one turn of the event loop; about a millisecond. */
   residentLooksATurn: 32,
-  /** Readers of metrics share an answer for so long: however many there are, they cost no more than one. */
+  /** Readers of metrics share an answer for so long after its end: however many there are, they cost no more than one. */
   metricsAgeMsMax: 2000,
   /** Common names in the configuration that may read metrics. */
   metricsReadersMax: 16,

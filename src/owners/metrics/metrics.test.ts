@@ -178,6 +178,25 @@ test('readers share an answer for a short time', async (t) => {
   assert.equal(stage.host.fakeUnits.measurements, before + 2)
 })
 
+test('a reader that comes while a scrape waits for the host has the answer of that scrape', async (t) => {
+  const stage = await reconcileStage(t)
+  const before = stage.host.fakeUnits.measurements
+  const release = stage.host.staging.holdNext('list')
+  t.after(release)
+  const first = scrape(stage)
+  await stage.turns()
+  stage.clock.advance(limits.metricsAgeMsMax)
+  const second = stage.metrics().scrape()
+  await stage.turns()
+  stage.clock.advance(limits.metricsLookMs - limits.metricsAgeMsMax)
+  const text = await first
+  assert.ok((await second) === text, 'the second reader began another scrape')
+  assert.equal(valueIn(text, 'vmhostd_collector_success', { collector: 'host' }), 1)
+  stage.clock.advance(limits.metricsAgeMsMax - 1)
+  assert.ok((await stage.metrics().scrape()) === text, 'the age counts from the end of the scrape')
+  assert.equal(stage.host.fakeUnits.measurements, before + 1)
+})
+
 test('steps, their failures and plans are counted, and a fault has its time', async (t) => {
   const stage = await reconcileStage(t)
   stage.host.taps.failNext('ensure', new HostFault('network_failed', 'no room for a device'))

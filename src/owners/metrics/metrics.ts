@@ -44,6 +44,13 @@ export type MetricsOptions = HostSources &
 /** Returns whether everything is known; nothing means that it is. */
 type Collect = (samples: Samples) => Promise<boolean | void>
 
+/** One answer for several readers. */
+type Scrape = {
+  readonly text: Promise<string>
+  /** When the text was complete, by a clock that is never set; undefined until then. */
+  endedMs?: number
+}
+
 /** Serves the metrics of this host: takes a look for each scrape, and adds what was counted since the daemon started. */
 export class Metrics {
   readonly activity: Activity
@@ -53,7 +60,7 @@ export class Metrics {
   readonly #underWay = new Set<CollectorName>()
   /** Collectors that failed in the last scrape, so that the log has the change alone. */
   readonly #failing = new Set<CollectorName>()
-  #last: { readonly beganMs: number; readonly text: Promise<string> } | undefined
+  #last: Scrape | undefined
 
   constructor(options: MetricsOptions) {
     this.#options = options
@@ -83,12 +90,23 @@ export class Metrics {
     this.#loop.stop()
   }
 
-  /** Returns the metrics as text, at most `limits.metricsAgeMsMax` old. Never fails because of the host. */
+  /**
+   * Returns the metrics as text: that of the scrape under way, or of one that ended less than `limits.metricsAgeMsMax`
+   * ago. Two scrapes never run at once, because each would lack what the other waits for. Never fails because of the
+   * host.
+   */
   scrape(): Promise<string> {
-    const nowMs = this.#options.clock.monotonicMs()
-    if (this.#last === undefined || nowMs - this.#last.beganMs >= limits.metricsAgeMsMax)
-      this.#last = { beganMs: nowMs, text: this.#take() }
-    return this.#last.text
+    const { clock } = this.#options
+    const endedMs = this.#last?.endedMs
+    const isOld = endedMs !== undefined && clock.monotonicMs() - endedMs >= limits.metricsAgeMsMax
+    if (this.#last !== undefined && !isOld) return this.#last.text
+    const last: Scrape = {
+      text: this.#take().finally(() => {
+        last.endedMs = clock.monotonicMs()
+      }),
+    }
+    this.#last = last
+    return last.text
   }
 
   async #take(): Promise<string> {
