@@ -2,6 +2,7 @@ import { ledgerOf } from '../../core/capacity/ledger.ts'
 import { MAINTENANCE_STATES } from '../../core/maintenance/maintenance.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
+import { gapIn } from './gaps.ts'
 import { limits } from '../../config/limits.ts'
 import { SNAPSHOT_STAGES } from '../../core/snapshots/record.ts'
 import type { HostFault } from '../../core/errors.ts'
@@ -12,6 +13,7 @@ import type { Staging } from '../../ports/staging.ts'
 import type { Units } from '../../ports/units.ts'
 import type { Store } from '../../store/store.ts'
 import type { HostInspector } from '../capacity/host-inspector.ts'
+import type { Gap } from './gaps.ts'
 import type { Samples } from './samples.ts'
 
 const MIB = 1024 * 1024
@@ -50,8 +52,11 @@ function throwFault(...seen: readonly Result<unknown, HostFault>[]): void {
   for (const one of seen) if (!one.ok) throw one.error
 }
 
-/** Collects what is desired of the host, and what is promised. Returns false if a part is not known. */
-export async function collectLedger({ store, inspector }: HostSources, samples: Samples): Promise<boolean> {
+/** Collects what is desired of the host, and what is promised. Returns the first part that is not known. */
+export async function collectLedger(
+  { store, inspector }: HostSources,
+  samples: Samples,
+): Promise<Gap | undefined> {
   const present = store.maintenance.get().state
   for (const state of MAINTENANCE_STATES)
     samples.add(metrics.maintenance, state === present ? 1 : 0, { state })
@@ -75,7 +80,7 @@ export async function collectLedger({ store, inspector }: HostSources, samples: 
   const { memoryMib, diskMib } = inspector.allocatable()
   samples.add(metrics.memoryAllocatable, bytes(valueOf(memoryMib)))
   samples.add(metrics.diskAllocatable, bytes(valueOf(diskMib)))
-  return shares.known && memoryMib.known && diskMib.known
+  return gapIn(shares, memoryMib, diskMib)
 }
 
 const valueOf = (seen: Probe<number>): number | undefined => (seen.known ? seen.value : undefined)

@@ -1,15 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
-import { HostFault } from '../../core/errors.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { recordsOf } from './collect-vms.ts'
+import { gapOf } from './gaps.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Monitors } from '../../ports/monitor.ts'
 import type { Firewall, Taps } from '../../ports/network.ts'
 import type { Units } from '../../ports/units.ts'
 import type { Store } from '../../store/store.ts'
+import type { Gap } from './gaps.ts'
 import type { Samples } from './samples.ts'
 
 export type UsageSources = {
@@ -41,20 +42,20 @@ export async function collectMemory(sources: UsageSources, samples: Samples): Pr
   }
 }
 
-/** Collects the traffic of VMs that have a device. Returns false if that of a VM whose unit runs is not known. */
-export async function collectNetwork(sources: UsageSources, samples: Samples): Promise<boolean> {
+/** Collects the traffic of VMs that have a device. Returns the first gap of a VM whose unit runs. */
+export async function collectNetwork(sources: UsageSources, samples: Samples): Promise<Gap | undefined> {
   const active = new Set(await running(sources))
-  let isWhole = true
+  let first: Gap | undefined
   let looks = 0
   for await (const record of recordsOf(sources.store)) {
     if (record.desired.network === undefined) continue
     looks += 1
     if (looks % limits.metricsLinksATurn === 0) await nextTurn()
-    const isKnown = await isMeasured(() => addTraffic(sources, record, samples))
+    const gap = await gapOf(() => addTraffic(sources, record, samples), record.id)
     // A stopped VM has no device.
-    if (!isKnown && active.has(record.id)) isWhole = false
+    if (active.has(record.id)) first ??= gap
   }
-  return isWhole
+  return first
 }
 
 async function addTraffic(
@@ -81,42 +82,38 @@ async function addTraffic(
 export class DiskLooks {
   readonly #underWay = new Set<VmId>()
 
-  /** Returns false if a monitor did not answer, or an earlier question to it is still open. */
-  async collect(sources: UsageSources, samples: Samples): Promise<boolean> {
+  /** Returns the first gap: a monitor failed, or an earlier question to it is still open. */
+  async collect(sources: UsageSources, samples: Samples): Promise<Gap | undefined> {
     const places = new Semaphore(limits.metricsDiskLooksMax)
     const ids = await running(sources)
-    const known = await Promise.all(
-      ids
-        .filter((id) => !this.#underWay.has(id))
-        .map((id) => places.run(() => this.#look(sources, id, samples))),
+    const gaps = await Promise.all(
+      ids.map(async (id) =>
+        this.#underWay.has(id) ? openQuestion(id) : places.run(() => this.#look(sources, id, samples)),
+      ),
     )
-    return known.length === ids.length && known.every(Boolean)
+    return gaps.find((gap) => gap !== undefined)
   }
 
-  async #look({ store, monitors }: UsageSources, vm: VmId, samples: Samples): Promise<boolean> {
+  async #look({ store, monitors }: UsageSources, vm: VmId, samples: Samples): Promise<Gap | undefined> {
     const record = store.vms.get(vm)
-    if (record === undefined) return true
+    if (record === undefined) return undefined
     this.#underWay.add(vm)
     try {
-      return await isMeasured(async () => {
+      return await gapOf(async () => {
         const disk = await monitors[record.monitor].diskCounters(vm)
         samples.add(metrics.vmReadBytes, disk?.readBytes, { vm })
         samples.add(metrics.vmReads, disk?.readOperations, { vm })
         samples.add(metrics.vmWrittenBytes, disk?.writtenBytes, { vm })
         samples.add(metrics.vmWrites, disk?.writeOperations, { vm })
-      })
+      }, vm)
     } finally {
       this.#underWay.delete(vm)
     }
   }
 }
 
-async function isMeasured(look: () => Promise<void>): Promise<boolean> {
-  try {
-    await look()
-    return true
-  } catch (error) {
-    if (error instanceof HostFault) return false
-    throw error
-  }
-}
+const openQuestion = (vmId: VmId): Gap => ({
+  code: 'open_question',
+  because: 'its monitor has not answered an earlier question',
+  vmId,
+})

@@ -1,12 +1,11 @@
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
 import { allMetrics, metrics } from '../../core/metrics/catalogue.ts'
-import { errorChain } from '../../log/error-chain.ts'
 import type { Activity } from './activity.ts'
 import { collectConsoles, collectHost, collectLedger, collectStaging } from './collect-host.ts'
 import { collectCpu, collectMemory, collectNetwork, DiskLooks } from './collect-usage.ts'
 import { collectVms } from './collect-vms.ts'
 import { exposition } from './exposition.ts'
+import { GapLog, gapOf } from './gaps.ts'
 import { LoopDelay } from './loop-delay.ts'
 import { Samples } from './samples.ts'
 import type { CollectorName } from '../../core/metrics/label-values.ts'
@@ -14,6 +13,7 @@ import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { HostSources } from './collect-host.ts'
 import type { UsageSources } from './collect-usage.ts'
+import type { Gap } from './gaps.ts'
 
 /** A certificate, by the name that a reader knows it by. */
 export type CertificateTime = { readonly name: string; readonly notAfterMs: number }
@@ -41,8 +41,8 @@ export type MetricsOptions = HostSources &
     readonly log: Log
   }
 
-/** Returns whether everything is known; nothing means that it is. */
-type Collect = (samples: Samples) => Promise<boolean | void>
+/** Returns what is not known, or throws HostFault; nothing means that everything is known. */
+type Collect = (samples: Samples) => Promise<Gap | undefined | void>
 
 /** One answer for several readers. */
 type Scrape = {
@@ -58,13 +58,13 @@ export class Metrics {
   readonly #collectors: readonly (readonly [CollectorName, Collect])[]
   readonly #loop: LoopDelay
   readonly #underWay = new Set<CollectorName>()
-  /** Collectors that failed in the last scrape, so that the log has the change alone. */
-  readonly #failing = new Set<CollectorName>()
+  readonly #gaps: GapLog
   #last: Scrape | undefined
 
   constructor(options: MetricsOptions) {
     this.#options = options
     this.activity = options.activity
+    this.#gaps = new GapLog(options.log)
     this.#loop = new LoopDelay(options.clock, (ms) => this.activity.loopDelayed(ms))
     const disks = new DiskLooks()
     const { store } = options
@@ -118,8 +118,10 @@ export class Metrics {
       ),
     )
     await this.#within(limits.metricsLookMs, collecting)
-    for (const [name] of this.#collectors)
+    for (const [name] of this.#collectors) {
+      if (!known.has(name)) this.#gaps.overran(name)
       samples.add(metrics.collectorSuccess, known.get(name) === true ? 1 : 0, { collector: name })
+    }
     this.#addOwn(samples)
     samples.close()
     return exposition(allMetrics, samples, this.activity.counts)
@@ -131,14 +133,13 @@ export class Metrics {
     if (name !== 'vm_disk' && this.#underWay.has(name)) return false
     this.#underWay.add(name)
     try {
-      const isKnown = (await collect(samples)) !== false
-      this.#failing.delete(name)
-      return isKnown
+      const gap = await gapOf(() => collect(samples))
+      if (gap !== undefined) this.#gaps.found(name, gap)
+      // What comes after the end of its scrape is not in the metrics.
+      else if (!samples.isClosed) this.#gaps.closed(name)
+      return gap === undefined
     } catch (error) {
-      if (!(error instanceof HostFault)) this.#options.log.error({ error, collector: name }, 'metrics failed')
-      else if (!this.#failing.has(name))
-        this.#options.log.warn({ error: errorChain(error), collector: name }, 'metrics not measured')
-      this.#failing.add(name)
+      this.#options.log.error({ error, collector: name }, 'metrics failed')
       return false
     } finally {
       this.#underWay.delete(name)

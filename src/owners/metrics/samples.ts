@@ -8,6 +8,11 @@ export class Samples {
   readonly #byName = new Map<string, Sample[]>()
   #closed = false
 
+  /** Whether the scrape has ended. */
+  get isClosed(): boolean {
+    return this.#closed
+  }
+
   /** Adds a value. One that is not known is left out, and so is one that the metric cannot have. */
   add(metric: Metric<never>, value: number | undefined): void
   add<L extends string>(metric: Metric<L>, value: number | undefined, labels: LabelsOf<Metric<L>>): void
