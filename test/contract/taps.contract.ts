@@ -253,16 +253,18 @@ export function tapsContract(
     await stage.taps.ensure(tapSpec)
     const counters = await stage.taps.counters(tapSpec.device)
     assert.deepEqual(
-      { ...counters, receiveDroppedPackets: 0 },
+      { ...counters, receiveDroppedPackets: 0, receiveLimitedPackets: 0 },
       {
         receivedBytes: 0,
         receivedPackets: 0,
         transmittedBytes: 0,
         transmittedPackets: 0,
         receiveDroppedPackets: 0,
+        receiveLimitedPackets: 0,
         transmitDroppedPackets: 0,
       },
     )
+    assert.ok(counters.receiveLimitedPackets <= counters.receiveDroppedPackets)
     await assert.rejects(stage.taps.counters(otherSpec.device), isFault('network_failed'))
     await stage.others.ensure(otherSpec)
     await assert.rejects(stage.taps.counters(otherSpec.device), isFault('network_failed'))

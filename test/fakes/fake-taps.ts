@@ -91,6 +91,7 @@ const NOTHING: LinkCounters = {
   transmittedBytes: 0,
   transmittedPackets: 0,
   receiveDroppedPackets: 0,
+  receiveLimitedPackets: 0,
   transmitDroppedPackets: 0,
 }
 

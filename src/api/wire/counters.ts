@@ -51,7 +51,7 @@ export const countersSchema = Type.Object(
           transmitted_bytes: count('From the guest.'),
           transmitted_packets: count(),
           receive_dropped_packets: count(
-            `Packets over the bandwidth limit, or not taken by the guest. ${LIMIT_DROPS}`,
+            `Packets over the bandwidth limit, or not taken by the guest. ${LIMIT_DROPS} Then this figure falls to those not taken by the guest.`,
           ),
           transmit_dropped_packets: count(`Packets over the bandwidth limit. ${LIMIT_DROPS}`),
           inbound_dropped_packets: count(
@@ -128,6 +128,7 @@ export const countersToWire = toWire<VmCounters, CountersWire>()({
   cpu: toWire<Part<'cpu'>[0], Part<'cpu'>[1]>()({ sinceMs: ['since', time] }),
   network: toWire<Part<'network'>[0], Part<'network'>[1]>()({
     sinceMs: ['since', time],
+    receiveLimitedPackets: null,
     inboundPackets: ['inbound_dropped_packets', (packets) => packets],
   }),
   disk: toWire<Part<'disk'>[0], Part<'disk'>[1]>()({ sinceMs: ['since', time] }),

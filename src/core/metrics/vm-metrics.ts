@@ -66,8 +66,8 @@ export const vmMetrics = {
   ),
   vmReceiveDrops: counter(
     'vmhostd_vm_network_receive_drop_packets_total',
-    'Packets to a guest above its bandwidth limit, or that it did not take.',
-    one,
+    'Packets to a guest that were dropped. limit: above its bandwidth limit, since that was set. not_taken: the guest did not take them.',
+    { labels: ['vm', 'reason'], bound: perVm(2) },
   ),
   vmTransmitDrops: counter(
     'vmhostd_vm_network_transmit_drop_packets_total',

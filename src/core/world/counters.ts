@@ -6,6 +6,8 @@ export type LinkCounters = {
   readonly transmittedPackets: number
   /** Packets above the bandwidth limit, or that the guest did not take. */
   readonly receiveDroppedPackets: number
+  /** Those of them above the bandwidth limit. They begin at 0 again when the limit is removed or set again. */
+  readonly receiveLimitedPackets: number
   /** Packets above the bandwidth limit. */
   readonly transmitDroppedPackets: number
 }

@@ -127,7 +127,7 @@ export class RoutedTaps implements Taps {
     }
   }
 
-  /** Returns a tap's counters. Drops because of a limit are counted since a limit was last introduced. */
+  /** Returns a tap's counters. Drops because of a limit are counted since the limit was last introduced. */
   async counters(device: DeviceName): Promise<LinkCounters> {
     try {
       const link = this.#links.link(device)
@@ -143,6 +143,7 @@ export class RoutedTaps implements Taps {
         transmittedBytes: statistics.receivedBytes,
         transmittedPackets: statistics.receivedPackets,
         receiveDroppedPackets: statistics.transmitDroppedPackets + drops.toGuest,
+        receiveLimitedPackets: drops.toGuest,
         transmitDroppedPackets: drops.fromGuest,
       }
     } catch (error) {

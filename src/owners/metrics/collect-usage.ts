@@ -68,7 +68,9 @@ async function addTraffic(
   samples.add(metrics.vmReceivedPackets, link.receivedPackets, { vm })
   samples.add(metrics.vmTransmittedBytes, link.transmittedBytes, { vm })
   samples.add(metrics.vmTransmittedPackets, link.transmittedPackets, { vm })
-  samples.add(metrics.vmReceiveDrops, link.receiveDroppedPackets, { vm })
+  const { receiveDroppedPackets: dropped, receiveLimitedPackets: limited } = link
+  samples.add(metrics.vmReceiveDrops, limited, { vm, reason: 'limit' })
+  samples.add(metrics.vmReceiveDrops, dropped - limited, { vm, reason: 'not_taken' })
   samples.add(metrics.vmTransmitDrops, link.transmitDroppedPackets, { vm })
   const drops = await firewall.counters(device)
   samples.add(metrics.vmFirewallDrops, drops.spoofedPackets, { vm, reason: 'spoofed' })

@@ -248,6 +248,23 @@ test('traffic of a running VM that cannot be read is absent, and its collector s
   assert.deepEqual(await look(), [false, 1], 'a stopped VM may have no device')
 })
 
+test('the drops of packets that a guest did not take do not fall when its bandwidth limit is removed', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  const { device } = stage.vm().host
+  const drops = async (): Promise<readonly unknown[]> => {
+    const text = await scrape(stage)
+    return ['limit', 'not_taken'].map((reason) =>
+      valueIn(text, 'vmhostd_vm_network_receive_drop_packets_total', { vm: stage.id, reason }),
+    )
+  }
+  stage.host.taps.count(device, { receiveDroppedPackets: 7, receiveLimitedPackets: 4 })
+  assert.deepEqual(await drops(), [4, 3])
+  stage.host.taps.count(device, { receiveDroppedPackets: 3, receiveLimitedPackets: 0 })
+  assert.deepEqual(await drops(), [0, 3])
+})
+
 test('a timer that fires late is a delay of the event loop', async (t) => {
   const stage = await reconcileStage(t)
   stage.metrics().start()
