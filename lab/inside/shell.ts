@@ -23,11 +23,16 @@ export const unitProperty = async (unit: string, property: string): Promise<stri
 
 export const mainPid = (unit: string): Promise<string> => unitProperty(unit, 'MainPID')
 
-/** Installs the newest package, sets the host up, and starts the daemon; safe to repeat. */
-export async function installDaemon(): Promise<void> {
+/** Installs the newest package, and does nothing else. */
+export async function installPackage(): Promise<void> {
   const [deb] = readdirSync(DIST).filter((name) => name.endsWith('.deb'))
   if (deb === undefined) throw new Error('there is no package: ./dev build')
   await sh('dpkg', '--install', `${DIST}/${deb}`)
+}
+
+/** Installs the newest package, sets the host up, and starts the daemon; safe to repeat. */
+export async function installDaemon(): Promise<void> {
+  await installPackage()
   if (!existsSync('/etc/vmhostd/config.toml'))
     await sh('vmhostd', 'setup', '--local-images-directory', GUEST_IMAGES)
   await sh('systemctl', 'start', 'vmhostd')

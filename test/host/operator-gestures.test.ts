@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { call, closeController, getVm, mutate, settled } from '../../lab/inside/controller.ts'
 import { echo } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { installDaemon, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
+import { installPackage, mainPid, ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { sharedHost } from './shared-host.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
@@ -183,7 +183,9 @@ for (const disabled of [false, true]) {
       await systemctl('start', 'vmhostd')
       assert.equal(await unitProperty('vmhostd', 'ActiveState'), 'inactive')
       await assertGuestsLive()
-      await installDaemon()
+      await installPackage()
+      // A purge forgets that the daemon was disabled.
+      assert.equal(await isStopped(), disabled && removal === '--remove')
       await putBack()
     })
   }
