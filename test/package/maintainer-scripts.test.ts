@@ -61,6 +61,8 @@ function packageHost(t: TestContext) {
     call,
     has: (name: string): boolean => existsSync(inRoot(name)),
     make: (name: string): void => writeFileSync(inRoot(name), ''),
+    /** Lets each copy to this place fail. */
+    obstruct: (name: string) => mkdirSync(inRoot(`${name}/${UNITS[0]}`), { recursive: true }),
     lose: (name: string): void => rmSync(inRoot(name)),
     runs: (): boolean => existsSync(inRoot('daemon')),
     remove: (): boolean => {
@@ -122,6 +124,14 @@ test('the first installation names the set-up, and starts nothing', (t) => {
   host.lose('etc/vmhostd/config.toml')
   assert.match(host.install(''), /vmhostd setup/)
   assert.equal(host.runs(), false)
+})
+
+test('a removal that finds no room in /run leaves the daemon running', (t) => {
+  const host = packageHost(t)
+  host.make('machines')
+  host.obstruct('run/systemd/system')
+  assert.equal(host.call('prerm', 'remove').succeeded, false)
+  assert.equal(host.runs(), true, 'it was stopped before what can fail')
 })
 
 test('a removal that dpkg gives up starts the daemon again, unless it was stopped before', (t) => {
