@@ -10,7 +10,7 @@ import type { TestContext } from 'node:test'
 
 const UNITS = ['vmhostd.service', 'vmhost.slice'] as const
 
-/** What the scripts use of systemd and Debian. `daemon` and `machines` are files that exist while these run. */
+/** Stand-ins for programs of systemd and Debian. `daemon` and `machines` are files that exist while these run. */
 const PROGRAMS = {
   systemctl: `
     case $* in
