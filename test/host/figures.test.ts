@@ -202,8 +202,7 @@ test(
       const asked = Array.from({ length: 8 }, () => faultOf(figures.pool()))
       const [first = '', ...others] = await Promise.all(asked)
       assert.match(first, /no answer for 1 s/)
-      for (const fault of others)
-        assert.match(fault, /no answer for 1 s|an earlier call still has no answer/)
+      for (const fault of others) assert.match(fault, /no answer for 1 s|an earlier call still has no answer/)
       // The pool is known to hang, so no call waits for it again.
       assert.match(await faultOf(figures.pool()), /an earlier call still has no answer/)
       // Node has four threads for files; if all were taken, this would wait without end.

@@ -10,7 +10,8 @@ import type { TestContext } from 'node:test'
 function open(t: TestContext, host: string): Promise<unknown> {
   Object.defineProperty(globalThis, 'location', { value: { host }, configurable: true })
   t.after(() => Reflect.deleteProperty(globalThis, 'location'))
-  const listeners = { onText: assert.fail, onBytes: assert.fail, onPing: assert.fail, onClosed: () => {} }
+  const never = (): void => assert.fail('the server refuses every WebSocket')
+  const listeners = { onText: never, onBytes: never, onPing: never, onClosed: () => {} }
   return browserLinks.open('/v1/vms/web-1/console', listeners, t.signal)
 }
 
