@@ -5,10 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { leave, view } from './console.ts'
 import { mutate, settled } from './controller.ts'
 import { guestImage } from './guest.ts'
-import { keptAwake, sleepAfter } from './sleepers.ts'
+import { ECHO_PORT, keptAwake, sleepAfter } from './sleepers.ts'
 import type { Sleeper } from './sleepers.ts'
 
-const ECHO_PORT = 7
 const BOUND_MS = 20_000
 /** Pause between two datagrams to a guest that boots; the resolution of a measurement with them. */
 const AGAIN_MS = 2

@@ -8,7 +8,7 @@ import type { GuestOptions } from './guest.ts'
 import type { Vm } from './controller.ts'
 
 /** A guest without an echo server refuses the datagrams, and they count as traffic all the same. */
-const ECHO_PORT = 7
+export const ECHO_PORT = 7
 /** Far more often than an idle guest falls asleep. */
 const OFTEN_MS = 500
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { Type } from 'typebox'
 import { closed } from '../../lib/schema-check.ts'
 import { mayRetry, PROBLEM_MEDIA_TYPE, problemHead } from '../wire/problem.ts'
@@ -93,6 +94,19 @@ function problemAnswer(codes: readonly ProblemCode[]): object {
 }
 
 export const SCRIPT_TYPE = 'text/javascript; charset=utf-8'
+
+/** Returns the headers of a page without scripts, whose only style is this one. */
+export const scriptlessHeaders = (style: string): Record<string, string> =>
+  pageHeaders(
+    [
+      "default-src 'none'",
+      'img-src data:',
+      `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ].join('; '),
+  )
 
 /** Returns the headers of a page with this content security policy. */
 export const pageHeaders = (policy: string): Record<string, string> => ({

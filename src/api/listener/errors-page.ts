@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { scriptlessHeaders } from './answers.ts'
 
 const STYLE = `:root{color-scheme:light dark;background:light-dark(#fff,#14161a);color:light-dark(#1b1f24,#e6e9ed)}body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #8886;padding:.4rem .6rem;text-align:left;vertical-align:top}
@@ -6,14 +6,8 @@ code{font:14px ui-monospace,monospace;overflow-wrap:anywhere}td:first-child code
 @media(max-width:50rem){tbody,tr,td{display:block}tr{border-bottom:1px solid #8886;padding:.6rem 0}tr:has(th){display:none}
 td{border:0;padding:.1rem .4rem}td:first-child{font-weight:bold}td:not(:first-child)::before{content:attr(data-heading) ': ';color:light-dark(#59636e,#9aa4b0)}}`
 
-export const errorsPolicy = [
-  "default-src 'none'",
-  'img-src data:',
-  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+/** Headers of {@link errorsPage}. */
+export const errorsPageHeaders: Readonly<Record<string, string>> = scriptlessHeaders(STYLE)
 
 /**
  * Renders `docs/errors.md` as a page. The file has only headings, paragraphs and tables. A table row whose first cell

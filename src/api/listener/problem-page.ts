@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto'
-import { pageHeaders } from './answers.ts'
+import { scriptlessHeaders } from './answers.ts'
 import type { FastifyRequest } from 'fastify'
 import type { Problem } from '../wire/problem.ts'
 
@@ -20,16 +19,7 @@ const STYLE = `:root{color-scheme:light dark;background:light-dark(#fff,#14161a)
 h1{font-size:1.3rem}a{color:light-dark(#0a58ca,#78b0ff)}small{color:light-dark(#59636e,#9aa4b0)}`
 
 /** Headers of {@link plainPage}. */
-export const plainPageHeaders: Readonly<Record<string, string>> = pageHeaders(
-  [
-    "default-src 'none'",
-    'img-src data:',
-    `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ].join('; '),
-)
+export const plainPageHeaders: Readonly<Record<string, string>> = scriptlessHeaders(STYLE)
 
 export const problemPageHeaders: Readonly<Record<string, string>> = { ...plainPageHeaders, vary: 'accept' }
 

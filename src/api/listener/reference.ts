@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { pageHeaders, problems } from './answers.ts'
-import { errorsPage, errorsPolicy } from './errors-page.ts'
+import { problems } from './answers.ts'
+import { errorsPage, errorsPageHeaders } from './errors-page.ts'
 import type { App } from './app.ts'
 
 /** Tag of the routes that describe an API. */
@@ -29,7 +29,7 @@ export type ReferenceOptions = {
 export function referenceRoutes(app: App, { documentPath, errorsMarkdown }: ReferenceOptions): void {
   const schema = pageSchema('getErrorCodes', 'All error codes')
   app.get('/docs/errors', { schema }, async (_request, reply) => {
-    reply.type('text/html; charset=utf-8').headers(pageHeaders(errorsPolicy))
+    reply.type('text/html; charset=utf-8').headers(errorsPageHeaders)
     return errorsPage(Buffer.from(errorsMarkdown()).toString())
   })
   app.get(

@@ -237,15 +237,21 @@ test('input for the next session is kept while the daemon says again and again t
   await eventually(() => link.input === 'early')
 })
 
-test('a link that cannot stop reading is given up when too much output waits, and nothing is lost', async (t) => {
-  const links = new FakeLinks({ inBrowser: true })
-  const console = new ConsoleConnection(links, TTY, new HeldClock())
+/** Begins a session, whose events the test takes one by one. */
+async function beginSession(t: TestContext, request: ConsoleRequest, where: { readonly inBrowser: boolean }) {
+  const links = new FakeLinks(where)
+  const console = new ConsoleConnection(links, request, new HeldClock())
   t.after(() => console.close())
   const events = console.events()
-  const begun = events.next()
-  const first = await links.link(0)
-  first.deliver(attached('s1', 0))
-  await begun
+  const first = events.next()
+  const link = await links.link(0)
+  link.deliver(request.mode === 'tty' ? attached('s1', 0) : { attached: { mode: 'ssh' } })
+  await first
+  return { links, link, events }
+}
+
+test('a link that cannot stop reading is given up when too much output waits, and nothing is lost', async (t) => {
+  const { links, link: first, events } = await beginSession(t, TTY, { inBrowser: true })
   // A whole history comes in one message.
   first.say('x'.repeat(limits.consoleHistoryBytes))
   first.say('x'.repeat(limits.clientConsoleOutputBytesMax))
@@ -266,14 +272,7 @@ test('a link that cannot stop reading is given up when too much output waits, an
 })
 
 test('where reading cannot be stopped, a shell is held back while too much output waits', async (t) => {
-  const links = new FakeLinks({ inBrowser: true })
-  const console = new ConsoleConnection(links, SSH, new HeldClock())
-  t.after(() => console.close())
-  const events = console.events()
-  const begun = events.next()
-  const link = await links.link(0)
-  link.deliver({ attached: { mode: 'ssh' } })
-  await begun
+  const { link, events } = await beginSession(t, SSH, { inBrowser: true })
   const piece = 'x'.repeat(limits.clientConsoleOutputBytesMax)
   link.say(piece)
   // What was on its way still comes.
@@ -290,14 +289,7 @@ test('where reading cannot be stopped, a shell is held back while too much outpu
 })
 
 test('a link that can stop reading is stopped while too much output waits', async (t) => {
-  const links = new FakeLinks()
-  const console = new ConsoleConnection(links, TTY, new HeldClock())
-  t.after(() => console.close())
-  const events = console.events()
-  const begun = events.next()
-  const link = await links.link(0)
-  link.deliver(attached('s1', 0))
-  await begun
+  const { link, events } = await beginSession(t, TTY, { inBrowser: false })
   link.say('x'.repeat(limits.clientConsoleOutputBytesMax - 1))
   assert.equal(link.isPaused, false)
   link.say('x')

@@ -136,12 +136,21 @@ export class ConsoleSocket {
     }
     if (this.#isPaused || this.#inboxBytes < limits.clientConsoleOutputBytesMax) return
     if (reading === undefined && !this.#options.isShell) return
-    this.#isPaused = true
-    if (reading === undefined) void this.send({ output: { paused: true } })
-    else reading.pause()
+    this.#pause(true)
   }
 
-  /** Output that may wait where reading cannot be stopped. A whole history comes at once, and so does what was on its way to a viewer. */
+  #pause(isPaused: boolean): void {
+    this.#isPaused = isPaused
+    const reading = this.#link?.reading
+    if (reading === undefined) void this.send({ output: { paused: isPaused } })
+    else if (isPaused) reading.pause()
+    else reading.resume()
+  }
+
+  /**
+   * Bytes of output that may wait where reading cannot be stopped. A whole history comes at once, and so does what was on
+   * its way.
+   */
   get #unheldBytesMax(): number {
     const { isShell } = this.#options
     const atOnce = isShell ? limits.clientConsoleOnItsWayBytesMax : limits.consoleHistoryBytes
@@ -149,11 +158,8 @@ export class ConsoleSocket {
   }
 
   #resume(): void {
-    this.#isPaused = false
     this.#heard()
-    const reading = this.#link?.reading
-    if (reading === undefined) void this.send({ output: { paused: false } })
-    else reading.resume()
+    this.#pause(false)
   }
 
   #heard(): void {
@@ -179,7 +185,10 @@ export class ConsoleSocket {
     }
   }
 
-  /** Asks for an answer from time to time. The daemon reads from a viewer whose input it holds back only at every other ping. */
+  /**
+   * Asks for an answer from time to time. The daemon reads from a viewer whose input it holds back only at every other
+   * ping.
+   */
   async #askAgain(): Promise<void> {
     let [askedMs, unanswered] = [this.#heardMs, 0]
     while (await this.#after(limits.consolePingMs)) {

@@ -5,6 +5,7 @@ import type { Rejection } from '../errors.ts'
 import type { VmId } from '../ids.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { Departure, WithdrawalReason } from '../migration/departure.ts'
+import type { NodeName } from '../migration/offer.ts'
 
 /** The members of a record that say whether the VM moves. */
 export type Leaving = {
@@ -24,8 +25,11 @@ export function refuseWhileMoving(vm: Pick<Leaving, 'id' | 'departure' | 'arriva
     const detail = `${id} is offered to ${departure.node} by migration ${departure.id}, which is not decided yet: wait for its end, or withdraw it with DELETE /v1/vms/${id}/migration`
     return { code: 'vm_migrating', detail }
   }
-  const detail = `${id} was released to ${departure.node} by migration ${departure.id}: change it there, and delete it here`
-  return { code: 'vm_migrated', detail }
+  return refuseLeft(id, departure, 'change it there, and delete it here')
+}
+
+function refuseLeft(id: VmId, { id: migration, node }: Departure, what: string): Rejection {
+  return { code: 'vm_migrated', detail: `${id} was released to ${node} by migration ${migration}: ${what}` }
 }
 
 /** Returns why a VM that is not released to this host takes no changes; undefined for any other. */
@@ -69,14 +73,18 @@ export const isLeaving = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
 /** Returns whether another host has the VM. */
 export const hasLeft = ({ departure }: Pick<Leaving, 'departure'>): boolean => departure?.stage === 'released'
 
+/** Returns the node of the host that has the VM now; undefined if it has not left. */
+export const nodeAfter = ({ departure }: Pick<Leaving, 'departure'>): NodeName | undefined =>
+  departure?.stage === 'released' ? departure.node : undefined
+
 /** Returns why a VM has no console here: it is where the VM is. Undefined if the VM has not left. */
 export function refuseLeftConsole({
   id,
   departure,
 }: Pick<Leaving, 'id' | 'departure'>): Rejection | undefined {
-  if (departure === undefined || !hasLeft({ departure })) return undefined
-  const detail = `${id} was released to ${departure.node} by migration ${departure.id}: its console is at that host`
-  return { code: 'vm_migrated', detail }
+  return departure?.stage === 'released'
+    ? refuseLeft(id, departure, 'its console is at that host')
+    : undefined
 }
 
 /**

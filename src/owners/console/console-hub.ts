@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { Places } from '../../core/console/console-viewer.ts'
-import { hasLeft } from '../../core/vm/leaving.ts'
+import { hasLeft, nodeAfter } from '../../core/vm/leaving.ts'
 import { WatchedConsole } from './watched-console.ts'
 import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -92,8 +92,8 @@ export class ConsoleHub {
   /** Returns how viewers are closed if the VM has no later session here: it has left, is gone, or is being deleted. */
   #endOf(id: VmId): Closing | undefined {
     const record = this.#options.store.vms.get(id)
-    if (record?.departure !== undefined && hasLeft(record))
-      return { code: 'vm_moved', words: record.departure.node }
+    const node = record && nodeAfter(record)
+    if (node !== undefined) return { code: 'vm_moved', words: node }
     return record === undefined || record.deleting ? { code: 'vm_deleted' } : undefined
   }
 }

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { judgeHostKey } from '../../core/console/guest-ssh.ts'
 import { Places } from '../../core/console/console-viewer.ts'
-import { hasLeft } from '../../core/vm/leaving.ts'
+import { nodeAfter } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { awaken, isSleepingOrWaking } from './awaken.ts'
 import { SshSession } from './ssh-session.ts'
@@ -218,7 +218,8 @@ export class SshSessions {
 function endOf({ createdAtMs, startedAtMs }: Run, now: VmRecord | undefined): SessionEnd | undefined {
   if (now === undefined || now.createdAtMs !== createdAtMs) return { kind: 'vm_deleted' }
   // Its connection has the gateway's address, which is another host's device where the guest is now.
-  if (now.departure !== undefined && hasLeft(now)) return { kind: 'vm_moved', node: now.departure.node }
+  const node = nodeAfter(now)
+  if (node !== undefined) return { kind: 'vm_moved', node }
   const { state, startedAtMs: after } = now.observed
   const startedAgain =
     !isSleepingOrWaking(now) && startedAtMs !== undefined && after !== undefined && startedAtMs !== after

@@ -156,16 +156,16 @@ test('a deletion after a long downtime gives up nothing that the controller coul
 
 test('staging that belongs to no snapshot is removed, at the start and later; but not while the pool is out of sight', async (t) => {
   const { host, vmId, quiet, restart, after, staged } = await snapshotStage(t)
-  await host.staging.clone('nobody.op-1' as StagingId, vmId)
-  await host.staging.keep('nobody.op-1' as StagingId)
+  await host.staging.clone('stray.op-1' as StagingId, vmId)
+  await host.staging.keep('stray.op-1' as StagingId)
   host.storage.setInSight(false)
   await restart()
   host.storage.setInSight(true)
   assert.equal(await staged(), 1)
   await after(limits.stagingSweepMs)
   assert.equal(await staged(), 0)
-  await host.staging.clone('nobody.op-2' as StagingId, vmId)
-  await host.staging.keep('nobody.op-2' as StagingId)
+  await host.staging.clone('stray.op-2' as StagingId, vmId)
+  await host.staging.keep('stray.op-2' as StagingId)
   await restart()
   await quiet()
   assert.equal(await staged(), 0)
@@ -173,7 +173,7 @@ test('staging that belongs to no snapshot is removed, at the start and later; bu
 
 test('staging that cannot be removed does not keep other staging', async (t) => {
   const { host, vmId, quiet, restart, staged } = await snapshotStage(t)
-  for (const stagingId of ['nobody.op-1', 'nobody.op-2'] as StagingId[]) {
+  for (const stagingId of ['stray.op-1', 'stray.op-2'] as StagingId[]) {
     await host.staging.clone(stagingId, vmId)
     await host.staging.keep(stagingId)
   }
