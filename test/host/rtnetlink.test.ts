@@ -129,7 +129,7 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
   test('a link that went meanwhile is ENODEV', () => {
     assert.throws(() => links.addresses(99_999), { code: 'ENODEV' })
     assert.throws(() => links.routes(99_999), { code: 'ENODEV' })
-    assert.throws(() => links.setAlias(99_999, 'x'), { code: 'ENODEV' })
+    assert.throws(() => links.set(99_999, { alias: 'x' }), { code: 'ENODEV' })
   })
 
   test('the kernel explains a refused request in words', () => {

@@ -18,12 +18,23 @@ test('requests are the bytes that the kernel expects', () => {
   assertRequest(codec.newLink('q', 'ifb'), 16, `${link} 0600030071000000 0c001200 0800010069666200`)
   assert.equal(codec.newLink('q', 'ifb').flags, 0x600)
   assertRequest(codec.setLinkUp(7), 19, '00000000070000000100000001000000')
+  const link7 = '00000000070000000000000000000000'
   assertRequest(
-    codec.setLinkAddress(7, '02:76:ff:ff:ff:ff'),
+    codec.setLink(7, { macAddress: '02:76:ff:ff:ff:ff', alias: 'a' }),
     19,
-    '00000000070000000000000000000000 0a0001000276ffffffff0000',
+    `${link7} 0a0001000276ffffffff0000 0500140061000000`,
   )
-  assertRequest(codec.setLinkAlias(7, 'a'), 19, '00000000070000000000000000000000 0500140061000000')
+  // forwarding and rp_filter, which are 1 and 8 in linux/ip.h
+  assertRequest(
+    codec.setLink(7, {
+      ipv4Settings: [
+        [0, 1],
+        [7, 2],
+      ],
+    }),
+    19,
+    `${link7} 1c001a00 18000200 14000100 0800010001000000 0800080002000000`,
+  )
   assertRequest(codec.dumpAddresses(7), 22, '0000000007000000')
   assertRequest(codec.dumpRoutes(codec.AF_INET, 7), 26, '02000000fe00000000000000 0800040007000000')
   assertRequest(codec.dumpRoutes(codec.AF_INET6, 7), 26, '0a000000fe00000000000000 0800040007000000')

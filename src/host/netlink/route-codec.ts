@@ -128,25 +128,28 @@ export function setLinkUp(index: number): Request {
   return { what: `raise link ${index}`, type: RTM_SETLINK, body: header }
 }
 
-/** Sets the MAC address, which is text: `02:76:ff:ff:ff:ff`. */
-export function setLinkAddress(index: number, macAddress: string): Request {
-  const header = Buffer.alloc(LINK_HEADER_BYTES)
-  header.writeInt32LE(index, 4)
-  return {
-    what: `set hardware address of link ${index}`,
-    type: RTM_SETLINK,
-    body: Buffer.concat([header, encodeAttribute(IFLA_ADDRESS, parseMac(macAddress))]),
-  }
+/** Settings that one request gives to a link. */
+export type LinkSettings = {
+  /** In text: `02:76:ff:ff:ff:ff`. */
+  readonly macAddress?: string
+  readonly alias?: string
+  /** Settings of `net.ipv4.conf`, by their place in {@link Link.ipv4Settings}. */
+  readonly ipv4Settings?: readonly (readonly [place: number, value: number])[]
 }
 
-export function setLinkAlias(index: number, alias: string): Request {
+export function setLink(index: number, { macAddress, alias, ipv4Settings }: LinkSettings): Request {
   const header = Buffer.alloc(LINK_HEADER_BYTES)
   header.writeInt32LE(index, 4)
-  return {
-    what: `set alias of link ${index}`,
-    type: RTM_SETLINK,
-    body: Buffer.concat([header, encodeAttribute(IFLA_IFALIAS, Buffer.from(alias))]),
+  const attributes: Buffer[] = []
+  if (macAddress !== undefined) attributes.push(encodeAttribute(IFLA_ADDRESS, parseMac(macAddress)))
+  if (alias !== undefined) attributes.push(encodeAttribute(IFLA_IFALIAS, Buffer.from(alias)))
+  if (ipv4Settings !== undefined) {
+    // Numbers of settings begin with 1 (linux/ip.h).
+    const each = ipv4Settings.map(([place, value]) => encodeAttribute(place + 1, encodeUint32(value)))
+    const ofIpv4 = encodeAttribute(AF_INET, encodeAttribute(IFLA_INET_CONF, Buffer.concat(each)))
+    attributes.push(encodeAttribute(IFLA_AF_SPEC, ofIpv4))
   }
+  return { what: `set up link ${index}`, type: RTM_SETLINK, body: Buffer.concat([header, ...attributes]) }
 }
 
 export function decodeLink(body: Buffer): Link {

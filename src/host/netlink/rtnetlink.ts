@@ -22,14 +22,13 @@ import {
   linkOfRoute,
   linksOfRoute,
   newLink,
-  setLinkAddress,
-  setLinkAlias,
+  setLink,
 } from './route-codec.ts'
 import { encodeChange, parseNetwork } from './link-change.ts'
 import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
 import type { Neighbour } from '../../core/world/network-state.ts'
 import type { LinkChange } from './link-change.ts'
-import type { Link, LinkStatistics } from './route-codec.ts'
+import type { Link, LinkSettings, LinkStatistics } from './route-codec.ts'
 import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
 const { EINVAL, ENODEV, ENOENT } = constants.errno
@@ -174,12 +173,8 @@ export class Rtnetlink {
     this.#socket.change(encodeChange(index, change))
   }
 
-  setAddress(index: number, macAddress: string): void {
-    this.#socket.change(setLinkAddress(index, macAddress))
-  }
-
-  setAlias(index: number, alias: string): void {
-    this.#socket.change(setLinkAlias(index, alias))
+  set(index: number, settings: LinkSettings): void {
+    this.#socket.change(setLink(index, settings))
   }
 
   close(): void {

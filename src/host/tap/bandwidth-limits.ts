@@ -101,9 +101,9 @@ export class BandwidthLimits {
         `limiting the bandwidth of ${device}: ${name} is a device of someone else`,
       )
     }
-    if (link.alias === undefined) this.#links.setAlias(link.index, mark)
+    if (link.alias === undefined) this.#links.set(link.index, { alias: mark })
     // Only the guest's packets may be sent on the device, so IPv6 is disabled.
-    applySettings(name, [['ipv6/disable_ipv6', 1]])
+    applySettings(this.#links, link, [['ipv6/disable_ipv6', 1]])
     if (!link.up) this.#links.change(link.index, { kind: 'raise' })
   }
 }

@@ -1,8 +1,9 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { hasErrno } from '../ffi/errno-error.ts'
 import type { TapSetting } from '../../core/network/tap-settings.ts'
 import type { TapFacts, TapSettingName } from '../../core/world/network-state.ts'
 import type { Link } from '../netlink/route-codec.ts'
+import type { Rtnetlink } from '../netlink/rtnetlink.ts'
 
 /** Where a link has each setting: one less than IPV4_DEVCONF_* of linux/ip.h, and DEVCONF_* of linux/ipv6.h. */
 const PLACES: { readonly [Name in TapSettingName]: number } = {
@@ -25,11 +26,13 @@ const PLACES: { readonly [Name in TapSettingName]: number } = {
 const NAMES = Object.keys(PLACES) as TapSettingName[]
 const SETTING_BYTES = 4
 
+const isOfIpv4 = (name: TapSettingName): boolean => name.startsWith('ipv4/')
+
 /** Returns the settings of a link that its kernel reports. */
 export function settingsOf({ ipv4Settings, ipv6Settings }: Link): TapFacts['settings'] {
   const found: Partial<Record<TapSettingName, number>> = {}
   for (const name of NAMES) {
-    const all = name.startsWith('ipv4/') ? ipv4Settings : ipv6Settings
+    const all = isOfIpv4(name) ? ipv4Settings : ipv6Settings
     const at = PLACES[name] * SETTING_BYTES
     if (all !== undefined && at + SETTING_BYTES <= all.length) found[name] = all.readInt32LE(at)
   }
@@ -37,15 +40,20 @@ export function settingsOf({ ipv4Settings, ipv6Settings }: Link): TapFacts['sett
 }
 
 /**
- * Writes the settings of a device that differ. A kernel without IPv6 has nothing to turn off. The kernel answers in
+ * Applies the settings of a link that differ: those of IPv4 in one request, and those of IPv6, which rtnetlink(7) only
+ * reports, in their order, each by its file. A kernel without IPv6 has nothing to turn off. The kernel answers in
  * microseconds, so a thread would cost more than it saves.
  */
-export function applySettings(device: string, settings: readonly TapSetting[]): void {
-  for (const [name, value] of settings) {
-    const file = `/proc/sys/net/${name.replace('/', `/conf/${device}/`)}`
-    const text = String(value)
+export function applySettings(links: Rtnetlink, link: Link, settings: readonly TapSetting[]): void {
+  const now = settingsOf(link)
+  const differing = settings.filter(([name, value]) => now[name] !== value)
+  const ofIpv4 = differing.filter(([name]) => isOfIpv4(name))
+  if (ofIpv4.length > 0)
+    links.set(link.index, { ipv4Settings: ofIpv4.map(([name, value]) => [PLACES[name], value]) })
+  for (const [name, value] of differing) {
+    if (isOfIpv4(name)) continue
     try {
-      if (readFileSync(file, 'utf8').trim() !== text) writeFileSync(file, text)
+      writeFileSync(`/proc/sys/net/${name.replace('/', `/conf/${link.name}/`)}`, String(value))
     } catch (error) {
       if (!(name === 'ipv6/disable_ipv6' && value === 1 && hasErrno(error, 'ENOENT'))) throw error
     }

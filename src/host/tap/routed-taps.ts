@@ -55,8 +55,8 @@ export class RoutedTaps implements Taps {
     const mark = this.#mark(vmId)
     try {
       if (this.#ours(spec) === undefined) await createTap(this.#links, { device, userId, mark })
-      applySettings(device, tapSettings(spec))
       const link = this.#present(spec)
+      applySettings(this.#links, link, tapSettings(spec))
       const facts = this.#facts(link)
       this.#refuseOtherRoute(spec, facts)
       // Each is a request of its own, and the first that fails ends it: in a datagram with several, the kernel would

@@ -83,8 +83,7 @@ export async function createTap(
     setHeaderSize(fd)
     const link = links.link(device)
     if (link === undefined) throw new ErrnoError(`find tap ${device}`, constants.errno.ENODEV)
-    links.setAddress(link.index, GATEWAY_MAC)
-    links.setAlias(link.index, mark)
+    links.set(link.index, { macAddress: GATEWAY_MAC, alias: mark })
     makePersistent(fd)
   } finally {
     // In a thread, because the kernel waits for packets in flight.
