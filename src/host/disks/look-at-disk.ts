@@ -4,8 +4,9 @@ import { given } from '../../lib/given.ts'
 import { parseDiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { readFile, readlink, stat } from '../files/pool-files.ts'
-import { DISK_MODE, PASSAGE_MODE, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
+import { DISK_MODE, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
+import { isAsMade } from '../pool/vm-directory.ts'
 import { ifThere } from '../files/storage-fault.ts'
 import { MIB } from '../../lib/byte-units.ts'
 
@@ -18,7 +19,7 @@ export async function lookAtDisk(paths: PoolPaths, id: VmId): Promise<DiskState>
   ])
   if (directory === undefined) return { kind: 'absent' }
   if (disk === undefined) return { kind: 'absent', hasDirectory: true }
-  const usableBy = isReachable(directory) ? onlyUser(disk, DISK_MODE) : undefined
+  const usableBy = isAsMade(directory) ? onlyUser(disk, DISK_MODE) : undefined
   return {
     kind: 'present',
     sizeMib: Math.floor(disk.size / MIB),
@@ -42,10 +43,6 @@ export async function lookAtSeed(paths: PoolPaths, id: VmId): Promise<SeedState>
 }
 
 const PERMISSIONS = 0o777
-
-/** Whether a monitor can pass through the directory, but cannot create files in it. */
-const isReachable = ({ mode, uid }: Stats): boolean =>
-  (mode & PERMISSIONS) === PASSAGE_MODE && uid === process.geteuid?.()
 
 /**
  * Returns the only user that a file of this mode is for; undefined if the owner, group or mode is not as it was made.

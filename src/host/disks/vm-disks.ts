@@ -7,14 +7,14 @@ import { SEED_LABEL } from '../../core/disks/seed.ts'
 import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { whyForeign } from '../../core/world/world.ts'
-import type { FoundNote } from '../../core/world/world.ts'
+import type { DiskState, FoundNote } from '../../core/world/world.ts'
 import { assert } from '../../lib/assert.ts'
 import { given } from '../../lib/given.ts'
 import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from '../files/clone-file.ts'
-import { publish, sync } from '../files/durable.ts'
+import { orRemove, sync } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
 import { own, publishDisk, replaceDisk, writeNote } from './publish-disk.ts'
@@ -73,31 +73,32 @@ export class VmDisks {
   }
 
   async #ensureDisk(disk: DiskSpec, doing: string, signal: AbortSignal): Promise<void> {
-    const path = this.#paths.disk(disk.id)
-    if ((await ifThere(stat(path))) === undefined)
+    if ((await ifThere(stat(this.#paths.disk(disk.id)))) === undefined)
       await this.#places.run(() => this.#clone(disk, { doing, signal, publish: publishDisk }), signal)
-    await this.#ensureOwn(disk, doing)
-    const { size } = await stat(path)
-    if (size < disk.sizeMib * MIB) await this.#grow(disk)
+    const { sizeMib } = await this.#ensureOwn(disk, doing)
+    if (sizeMib < disk.sizeMib) await this.#grow(disk)
   }
 
   /**
-   * Gives the VM's user access to a disk that is the VM's, and notes whose it is. Throws `disk_foreign` for any other
-   * disk.
+   * Gives the VM's user access to a disk that is the VM's, notes whose it is, and returns it. Throws `disk_foreign` for
+   * any other disk.
    */
-  async #ensureOwn(disk: DiskSpec, doing: string): Promise<void> {
+  async #ensureOwn(disk: DiskSpec, doing: string): Promise<Extract<DiskState, { kind: 'present' }>> {
     const { id, userId, mark, rebuild } = disk
-    const note = await readNote(this.#paths, id)
-    checkOwner(disk, note, doing)
     const found = await lookAtDisk(this.#paths, id)
-    if (found.kind === 'present' && found.usableBy !== userId) {
+    if (found.kind !== 'present') throw new Error('it was removed meanwhile')
+    const { note } = found
+    checkOwner(disk, note, doing)
+    if (found.usableBy !== userId) {
       await makeVmDirectory(this.#paths, id)
       await own(this.#paths.disk(id), userId, DISK_MODE)
       this.#log.info({ user_id: userId }, 'owner and mode of a disk repaired')
     }
-    if (note !== undefined) return
-    await writeNote(this.#paths, id, { mark, ...given({ rebuild }) })
-    this.#log.info({}, 'disk without a note adopted')
+    if (note === undefined) {
+      await writeNote(this.#paths, id, { mark, ...given({ rebuild }) })
+      this.#log.info({}, 'disk without a note adopted')
+    }
+    return found
   }
 
   async ensureSeed(id: VmId, userId: UserId, seed: SeedDisk): Promise<void> {
@@ -105,15 +106,17 @@ export class VmDisks {
     const doing = `making the seed disk of VM ${id}`
     const temporary = join(this.#paths.tmp, `seed-${randomUUID()}`)
     try {
-      await writeFile(temporary, isoImage(SEED_LABEL, seed.files), { mode: SEED_MODE })
-      await own(temporary, userId, SEED_MODE)
-      await makeVmDirectory(this.#paths, id)
-      await publish(temporary, join(this.#paths.vm(id), seedName(seed.digest)))
+      await orRemove(temporary, async () => {
+        await writeFile(temporary, isoImage(SEED_LABEL, seed.files), { mode: SEED_MODE })
+        await own(temporary, userId, SEED_MODE)
+        await makeVmDirectory(this.#paths, id)
+        await sync(temporary)
+        await rename(temporary, join(this.#paths.vm(id), seedName(seed.digest)))
+      })
+      // Syncs the directory for both names: a link that leads nowhere after a power failure counts as no seed.
       await this.#pointTo(id, seed.digest)
     } catch (error) {
       throw storageFault(error, doing)
-    } finally {
-      await removeFile(temporary)
     }
   }
 
@@ -128,7 +131,7 @@ export class VmDisks {
       throw new HostFault('disk_smaller_than_image', doing, { cause })
     }
     const temporary = join(this.#paths.tmp, `disk-${randomUUID()}`)
-    try {
+    await orRemove(temporary, async () => {
       const method = await cloneFile(image, temporary, signal)
       await truncate(temporary, sizeMib * MIB)
       const isMade = await publishAs({
@@ -136,10 +139,9 @@ export class VmDisks {
         note: { mark, rootfsSha256, ...given({ rebuild }) },
         sync: this.#sync,
       })
+      if (!isMade) await removeFile(temporary)
       this.#log.debug({ method }, isMade ? 'disk made' : 'another disk was there first')
-    } finally {
-      await removeFile(temporary)
-    }
+    })
   }
 
   /** Makes the file longer. The new part reads as zeros and takes no space. */

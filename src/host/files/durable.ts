@@ -1,6 +1,6 @@
 import { dirname } from 'node:path'
 import { hasErrno } from '../ffi/errno-error.ts'
-import { link, open, removeFile, rename } from './pool-files.ts'
+import { link, open, removeFile, rename, unlink } from './pool-files.ts'
 
 /** Makes the content of a file, or the names in a directory, last through a power failure (fsync(2)). */
 export async function sync(path: string): Promise<void> {
@@ -17,6 +17,16 @@ export async function publish(temporary: string, path: string): Promise<void> {
   await sync(temporary)
   await rename(temporary, path)
   await sync(dirname(path))
+}
+
+/** Does work that gives a temporary file its name, and removes the file if that fails. */
+export async function orRemove<T>(temporary: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    await removeFile(temporary)
+    throw error
+  }
 }
 
 /** {@link sync}; a test may delay it. */
@@ -48,7 +58,7 @@ export async function publishFirst({
     if (hasErrno(error, 'EEXIST')) return false
     throw error
   }
-  await removeFile(temporary)
+  await unlink(temporary)
   await sync(dirname(path))
   return true
 }

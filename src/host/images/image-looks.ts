@@ -20,6 +20,8 @@ import type { PoolPaths } from '../pool/pool-paths.ts'
 export class ImageLooks {
   readonly #paths: PoolPaths
   readonly #known = new Map<Sha256, ImageLook | undefined>()
+  /** Reads under way, which VMs that are inspected at the same time share. */
+  readonly #reads = new Map<Sha256, Promise<ImageLook | undefined>>()
 
   constructor(paths: PoolPaths) {
     this.#paths = paths
@@ -48,6 +50,15 @@ export class ImageLooks {
 
   async #look(sha256: Sha256): Promise<ImageLook | undefined> {
     if (this.#known.has(sha256)) return this.#known.get(sha256)
+    let read = this.#reads.get(sha256)
+    if (read === undefined) {
+      read = this.#read(sha256).finally(() => this.#reads.delete(sha256))
+      this.#reads.set(sha256, read)
+    }
+    return read
+  }
+
+  async #read(sha256: Sha256): Promise<ImageLook | undefined> {
     const head = await this.#head(sha256)
     if (head === undefined) return undefined
     const look = lookOfImage(head)

@@ -1,21 +1,30 @@
 import { parseVmId } from '../../core/ids.ts'
 import type { VmId } from '../../core/ids.ts'
+import type { Stats } from 'node:fs'
 import { sync } from '../files/durable.ts'
 import { chmod, chown, mkdir, readdir, removeTree, rename, stat } from '../files/pool-files.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import type { PoolAccess } from './pool-access.ts'
-import { PASSAGE_MODE } from './pool-paths.ts'
+import { PASSAGE_MODE, PRIVATE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
+
+const PERMISSIONS = 0o777
+
+/** Whether a VM's directory is as it was made: a monitor can pass through it, but cannot create files in it. */
+export const isAsMade = ({ mode, uid }: Stats): boolean =>
+  (mode & PERMISSIONS) === PASSAGE_MODE && uid === process.geteuid?.()
 
 /** Makes a VM's directory. It belongs to root: a monitor can use its files, but not replace them. */
 export async function makeVmDirectory(paths: PoolPaths, id: VmId): Promise<void> {
   const path = paths.vm(id)
-  await mkdir(path, { recursive: true })
+  const found = await ifThere(stat(path))
+  if (found !== undefined && isAsMade(found)) return
+  await mkdir(path, { recursive: true, mode: PRIVATE_MODE })
   // A directory that was restored from a backup may have any owner.
   await chown(path, process.geteuid?.() ?? 0, process.getegid?.() ?? 0)
-  // The umask reduces the mode that mkdir sets.
-  await chmod(path, PASSAGE_MODE)
   await sync(paths.disks)
+  // The mode comes last, so that a directory of this mode lasts through a power failure.
+  await chmod(path, PASSAGE_MODE)
 }
 
 /** Removes a VM's directory with everything in it; does nothing if there is none. Throws HostFault. */
