@@ -30,7 +30,7 @@ import type { BuiltHost } from './build-host.ts'
 import type { RetriedListener } from './retried-listener.ts'
 import type { Composition } from './compose.ts'
 
-/** The task that readiness waits for, as the operator sees it. */
+/** Tasks that readiness waits for, as the operator sees them. */
 const CONSOLES = 'console adoption'
 const FIRST_LOOK = 'first looks at VMs'
 

@@ -23,7 +23,7 @@ export type Looks = {
  * - Its record says that it is settled without a guest.
  * - Listings of the host show no unit for it, but its disk and, if it sleeps, its tap.
  * - If it sleeps, its frames are held, may pass the firewall, and none has come.
- * - If it is stopped, no frames are held. Otherwise its guest sleeps, and its record is older than that.
+ * - If it is stopped, no frames are held. Held frames mean that its guest fell asleep after the record was written.
  *
  * If a listing fails, each VM is looked at now.
  */

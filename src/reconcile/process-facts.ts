@@ -5,8 +5,8 @@ import type { World } from '../core/world/world.ts'
 import type { Clock } from '../ports/clock.ts'
 
 /**
- * Limits the guests for which this process does the same at once: it saves them, or restores them after a boot of the
- * host, and they share the disk. A VM that was refused a place is called when one is free, in order of refusal.
+ * Limits how many guests are saved at once, or restored at once after a boot or a maintenance of the host, because they
+ * share the disk. A VM that was refused a place is called when one is free, in order of refusal.
  */
 export class Places {
   readonly #underWay = new Set<VmId>()
@@ -133,7 +133,7 @@ type Clocks = Pick<Clock, 'now' | 'monotonicMs'>
 type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atMs: number }
 
 /**
- * Watches VMs that are stopped, by the monotonic clock. The clock of the host may be set, and what is deleted by it is gone.
+ * Measures by the monotonic clock how long VMs have been stopped: the host's clock may be set, and a deletion is for good.
  * Only this process keeps it: a new daemon trusts the clock for what was before, but holds deletions for a while.
  */
 export class StoppedVms {

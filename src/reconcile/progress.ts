@@ -49,7 +49,7 @@ export type WorkerContext = PassContext & {
   /** The number of VMs on this host. */
   readonly vmCount: () => number
   readonly saves: Places
-  /** Restores after a boot of the host. */
+  /** Restores after a boot or a maintenance of the host. */
   readonly restores: Places
   readonly silences: Silences
   readonly stopped: StoppedVms
@@ -90,7 +90,10 @@ export type Later = { readonly kind: 'after'; readonly ms: number }
 /** One pass over one VM: what it read at its start, and what it found. */
 export type Pass = WorkerContext &
   Turn & {
-    /** Read once: desired state and its generation belong together, and this generation is the one that is published. */
+    /**
+     * The record to plan with: read once, then changed by what this look notes. While a guest may still end by itself, it
+     * desires `running`. Its generation is the one that is published.
+     */
     readonly record: VmRecord
     readonly inputs: VmInputs
     readonly intent: Intent

@@ -14,7 +14,7 @@ export function backOffOf(steps: readonly Step[], fault: Fault | undefined, nowM
   // No back-off is this long, so the clock was set back since.
   const isOver = ms <= 0 || ms > limits.retryBackoffMsMax
   if (fault === undefined || isOver) return { ms: 0, free: steps }
-  // A bug may be anywhere, so it holds all steps.
+  // A bug, or a record that cannot be written, concerns every step.
   if (fault.step === 'pass') return { ms, free: [] }
   const about = steps.find(
     ({ kind }) => kind === (fault.step === 'unit.run' ? 'unit.ensure-started' : fault.step),

@@ -57,7 +57,7 @@ export type Facts = {
   readonly nowMs: number
   /** Whether one more VM may be saved now: saves share the disk. */
   readonly maySave: boolean
-  /** Whether one more guest may be restored now after a boot of the host. */
+  /** Whether one more guest may be restored now after a boot or a maintenance of the host. */
   readonly mayRestore: boolean
   /**
    * Present while the host shuts down: what becomes of a guest that runs. `save`: it is saved. `ask`: it is asked to end.
@@ -65,7 +65,7 @@ export type Facts = {
    */
   readonly hostEnds?: 'save' | 'ask' | 'leave'
   /**
-   * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: besides, the guest is saved.
+   * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: in addition, the guest is saved.
    */
   readonly drain?: 'hold' | 'save'
   /** Returns whether the VM has its memory, or can have it back. It sums over all VMs, so only a start asks. */

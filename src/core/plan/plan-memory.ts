@@ -12,7 +12,7 @@ export function ensureMemory(facts: Facts): Facet {
       return [
         {
           kind: 'memory.ensure-held',
-          because: 'the VM lent its memory when it fell asleep, and needs it back',
+          because: 'the VM lent its memory, and needs it back',
         },
       ]
     case 'short':

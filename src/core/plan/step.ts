@@ -35,7 +35,7 @@ type StepArguments = {
   'monitor.ensure-running': NoArguments
   /**
    * Saves the guest, or resumes it if packets came since `packets` were counted. `anyway`: saves it whatever packets
-   * came, because another host takes it or this host shuts down.
+   * came, because another host takes it, or this host shuts down or is drained.
    */
   'monitor.ensure-saved': { readonly packets: number; readonly anyway: boolean }
   'monitor.ensure-restored': NoArguments

@@ -194,7 +194,7 @@ export type VmRecord = {
    * inspected.
    */
   readonly mayBeSaved?: true
-  /** The VM fell asleep and lent its memory to others. Its next start or wake needs it back first. */
+  /** While it had no guest, the VM lent its memory to others. Its next start or wake needs it back first. */
   readonly memoryLent?: true
   /** Since when it waits to have its memory back. Milliseconds since the epoch. */
   readonly memoryWantedAtMs?: number
