@@ -24,11 +24,10 @@ import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/decide.ts'
 import { imageThreadSource, packThreadSource, readAsset } from './assets.ts'
 import { buildMonitors } from './build-monitors.ts'
-import { outboundPolicyOf } from './compose.ts'
+import { firewallPolicyOf, outboundPolicyOf } from './policies.ts'
 import type { VmId } from '../core/ids.ts'
 import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { GuestRule } from '../core/world/network-state.ts'
-import type { FirewallPolicy } from '../core/network/ruleset.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
@@ -124,19 +123,6 @@ function buildTraffic({ runDirectory }: Config, ignored: IgnoredTraffic, log: Lo
     ignored,
   })
   return new TapTraffic({ program, log })
-}
-
-/** Returns the policy for all guests of this host. */
-export function firewallPolicyOf({ network }: Config): FirewallPolicy {
-  const services = (protocol: 'tcp' | 'udp', ports: readonly number[]) =>
-    ports.map((port) => ({ protocol, port }))
-  return {
-    guestToGuest: !network.isolateGuests,
-    inboundDefault: network.inboundDefault,
-    hostServices: [...services('tcp', network.hostPortsTcp), ...services('udp', network.hostPortsUdp)],
-    masquerade: network.masquerade ? ['ipv4', 'ipv6'] : [],
-    connectionsMax: network.guestConnectionsMax,
-  }
 }
 
 function buildFirewall(config: Config, store: Store, log: Log): NftFirewall {

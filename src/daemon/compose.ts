@@ -1,8 +1,9 @@
 import { HostFault } from '../core/errors.ts'
-import { canonicalAddress } from '../core/network/address.ts'
+import { nameServersOf, outboundPolicyOf } from './policies.ts'
 import { CertificateEnds } from '../api/controller/certificate-ends.ts'
 import { Waits } from '../api/controller/waits.ts'
-import { rebootVm, wakeVm } from '../commands/vm/set-power.ts'
+import { rebootVm } from '../commands/vm/set-power.ts'
+import { wakeVm } from '../commands/vm/wake-vm.ts'
 import { ConsoleHub } from '../owners/console/console-hub.ts'
 import { GuestLooks } from '../owners/guest/guest-looks.ts'
 import { HostInspector } from '../owners/capacity/host-inspector.ts'
@@ -28,7 +29,6 @@ import type { CoordinationDependencies } from '../api/coordination/dependencies.
 import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
 import type { TrustSeen } from '../core/events/certificate-events.ts'
-import type { OutboundPolicy } from '../core/outbound/outbound-policy.ts'
 import type { Metrics } from '../owners/metrics/metrics.ts'
 import type { OperationId, VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
@@ -243,7 +243,7 @@ function buildCommands(
     bootId: host.bootId,
     capacity: instead?.capacity ?? inspector,
     guestRanges: settings.network.guestRanges,
-    nameServers: settings.network.nameServers.map((address) => canonicalAddress(address) ?? address),
+    nameServers: nameServersOf(settings),
     outbound: outboundPolicyOf(settings),
     ...(localImagesDirectory === undefined ? {} : { localImagesDirectory }),
     stagingQuotaMib: () => inspector.stagingQuotaMib(),
@@ -321,14 +321,3 @@ function buildReport(
     clock: host.clock,
   })
 }
-
-/** Returns which addresses the daemon may connect to when its controller names a URL. */
-export const outboundPolicyOf = ({
-  objectStore,
-  network,
-}: Pick<Config, 'objectStore' | 'network'>): OutboundPolicy => ({
-  allowHttp: objectStore.allowHttp,
-  allowedHosts: objectStore.allowedHosts.map((host) => host.toLowerCase()),
-  allowedNetworks: objectStore.allowedNetworks,
-  guestRanges: network.guestRanges,
-})

@@ -4,7 +4,8 @@ import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
-import { keepAwake, setPower } from '../commands/vm/set-power.ts'
+import { setPower } from '../commands/vm/set-power.ts'
+import { keepAwake } from '../commands/vm/wake-vm.ts'
 import { HostFault } from '../core/errors.ts'
 
 test('a VM sleeps when it was idle, and wakes with its memory and every packet', async (t) => {

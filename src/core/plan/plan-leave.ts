@@ -1,12 +1,13 @@
 import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isGone } from '../world/world.ts'
 import { beside, inOrder, when } from './facet.ts'
 import { removeUnit, removeConsole } from './plan-power.ts'
 import { ensureNetwork, removeNetwork } from './plan-network.ts'
 import { removeDisk } from './plan-storage.ts'
 import { saveAnyway } from './plan-host-end.ts'
+import { holdFrames } from './plan-sleep.ts'
+import { detachConsole } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -32,7 +33,7 @@ export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan
         () => ensureNetwork(world, facts),
         () => holdFrames(world, facts, 'the destination gets the frames that come from now on'),
         () => saveForMove(world, facts),
-        () => detachConsole(world),
+        () => detachConsole(world, 'the session continues at the destination'),
       )
 
 /** Plans for a VM that another host has: only its record stays, until the controller deletes it. */
@@ -64,13 +65,6 @@ function keepLatePackets({ departure }: VmRecord, { traffic }: World, { nowMs }:
   }
 }
 
-/** Takes the terminal of a guest that stands still: its session is whole then, and continues at the destination. */
-function detachConsole({ unit, console }: World): Facet {
-  if (!unit.known || !isGone(unit.value) || !console.known) return []
-  if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
-  return [{ kind: 'console.remove-master', because: 'the session continues at the destination' }]
-}
-
 const MOVED = 'the VM has moved to another host'
 /** Lists what is removed of a VM that stays at another host. Its record stays. */
 export const removeAll = (world: World, because: string): readonly (() => Facet)[] => [
@@ -95,12 +89,6 @@ function endForMove(world: World): Facet {
     kind === 'absent' ? unit : [...unit, { kind: 'storage.remove-saved', because: COLD } satisfies Step],
   )
 }
-
-/** Holds the frames that come for the guest from now on. */
-export const holdFrames = ({ traffic }: World, { tap }: Facts, because: string): Facet =>
-  tap === undefined
-    ? []
-    : when('traffic', traffic, (seen) => (areHeld(seen) ? [] : [{ kind: 'traffic.ensure-held', because }]))
 
 /** Saves the guest whatever its traffic, then ends its unit. */
 function saveForMove({ unit, monitor, saved, traffic }: World, { silentMs }: Facts): Facet {

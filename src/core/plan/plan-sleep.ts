@@ -28,14 +28,15 @@ export function ensureWatched(record: VmRecord, world: World, { tap }: Facts): F
  * known.
  */
 export function ensureHeld(record: VmRecord, world: World, facts: Facts): Facet {
-  if (facts.tap === undefined) return []
   if (!world.traffic.known && wakeReasonNow(record, world, facts) !== undefined) return []
-  return when('traffic', world.traffic, (traffic) =>
-    areHeld(traffic)
-      ? []
-      : [{ kind: 'traffic.ensure-held', because: 'the guest sleeps, so its frames must be held' }],
-  )
+  return holdFrames(world, facts, 'the guest sleeps, so its frames must be held')
 }
+
+/** Holds the frames that come for the guest from now on. */
+export const holdFrames = ({ traffic }: World, { tap }: Facts, because: string): Facet =>
+  tap === undefined
+    ? []
+    : when('traffic', traffic, (seen) => (areHeld(seen) ? [] : [{ kind: 'traffic.ensure-held', because }]))
 
 /** Lets frames flow only to a guest that is there, never to a monitor that is about to end with its guest saved. */
 export function ensureFlowing(record: VmRecord, world: World, { tap }: Facts): Facet {

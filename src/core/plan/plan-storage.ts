@@ -1,3 +1,4 @@
+import { isGone } from '../world/world.ts'
 import { unfitWords, unreadableKernel } from '../images/image-look.ts'
 import { imagesOf } from '../desired.ts'
 import { when } from './facet.ts'
@@ -11,7 +12,7 @@ import type { DiskState, MonitorDisk, StorageState, World } from '../world/world
 
 /** Ensures that the images are in the pool, the disk has its size, and the seed is as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {
-  const gone = isGone(world)
+  const gone = world.unit.known && isGone(world.unit.value)
   const mayGrow = gone || facts.capabilities.growDiskOnline
   return when('storage', world.storage, (storage) => {
     const unfit =
@@ -110,7 +111,7 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
  * Returns whether a disk that existed before is missing. The daemon never makes it again from the image unless a rebuild
  * asks for that, because it would be another machine under the same name.
  */
-export const isDiskMissing = (record: VmRecord, { disk }: StorageState): boolean =>
+export const isDiskMissing = (record: VmRecord, { disk }: Pick<StorageState, 'disk'>): boolean =>
   disk.kind === 'absent' && record.observed.disk !== undefined && !owesRebuild(record)
 
 /** Returns whether the disk is older than the rebuild that the VM owes. */
@@ -248,9 +249,6 @@ export function removeDisk({ storage, saved }: World, because: string): Facet {
     return when('storage', saved, ({ kind }) => (kind === 'absent' ? [] : gone))
   })
 }
-
-const isGone = ({ unit }: World): boolean =>
-  unit.known && ['absent', 'failed', 'leftover'].includes(unit.value.kind)
 
 const sameLimits = (live: MonitorDisk, wanted: DiskLimits): boolean =>
   live.iopsMax === wanted.iopsMax && live.mibPerSecondMax === wanted.mibPerSecondMax

@@ -64,13 +64,17 @@ export const wakeReasonNow = (record: VmRecord, world: World, facts: Facts): Wak
 
 /** Gives back the console's place in the descriptor store while the guest sleeps: places are for running guests. */
 export function giveUpPlace(record: VmRecord, world: World, facts: Facts): Facet {
-  const { unit, console, saved } = world
-  if (!unit.known || !isGone(unit.value) || !saved.known || !console.known) return []
-  if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
+  const { saved } = world
+  if (!saved.known) return []
   const wakes = saved.value.kind === 'present' && wakeReasonNow(record, world, facts) !== undefined
-  return wakes
-    ? []
-    : [{ kind: 'console.remove-master', because: 'the guest is saved, and needs no terminal until it wakes' }]
+  return wakes ? [] : detachConsole(world, 'the guest is saved, and needs no terminal until it wakes')
+}
+
+/** Takes the terminal of a guest that has no unit. Its session is whole then, and continues when the guest does. */
+export function detachConsole({ unit, console }: World, because: string): Facet {
+  if (!unit.known || !isGone(unit.value) || !console.known) return []
+  if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
+  return [{ kind: 'console.remove-master', because }]
 }
 
 /** Restores a saved guest that no unit has, if something wants it; otherwise it stays asleep. */

@@ -1,3 +1,4 @@
+import { isDiskMissing } from '../plan/plan-storage.ts'
 import { mayRunHere } from '../migration/arrival.ts'
 import { isHandover } from '../migration/departure.ts'
 import { deletionDueMs, hasEnded } from '../vm/exit-policy.ts'
@@ -56,7 +57,7 @@ function judgeStayed(record: VmRecord, found: FoundVm, nowMs: number): Restored 
   if (guest !== undefined && ends !== undefined) return { kind: 'ends', because: `${guest}, and ${ends}` }
   if (disk.kind === 'foreign') return { kind: 'lacks', because: `its disk is left alone: ${disk.because}` }
   if (guest !== undefined) return { kind: 'fits', because: guest }
-  if (disk.kind === 'absent' && record.observed.disk !== undefined && !owesRebuild(record))
+  if (isDiskMissing(record, { disk }))
     return { kind: 'lacks', because: 'its disk is not in the pool: it was deleted since, or has moved away' }
   if (ends === undefined && record.desired.power !== 'stopped')
     return { kind: 'starts', because: `${NO_GUEST} now, and the record says ${record.desired.power}` }

@@ -3,7 +3,7 @@ import { desiredOf, inputsOf } from '../../commands/vm/create-vm.ts'
 import { createFromWire } from '../../api/wire/vm-from-wire.ts'
 import { createVmSchema } from '../../api/wire/requests.ts'
 import { checkerFor } from '../../lib/schema-check.ts'
-import { canonicalAddress } from '../../core/network/address.ts'
+import { nameServersOf } from '../policies.ts'
 import type { Config } from '../../config/config.ts'
 import type { RecoverySource } from '../../commands/vm/recover-vm.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
@@ -15,11 +15,7 @@ import type { Store } from '../../store/store.ts'
 const check = checkerFor(createVmSchema, new Map())
 
 /** Reads the request that created a VM, as the API takes it. Throws an error for the operator. */
-export function sourceFromRequest(
-  path: string,
-  { network, monitor }: Config,
-  orphan: Orphan,
-): RecoverySource {
+export function sourceFromRequest(path: string, config: Config, orphan: Orphan): RecoverySource {
   const body: unknown = JSON.parse(readFileSync(path, 'utf8'))
   refuse(path, check(body))
   const request = createFromWire(body as CreateVmWire)
@@ -28,12 +24,11 @@ export function sourceFromRequest(
     throw new Error(`${path} is not a request`)
   }
   const { value } = request
-  const nameServers = network.nameServers.map((address) => canonicalAddress(address) ?? address)
   const shown = orphan.saved?.monitor.program.includes('firecracker') === true ? 'firecracker' : 'qemu'
-  const configured = monitor.kind === 'auto' ? shown : monitor.kind
+  const configured = config.monitor.kind === 'auto' ? shown : config.monitor.kind
   return {
     // The MAC address follows from the user, which is found later.
-    desired: desiredOf({ nameServers }, value, 0 as UserId),
+    desired: desiredOf({ nameServers: nameServersOf(config) }, value, 0 as UserId),
     macIsChosen: value.network?.macAddress !== undefined,
     metadata: value.metadata,
     monitor: value.monitor ?? (orphan.saved === undefined ? configured : shown),
