@@ -23,12 +23,13 @@ export function createHttpsFetch({ ca, cert, key }: Omit<Connection, 'url'>): Ht
   const agent = new Agent({ keepAlive: true, secureContext })
   const fetch = async (request: Request): Promise<Response> => {
     const body = Buffer.from(await request.arrayBuffer())
-    try {
-      return await send(agent, request, body)
-    } catch (error) {
-      // The daemon closed a kept connection just as we used it. Repeating any request is safe.
-      if (error instanceof StaleConnection) return await send(agent, request, body)
-      throw error
+    for (;;) {
+      try {
+        return await send(agent, request, body)
+      } catch (error) {
+        // The daemon closed a kept connection just as we used it, and perhaps others. Repeating any request is safe.
+        if (!(error instanceof StaleConnection)) throw error
+      }
     }
   }
   return Object.assign(fetch, { close: () => agent.destroy() })

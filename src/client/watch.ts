@@ -84,7 +84,11 @@ async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sig
       continue
     }
     const tookMs = monotonicMs() - askedMs
-    if (tookMs < limits.clientPollMs) await sleep(limits.clientPollMs - tookMs, signal)
+    if (tookMs >= limits.clientPollMs) continue
+    await sleep(limits.clientPollMs - tookMs, signal).catch((error: unknown) => {
+      // A timer of Node rejects with an AbortError, and not with the reason.
+      throw signal.aborted ? signal.reason : error
+    })
   }
 }
 

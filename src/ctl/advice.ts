@@ -74,7 +74,7 @@ function explainProblem({ problem }: ApiProblem, circumstances: Circumstances): 
   return {
     message: withOptions(detail, circumstances.given),
     code,
-    status: exitStatus.failed,
+    status: code === 'starting_up' ? exitStatus.unreachable : exitStatus.failed,
     advice: [
       ...reported.map((finding) => withOptions(`${finding.pointer} ${finding.detail}`, circumstances.given)),
       ...problemAdvice({ code, detail }, circumstances),

@@ -72,7 +72,11 @@ export function buildProgram(
       parser.addArgument(argument)
       if (operand.completes !== undefined) offers.set(argument, operand.completes)
     }
-    parser.action(() => call({ command, given: argumentsOf(root, parser) }))
+    parser.action(() => {
+      const given = argumentsOf(root, parser)
+      refuseLone(command, given, parser)
+      call({ command, given })
+    })
   }
   return { parser: root, offers }
 }
@@ -172,6 +176,13 @@ function argumentsOf(root: Parser, parser: Parser): Arguments {
     values[option.attributeName()],
   ])
   return new Arguments(parser.args, Object.fromEntries(named))
+}
+
+/** Throws a usage error if an option was given without the one that it needs. */
+function refuseLone({ options }: Command, given: Arguments, parser: Parser): void {
+  for (const { name, needs } of options)
+    if (needs !== undefined && given.hasAny([name]) && !given.hasAny([needs]))
+      throw usageError(`--${name} has no effect without --${needs}`, hintFor(parser))
 }
 
 const SHOWN_HELP: readonly string[] = ['commander.help', 'commander.helpDisplayed']

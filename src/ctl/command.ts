@@ -27,6 +27,8 @@ export type Option = {
   readonly completes?: Completes
   /** Throws a usage error if the value cannot be valid. Called before anything else is done. */
   readonly check?: (text: string, what: string) => unknown
+  /** The option without which this one has no effect, so that it is refused alone. */
+  readonly needs?: string
 }
 
 export type Operand = {

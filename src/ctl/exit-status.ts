@@ -9,7 +9,7 @@ export const exitStatus = {
   usage: 2,
   /** A wait reached its timeout; the daemon goes on. */
   timedOut: 3,
-  /** No profile, or no answer from the daemon. */
+  /** No profile, no answer from the daemon, or a daemon that is still starting. */
   unreachable: 4,
 } as const
 

@@ -5,14 +5,19 @@ import type { Context } from './command.ts'
 import type { ExitStatus } from './exit-status.ts'
 import type { Cell } from './text.ts'
 
-/** Does the same to each named object. A refusal of one does not stop the others; returns the worst status. */
+/**
+ * Does the same to each named object, one after the other. A refusal of one does not stop the others, but a daemon that
+ * cannot be reached does. Returns the worst status. `beganMs` is when the first one began, by the monotonic clock.
+ */
 export async function eachNamed(
   context: Context,
-  act: (id: string) => Promise<ExitStatus>,
+  act: (id: string, beganMs: number) => Promise<ExitStatus>,
+  names: readonly string[] = context.given.operands,
 ): Promise<ExitStatus> {
+  const beganMs = context.shell.monotonicMs()
   let worst: ExitStatus = exitStatus.done
-  for (const id of context.given.operands) {
-    const status = await act(id).catch((error: unknown) => context.fail(error, id))
+  for (const id of names) {
+    const status = await act(id, beganMs).catch((error: unknown) => context.fail(error, id))
     if (status === exitStatus.unreachable) return status
     if (status > worst) worst = status
   }

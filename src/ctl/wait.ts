@@ -41,6 +41,8 @@ type Wait<T> = {
   readonly id: string
   readonly watch: (client: ApiClient, id: string, options: WatchOptions) => AsyncGenerator<Sight<T>>
   readonly defaultSeconds: number
+  /** When the time began that several waits share, by the monotonic clock; without it the time begins with the first answer. */
+  readonly beganMs?: number | undefined
   /** Whether the daemon is known to have had the resource; otherwise a first look that finds nothing is an error. */
   readonly wasThere?: boolean
   /** Returns one line about the progress. */
@@ -77,7 +79,7 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   })
   try {
     for await (const sight of wait.watch(context.client(), wait.id, options)) {
-      if (last === undefined) void raiseAfter(over, timeoutMs, context)
+      if (last === undefined) void raiseAfter(over, timeoutMs - spentMs(wait, shell), context)
       if (sight.kind === 'gone') return undefined
       if (sight.kind === 'silent') {
         progress.status(silenceWords(wait, sight))
@@ -104,10 +106,14 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   }
 }
 
+/** Returns how much of the time is over when the first answer comes. */
+const spentMs = <T>({ beganMs }: Wait<T>, { monotonicMs }: Shell): number =>
+  beganMs === undefined ? 0 : monotonicMs() - beganMs
+
 /** Aborts after `ms`. The time begins with the first answer, because having no answer at all is another failure. */
 async function raiseAfter(over: AbortController, ms: number, { shell }: Context): Promise<void> {
   try {
-    await shell.sleep(ms, over.signal)
+    await shell.sleep(Math.max(0, ms), over.signal)
   } catch {
     // The wait ended before the bound.
     return

@@ -77,6 +77,15 @@ test('a drain keeps the present reason, and looks once if it is asked to', async
   assert.deepEqual([drain, reason], [{ guests: 'stop', graceSeconds: 120, atOnce: 2 }, 'kernel'])
 })
 
+test('a drain whose time ends between two looks has timed out', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  settle(stage, 'web-1')
+  const { status, err } = await stage.run('host drain --timeout 1s')
+  assert.equal(status, 3, err)
+  assert.match(err, /host is not drained after 1 s; 1 guest is left/)
+})
+
 test('a drain ends when somebody puts the host back', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')

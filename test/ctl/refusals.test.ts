@@ -54,6 +54,8 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
     [`vm create a ${IMAGES} --label env`, /--label env is not KEY=VALUE/],
     ['vm ls --state fine', /argument 'fine' is invalid. Allowed choices are pending, starting/],
     ['vm stop a --wait --timeout soon', /--timeout soon is not a time/],
+    ['vm stop a --timeout 2m', /--timeout has no effect without --wait\n {2}see vmhostctl vm stop --help/],
+    ['snapshot urls a --fail-on-error', /--fail-on-error has no effect without --wait/],
     ['vm ls --label env', /--label env is not KEY=VALUE/],
     ['completion tcsh', /'tcsh' is invalid for argument 'SHELL'. Allowed choices are bash, zsh, fish/],
   ]

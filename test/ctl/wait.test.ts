@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:https'
 import { before, test } from 'node:test'
-import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { ctl, startCtlStage, writeProfile } from './support/ctl-stage.ts'
+import { IMAGES } from './support/vms.ts'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import type { FaultCode } from '../../src/core/errors.ts'
@@ -22,8 +23,7 @@ const id = 'web-1' as VmId
 
 async function stageWithVm(t: TestContext): Promise<CtlStage> {
   const stage = await startCtlStage(t, pki)
-  const images = `--rootfs https://i.example/root#sha256=${SHA} --kernel https://i.example/k#sha256=${SHA}`
-  const { status, err } = await stage.run(`vm create ${id} ${images}`)
+  const { status, err } = await stage.run(`vm create ${id} ${IMAGES}`)
   assert.equal(status, 0, err)
   return stage
 }
@@ -42,6 +42,7 @@ function fail(
   { host: { store } }: CtlStage,
   generation: number,
   code: FaultCode = 'image_unavailable',
+  attempt = 2,
 ): void {
   store.vms.recordProgress(id, {
     observed: {
@@ -53,7 +54,7 @@ function fail(
         message: 'fetching rootfs: 403',
         generation: generation as Generation,
         sinceMs: 1,
-        attempt: 2,
+        attempt,
         nextAttemptAtMs: Date.now() + 30_000,
       },
     },
@@ -112,6 +113,41 @@ test('with --fail-on-error an error from before the newest change does not end t
   await polling(stage)
   progress(stage, 'stopped', true)
   assert.equal((await result).status, 0)
+})
+
+test('with --fail-on-error the fault that a start tries again does not end the wait, and its next one does', async (t) => {
+  const stage = await stageWithVm(t)
+  fail(stage, 1)
+  const { result } = stage.start(`vm start ${id} --wait --fail-on-error`)
+  await polling(stage)
+  fail(stage, 1, 'image_unavailable', 3)
+  const { status, err } = await result
+  assert.equal(status, 1)
+  assert.match(err, /vmhostctl: web-1: image.ensure-fetched: fetching rootfs: 403/)
+})
+
+test('a wait for a state fails if the VM is deleted', async (t) => {
+  const stage = await stageWithVm(t)
+  for (const line of [`vm wait ${id} --for running`, `vm wait ${id} --for ready`, `vm start ${id} --wait`]) {
+    if (stage.host.store.vms.get(id) === undefined) await stage.run(`vm create ${id} ${IMAGES}`)
+    const { result } = stage.start(line)
+    await polling(stage)
+    await stage.run(`vm rm ${id}`)
+    stage.host.store.vms.forget(id, 1)
+    const { status, err } = await result
+    assert.equal(status, 1, line)
+    assert.match(err, /web-1 was deleted before it was (running|ready)/)
+  }
+})
+
+test('each VM is changed before the first is waited for, and all waits share the time', async (t) => {
+  const stage = await stageWithVm(t)
+  await stage.run(`vm create web-2 ${IMAGES}`)
+  const { status, err } = await stage.run(`vm stop ${id} web-2 --wait --timeout 1s`)
+  assert.equal(status, 3)
+  assert.match(err, /web-1 is not as desired after 1 s[^]*web-2 is not as desired after 1 s/)
+  const powers = ['web-1', 'web-2'].map((name) => stage.host.store.vms.get(name as VmId)?.desired.power)
+  assert.deepEqual(powers, ['stopped', 'stopped'])
 })
 
 test('a wait that times out ends with status 3, and reports the state and how to continue', async (t) => {

@@ -127,6 +127,7 @@ function contextOf(context: Context, { vm: { id }, progress, leftMs }: OneOfMany
     timeout: `${Math.ceil(leftMs / 1000)}s`,
     cold: given.isSet('cold'),
     'fail-on-error': given.isSet('fail-on-error'),
+    'source-url': given.text('source-url'),
   }
   return {
     ...context,

@@ -1,3 +1,4 @@
+import { printable } from '../../lib/text.ts'
 import { Progress } from '../wait.ts'
 import type { ProgressPlace } from '../command.ts'
 import type { Shell } from '../shell.ts'
@@ -33,7 +34,7 @@ export class MovesProgress {
     this.#moved += 1
     this.#now.delete(id)
     this.#line?.clear()
-    if (!this.#json) this.#shell.stderr.write(`${words} (${this.#moved} of ${this.#total})\n`)
+    if (!this.#json) this.#shell.stderr.write(`${printable(words)} (${this.#moved} of ${this.#total})\n`)
     this.#show()
   }
 

@@ -5,8 +5,8 @@ import type { Daemon } from '../command.ts'
 import type { Move, Sides } from './hosts.ts'
 
 /**
- * Yields what both hosts have of a VM, after each change at one of them, until the destination has it no more. Throws
- * CtlError if a host refuses.
+ * Yields what both hosts have of a VM once both have answered, and after each change at one of them, until the destination
+ * has it no more. Throws CtlError if a host refuses.
  */
 export async function* watchBoth(
   { source, destination, id }: Move,
@@ -30,6 +30,7 @@ export async function* watchBoth(
   void follow('here', source)
   void follow('there', destination)
   let sides: Sides = {}
+  const answered = new Set<Event['side']>()
   try {
     for (;;) {
       await news.promise
@@ -41,7 +42,9 @@ export async function* watchBoth(
         else if (sight.kind === 'gone' && side === 'there') return yield sight
         else {
           sides = { ...sides, [side]: sight.kind === 'gone' ? undefined : sight.seen }
-          yield { kind: 'there', seen: sides, etag: '' }
+          answered.add(side)
+          // One host alone does not show how far the move is.
+          if (answered.size === 2) yield { kind: 'there', seen: sides, etag: '' }
         }
       }
     }

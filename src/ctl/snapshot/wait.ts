@@ -25,18 +25,19 @@ export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault
 /** Options of commands that let a snapshot go on. */
 export const WAIT_OPTIONS: readonly Option[] = [
   { name: 'wait', help: 'until it is completed, and show how far it is' },
-  ...waitOnlyOptions,
+  ...waitOnlyOptions.map((option) => ({ ...option, needs: 'wait' })),
 ]
 
 /**
  * Waits until a snapshot is completed. Throws CtlError with status 3 after the timeout, and with status 1 if it failed
  * or is deleted. If the caller asked for that, throws with status 1 on errors or missing URLs too.
  */
-async function waitForSnapshot(context: Context, id: string): Promise<Snapshot> {
+async function waitForSnapshot(context: Context, id: string, beganMs?: number): Promise<Snapshot> {
   const { shell, given } = context
   const snapshot = await waitFor<Snapshot>(context, {
     id,
     watch: watchSnapshot,
+    beganMs,
     defaultSeconds: limits.ctlSnapshotWaitSecondsDefault,
     words: progressWriter(shell),
     notes: (seen) => notesOn(seen, shell.nowMs()),
@@ -104,8 +105,8 @@ function refuseTrouble(seen: Snapshot): void {
 }
 
 /** Waits until a snapshot is completed, and shows it with the parameters that create a VM from its image. */
-export async function seeThrough(context: Context, id: string): Promise<ExitStatus> {
-  const snapshot = await waitForSnapshot(context, id)
+export async function seeThrough(context: Context, id: string, beganMs?: number): Promise<ExitStatus> {
+  const snapshot = await waitForSnapshot(context, id, beganMs)
   const { size_mib: size = 0, stored_size_mib: stored = 0, sha256 } = snapshot
   context.print(snapshot, () =>
     printable(`${id}: completed, ${showMib(size)} stored as ${showMib(stored)}, sha256 ${sha256}`),
@@ -126,5 +127,5 @@ export const waitCommand: Command = {
     ['nightly-1 --timeout 0', 'whether it is completed now: status 0 or 3'],
     ['nightly-1 --fail-on-error --json', 'in a program: status 1 as soon as it needs something'],
   ],
-  run: (context) => eachNamed(context, (id) => seeThrough(context, id)),
+  run: (context) => eachNamed(context, (id, beganMs) => seeThrough(context, id, beganMs)),
 }

@@ -3,6 +3,7 @@ import { usageError } from '../ctl-error.ts'
 import { causeFirst } from '../../client/cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
 import { printable, printableLines } from '../../lib/text.ts'
+import { eachNamed } from '../several.ts'
 import { seeThrough } from './wait.ts'
 import { generationWords, hardStopWords, isSavedOrWaking, isSettled } from './vm-words.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
@@ -39,12 +40,51 @@ export async function changeVm(context: Context, call: VmCall, terms: Terms = {}
   return showChange(context, await answered<Vm>(call), terms)
 }
 
-/** Does the same with the answer to a change. */
-export async function showChange(context: Context, answer: Answered<Vm>, terms: Terms): Promise<ExitStatus> {
+/**
+ * Sends a change of each named VM. Then waits for all that were taken, if asked to, within one time. A request that shows
+ * its result itself returns nothing.
+ */
+export async function changeEach(
+  context: Context,
+  request: (id: string) => Promise<Answered<Vm> | undefined>,
+  terms: Terms = {},
+): Promise<ExitStatus> {
+  const taken = new Map<string, Answered<Vm>>()
+  const asked = await eachNamed(context, async (id) => {
+    const answer = await request(id)
+    if (answer === undefined) return exitStatus.done
+    if (!isSeenThrough(context, answer)) return showChange(context, answer, terms)
+    taken.set(id, answer)
+    return exitStatus.done
+  })
+  const waited = await eachNamed(
+    context,
+    (id, beganMs) => showChange(context, taken.get(id) as Answered<Vm>, terms, beganMs),
+    [...taken.keys()],
+  )
+  return asked > waited ? asked : waited
+}
+
+const isSeenThrough = ({ given }: Context, { data: vm }: Answered<Vm>): boolean =>
+  vm.dry_run === undefined && given.isSet('wait')
+
+/** Waits for a change if asked to, and shows the result. */
+async function showChange(
+  context: Context,
+  answer: Answered<Vm>,
+  terms: Terms,
+  beganMs?: number,
+): Promise<ExitStatus> {
   const { goal = 'settled' } = terms
   const vm = answer.data
-  if (vm.dry_run === undefined && context.given.isSet('wait'))
-    await seeThrough(context, vm.id, { goal, wasThere: true })
+  if (isSeenThrough(context, answer))
+    await seeThrough(context, vm.id, {
+      goal,
+      wasThere: true,
+      mayBeGone: goal === 'gone' || vm.desired.power === 'stopped',
+      earlier: vm.observed.fault,
+      beganMs,
+    })
   else
     context.print(vm, () =>
       printableLines(

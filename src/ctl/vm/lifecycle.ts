@@ -1,7 +1,5 @@
-import { answeredUnlessEmpty } from '../../client/api-client.ts'
-import { exitStatus } from '../exit-status.ts'
-import { changeVm, DRY_RUN_OPTION, dryRunQuery, showChange } from './change.ts'
-import { eachNamed } from '../several.ts'
+import { answered, answeredUnlessEmpty } from '../../client/api-client.ts'
+import { changeEach, changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseSeconds } from '../units.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
@@ -26,13 +24,14 @@ const powerCommand = ({ verb, state, summary, description }: PowerWords): Comman
     ['web-1 --dry-run', 'shows the steps that this would take'],
   ],
   run: (context) =>
-    eachNamed(context, (id) => {
-      const params = { path: { id }, query: dryRunQuery(context) }
-      return changeVm(context, context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }), {
-        triesAgain: true,
-        ...(state === 'running' ? { goal: { state } } : {}),
-      })
-    }),
+    changeEach(
+      context,
+      (id) => {
+        const params = { path: { id }, query: dryRunQuery(context) }
+        return answered<Vm>(context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }))
+      },
+      { triesAgain: true, ...(state === 'running' ? { goal: { state } } : {}) },
+    ),
 })
 
 export const startCommand = powerCommand({
@@ -75,13 +74,15 @@ export const stopCommand: Command = {
     ['web-1 --dry-run', 'shows the steps that this would take'],
   ],
   run: (context) =>
-    eachNamed(context, (id) => {
-      const params = { path: { id }, query: dryRunQuery(context) }
-      const body = { state: 'stopped' as const, ...graceOf(context) }
-      return changeVm(context, context.client().PUT('/v1/vms/{id}/power', { params, body }), {
-        triesAgain: true,
-      })
-    }),
+    changeEach(
+      context,
+      (id) => {
+        const params = { path: { id }, query: dryRunQuery(context) }
+        const body = { state: 'stopped' as const, ...graceOf(context) }
+        return answered<Vm>(context.client().PUT('/v1/vms/{id}/power', { params, body }))
+      },
+      { triesAgain: true },
+    ),
 }
 
 export const rebootCommand: Command = {
@@ -97,13 +98,9 @@ export const rebootCommand: Command = {
     ['web-1 --wait', 'at once, and returns when its guest runs again'],
   ],
   run: (context) =>
-    eachNamed(context, (id) => {
+    changeEach(context, (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
-      return changeVm(
-        context,
-        context.client().POST('/v1/vms/{id}/reboot', { params, body: graceOf(context) }),
-        {},
-      )
+      return answered<Vm>(context.client().POST('/v1/vms/{id}/reboot', { params, body: graceOf(context) }))
     }),
 }
 
@@ -173,14 +170,18 @@ export const removeCommand: Command = {
     ['web-1 web-2', 'returns at once; the host follows; also where they are gone already'],
   ],
   run: (context) =>
-    eachNamed(context, async (id) => {
-      const sourceLost = context.given.isSet('source-lost') ? { source_lost: true } : {}
-      const params = { path: { id }, query: { ...dryRunQuery(context), ...sourceLost } }
-      const { data, ...answer } = await answeredUnlessEmpty<Vm>(
-        context.client().DELETE('/v1/vms/{id}', { params }),
-      )
-      if (data !== undefined) return showChange(context, { data, ...answer }, { goal: 'gone' })
-      context.print({ id, gone: true }, () => `${id}: there was none`)
-      return exitStatus.done
-    }),
+    changeEach(
+      context,
+      async (id) => {
+        const sourceLost = context.given.isSet('source-lost') ? { source_lost: true } : {}
+        const params = { path: { id }, query: { ...dryRunQuery(context), ...sourceLost } }
+        const { data, ...answer } = await answeredUnlessEmpty<Vm>(
+          context.client().DELETE('/v1/vms/{id}', { params }),
+        )
+        if (data !== undefined) return { data, ...answer }
+        context.print({ id, gone: true }, () => `${id}: there was none`)
+        return undefined
+      },
+      { goal: 'gone' },
+    ),
 }

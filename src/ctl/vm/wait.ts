@@ -16,7 +16,7 @@ export const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
 /** Options of commands that change a VM. */
 export const WAIT_OPTIONS: readonly Option[] = [
   { name: 'wait', help: 'until the host is as desired, and show how it gets there' },
-  ...waitOnlyOptions,
+  ...waitOnlyOptions.map((option) => ({ ...option, needs: 'wait' })),
 ]
 
 /**
@@ -31,25 +31,39 @@ function isReached(vm: Vm, goal: Goal): boolean {
   return goal === 'settled' || vm.observed.state === goal.state
 }
 
-/** The goal of a wait, and whether the daemon has just shown the VM. */
-type Until = { readonly goal: Goal; readonly wasThere: boolean }
+type Until = {
+  readonly goal: Goal
+  /** Whether the daemon has just shown the VM. */
+  readonly wasThere: boolean
+  /** Whether the wait also ends well if the VM is deleted meanwhile. */
+  readonly mayBeGone: boolean
+  /** The fault that the VM had when the daemon was asked to try again. */
+  readonly earlier?: Vm['observed']['fault'] | undefined
+  /** When the time began that several waits share, by the monotonic clock. */
+  readonly beganMs?: number | undefined
+}
 
 /**
  * Waits until a VM has reached its goal; returns undefined if it is gone. Throws CtlError with status 3 after the
  * timeout, and with status 1 on an error if the caller asked for that.
  */
-function waitForVm(context: Context, id: string, { goal, wasThere }: Until): Promise<Vm | undefined> {
+function waitForVm(
+  context: Context,
+  id: string,
+  { goal, wasThere, earlier, beganMs }: Until,
+): Promise<Vm | undefined> {
   const { shell, given } = context
   const words = (vm: Vm): string => `${progressWords(vm)}${goal === 'ready' ? `, ${readyWords(vm)}` : ''}`
   return waitFor<Vm>(context, {
     id,
     watch: watchVm,
     wasThere,
+    beganMs,
     defaultSeconds: limits.ctlWaitSecondsDefault,
     words,
     notes: (vm) => errorNotes(vm, shell.nowMs()),
     isOver: (vm) => {
-      if (given.isSet('fail-on-error')) refuseError(vm)
+      if (given.isSet('fail-on-error')) refuseError(vm, earlier)
       return isReached(vm, goal)
     },
     missed: `is not ${goalWords(goal)}`,
@@ -73,10 +87,11 @@ function errorNotes(vm: Vm, nowMs: number): readonly Note[] {
   return error === undefined || text === undefined ? [] : [{ about: 'error', news: error, text }]
 }
 
-/** Throws on an error. An error from before the newest change says nothing about that change. */
-function refuseError({ id, observed, generations }: Vm): void {
+/** Throws on an error. One from before the newest change, or before the daemon was asked to try again, does not count. */
+function refuseError({ id, observed, generations }: Vm, earlier: Until['earlier']): void {
   const { error, fault } = observed
   if (error === undefined || (fault !== undefined && fault.generation < generations.desired)) return
+  if (fault !== undefined && fault.since === earlier?.since && fault.attempt === earlier.attempt) return
   throw new CtlError(`${id}: ${error}`, {
     code: fault?.code ?? 'failed',
     status: exitStatus.failed,
@@ -95,9 +110,14 @@ function goalWords(goal: Goal): string {
 /** Returns the option that makes another wait have this goal. */
 const goalOption = (goal: Goal): string => (goal === 'settled' ? '' : ` --for ${goalWords(goal)}`)
 
-/** Waits until a VM has reached its goal or is gone, and shows it. */
+/** Waits until a VM has reached its goal or is gone, and shows it. Throws CtlError if it is gone and must not be. */
 export async function seeThrough(context: Context, id: string, until: Until): Promise<void> {
   const vm = await waitForVm(context, id, until)
+  if (vm === undefined && !until.mayBeGone)
+    throw new CtlError(`${id} was deleted before it was ${goalWords(until.goal)}`, {
+      code: 'gone',
+      status: exitStatus.failed,
+    })
   const ready = until.goal === 'ready' ? ', ready' : ''
   context.print(vm ?? { id, gone: true }, () =>
     vm === undefined ? `${id}: gone` : printable(`${settledWords(vm)}${ready}`),
@@ -146,9 +166,10 @@ export const waitCommand: Command = {
     ['web-1 --timeout 0', 'whether it is as desired now: status 0 or 3'],
   ],
   run: (context) =>
-    eachNamed(context, async (id) => {
+    eachNamed(context, async (id, beganMs) => {
       const goal = goalOf(context.given.text('for'))
-      await seeThrough(context, id, { goal, wasThere: goal === 'gone' })
+      const mayBeGone = goal === 'gone' || goal === 'settled'
+      await seeThrough(context, id, { goal, wasThere: goal === 'gone', mayBeGone, beganMs })
       return exitStatus.done
     }),
 }
