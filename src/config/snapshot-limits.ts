@@ -20,6 +20,11 @@ export const snapshotLimits = {
   packAheadBytes: 64 * 1024 * 1024,
   /** Snapshots that are packed at the same time; one that waits for room in staging has no place. */
   packsMax: 2,
+  /**
+   * Snapshots whose packing has begun at the same time, those that wait for room in staging included. Each has a thread, open
+   * files, and what it has packed ahead.
+   */
+  openPacksMax: 8,
   /** The nice value of those threads: they use the CPU time that guests leave. */
   packNice: 19,
   /** Freezing flushes the guest's caches to its disk; a slower guest is captured as it is. Bounds a thaw too. */

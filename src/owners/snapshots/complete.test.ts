@@ -83,6 +83,24 @@ test('without a head URL the result of a lost completion is unknown, until a hea
   isComplete(stage)
 })
 
+test('a head URL that shows nothing does not end the snapshot for good', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, handOver, quiet, shown, snap, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  host.objectStore.answerNext('complete', GONE)
+  host.objectStore.answerNext('head', { kind: 'refused', because: 'it answered 400' })
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  assert.deepEqual([shown(), snap().resumable], ['failed upload_gone', true])
+  assert.match(snap().trouble?.message ?? '', /head_url shows no object: it answered 400/)
+  host.objectStore.answerNext('complete', GONE)
+  const { head } = urlsOf(upload)
+  handOver({ firstPart: 1, parts: [], ...(head && { head }) })
+  await quiet()
+  isComplete(stage)
+})
+
 test('an object of the same size and of other parts is not this snapshot', async (t) => {
   const { host, upload, take, quiet, shown, snap, after, store, id } = await snapshotStage(t)
   host.objectStore.answerNext('complete', busy)

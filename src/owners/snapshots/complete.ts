@@ -37,6 +37,8 @@ async function lookForObject(task: Task): Promise<Outcome> {
   }
   const outcome = await host.objectStore.head(url, signal)
   if (outcome.kind === 'absent') return failed('upload_gone', 'the upload is gone, and no object came of it')
+  if (outcome.kind === 'refused' || outcome.kind === 'gone')
+    return failed('upload_gone', `the upload is gone, and head_url shows no object: ${outcome.because}`, true)
   if (outcome.kind !== 'present') return afterRefusal(task, outcome, { purpose: 'head', url })
   const { bytes, etag } = outcome
   if (bytes !== storedBytes(task))

@@ -28,7 +28,9 @@ export type SnapshotsContext = {
   readonly captures: Semaphore
   /** Notes that the guest may be frozen and must be thawed later. */
   readonly thawLater: (id: VmId) => void
-  /** Limits snapshots that are packed at the same time. */
+  /** Limits snapshots whose packing has begun at the same time. */
+  readonly openPacks: Semaphore
+  /** Limits those of them that are packed at the same time, and do not wait for room. */
   readonly packs: Semaphore
   /** Limits parts of all snapshots that are sent at the same time. */
   readonly uploads: UploadPlaces

@@ -153,8 +153,10 @@ export class Course {
     this.#task.log.info({ part_count: this.entry.parts.length, elapsed_ms }, 'snapshot sent')
   }
 
+  /** Counts the parts that are sent, and those that wait to be sent again: a busy store is not tried with other parts meanwhile. */
   #partsUnderWay(): number {
-    return [...this.#underWay.keys()].filter((doing) => doing.startsWith('part ')).length
+    return [...this.#underWay.keys(), ...this.#held.keys()].filter((doing) => doing.startsWith('part '))
+      .length
   }
 
   #begin(doing: Doing, run: () => Promise<Outcome>): void {

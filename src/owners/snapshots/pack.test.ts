@@ -58,3 +58,40 @@ test('a pack that waits for room in staging does not keep others from packing', 
   await quiet()
   assert.notEqual(store.snapshots.parts(kept)[0]?.etag, undefined)
 })
+
+test('packs that wait for room are bounded too', async (t) => {
+  const many = limits.openPacksMax * 2
+  const stage = await snapshotStage(t, { stagingQuotaMib: many })
+  const { host, store, vmId, take, handOver, drop, quiet } = stage
+  const disk = (mib: number): void =>
+    void host.diskContents.set(vmId, { content: noise('parts', (mib - 0.5) * MIB), sizeBytes: mib * MIB })
+  disk(many)
+  take(NO_URLS)
+  await quiet()
+  disk(3)
+  const { staging } = host
+  const pack = staging.pack.bind(staging)
+  let [open, openMax] = [0, 0]
+  staging.pack = async (job, signal) => {
+    open += 1
+    openMax = Math.max(openMax, open)
+    try {
+      return await pack(job, signal)
+    } finally {
+      open -= 1
+    }
+  }
+  const ids = Array.from({ length: many }, (_, index) => `snap-${index + 2}` as SnapshotId)
+  for (const id of ids) {
+    take(NO_URLS, id)
+    await quiet()
+  }
+  // The first one has filled staging, so the others begin together now.
+  drop()
+  await quiet()
+  assert.ok(openMax > limits.packsMax && openMax <= limits.openPacksMax, `${openMax} were open`)
+  for (const id of ids) handOver(urlsOf(host.objectStore.openUpload(id)), id)
+  await quiet()
+  const unpacked = ids.filter((id) => store.snapshots.get(id)?.sha256 === undefined)
+  assert.deepEqual([unpacked, open], [[], 0])
+})

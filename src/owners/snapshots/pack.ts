@@ -62,7 +62,9 @@ class PartTurn {
  * Packs the clone into parts, starting from the packed point. Waits for its turn, and after each part for room for the
  * next.
  */
-export async function pack(task: Task): Promise<Outcome> {
+export const pack = (task: Task): Promise<Outcome> => task.openPacks.run(() => packInTurn(task), task.signal)
+
+async function packInTurn(task: Task): Promise<Outcome> {
   const turn = new PartTurn(task, task.entry.record.partMib * MIB)
   try {
     await turn.take()

@@ -52,6 +52,7 @@ export class Snapshots {
       flushes: new Semaphore(limits.captureFlushesMax),
       captures: new Semaphore(limits.capturesMax),
       thawLater: (id) => this.#thaws.later(id),
+      openPacks: new Semaphore(limits.openPacksMax),
       packs: new Semaphore(limits.packsMax),
       uploads: new UploadPlaces(options.uploadsMax),
       room: new StagingRoom({

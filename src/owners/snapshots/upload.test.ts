@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
-import { bigDisk, imageIn, imageOf, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { bigDisk, imageIn, imageOf, MIB, noise, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
@@ -113,6 +113,21 @@ test('a busy store is asked again after a while, and not before it wants to be',
   assert.equal(shown(), 'sending upload_busy')
   await after(1)
   await isComplete(stage)
+})
+
+test('a busy store is not tried with more parts meanwhile', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 64 })
+  const { host, vmId, upload, take, quiet, shown, after } = stage
+  const parts = limits.partsUnderWayMax * 3
+  host.diskContents.set(vmId, { content: noise('many parts', parts * MIB), sizeBytes: parts * MIB })
+  for (let part = 0; part < parts; part += 1)
+    host.objectStore.answerNext('putPart', { ...busy, retryAfterMs: 20_000 })
+  take(urlsOf(upload, parts + 1))
+  await quiet()
+  await after(19_999)
+  assert.equal(host.objectStore.requests.length, limits.partsUnderWayMax)
+  await after(parts * 20_000)
+  assert.equal(shown(), 'completed')
 })
 
 test('a part whose answer was lost is sent again, and the object is right', async (t) => {

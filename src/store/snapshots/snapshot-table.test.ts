@@ -247,6 +247,16 @@ test('completed snapshots are kept in the order of their completion, until they 
   assert.deepEqual([ids(snapshots.kept()), snapshots.sentStagedBytes()], [[late], 3 * 5 * MIB])
 })
 
+test('a part that the store has when the snapshot has failed for good takes nothing from staging', (t) => {
+  const stage = new StoreStage(t)
+  const { snapshots } = stage.store
+  const id = stage.insertSnapshot('s-1')
+  snapshots.addPart(id, ...packed(1), 1000)
+  assert.equal(snapshots.advance(id, { stage: 'failed', nowMs: 2000 }).staged.bytes, 0)
+  assert.equal(snapshots.setEtag(id, 1, 'e', 3000).staged.bytes, 0)
+  assert.equal(snapshots.sentStagedBytes(), 0)
+})
+
 test('a snapshot that is removed takes its parts and URLs along, and no others', (t) => {
   const stage = new StoreStage(t)
   const { snapshots } = stage.store

@@ -299,7 +299,7 @@ export class SnapshotTable {
       assert(part !== undefined, `${id}: part ${number} is not on record as one that is to be sent`)
       this.#sql(
         `UPDATE snapshots SET sent_parts = sent_parts + 1, sent_image_bytes = sent_image_bytes + ?1,
-           staged_bytes = iif(staged_bytes = parts_bytes, staged_bytes, staged_bytes - ?2) WHERE id = ?3`,
+           staged_bytes = iif(staged_bytes = parts_bytes, staged_bytes, max(0, staged_bytes - ?2)) WHERE id = ?3`,
       ).run(Number(part['image_bytes']), Number(part['bytes']), id)
       this.#write(this.#existing(id), nowMs)
     })
