@@ -33,6 +33,8 @@ export const snapshotLimits = {
   thawRetryMs: 1000,
   /** VMs whose passes wait for captures at the same time. They share the pool, and their guests are paused for it. */
   capturesMax: 4,
+  /** A guest stands still for its capture for at most this long; a pool that is slower is tried again later. */
+  capturePauseMs: 5000,
   /** Disks and clones flushed at once. Each uses one of Node's four threads for files, which captures need too. */
   captureFlushesMax: 2,
   /** Between two attempts to capture a disk whose VM is changing. */

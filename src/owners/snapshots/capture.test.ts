@@ -230,6 +230,21 @@ test('a hard stop does not wait for a capture, which then captures the stopped V
   assert.deepEqual([shown(), snap().capture?.pausedMs], ['completed', 0])
 })
 
+test('a guest whose disk takes long to clone runs on, and is captured later', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, vmId, upload, take, quiet, shown, after } = stage
+  host.staging.holdNext('clone')
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.capturePauseMs - 1)
+  assert.equal(host.monitor.stateOf(vmId).kind, 'paused')
+  await after(1)
+  runs(stage)
+  assert.equal(shown(), 'capturing storage_failed')
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'completed')
+})
+
 test('a hard stop does not wait for a clone that takes long', async (t) => {
   const { context, host, vmId, upload, take, quiet, vm, shown, after } = await snapshotStage(t)
   const cloned = host.staging.holdNext('clone')

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
 import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { abortable } from '../../lib/abortable.ts'
@@ -152,14 +153,21 @@ async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> 
   still.removeEventListener('abort', look)
 }
 
+/** Clones the disk while the guest stands still, which it does for a bounded time. */
 async function cloneStanding(task: Task, vm: VmRecord, until: AbortSignal): Promise<Cloned> {
   const { clock, monitors } = task.host
   const beganMs = clock.monotonicMs()
+  const tooLong = new AbortController()
+  const cancel = clock.after(limits.capturePauseMs, () => {
+    const doing = `cloning the disk of VM ${vm.id}: not done within ${limits.capturePauseMs} ms, so its guest runs on`
+    tooLong.abort(new HostFault('storage_failed', doing))
+  })
   let cloned: Cloned
   try {
     await monitors[vm.monitor].ensurePaused(vm.id, until)
-    cloned = await clone(task, vm.id, until)
+    cloned = await clone(task, vm.id, AbortSignal.any([until, tooLong.signal]))
   } finally {
+    cancel()
     await letRun(task, vm)
   }
   return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
