@@ -1,10 +1,8 @@
-import { areBootImagesReady } from '../core/plan/plan-storage.ts'
 import { given } from '../lib/given.ts'
-import { limits } from '../config/limits.ts'
 import { nextFault } from '../core/retry/retry.ts'
 import { failedState } from '../core/status/observed-state.ts'
+import { observedAfter } from '../core/status/observed.ts'
 import type { World } from '../core/world/world.ts'
-import type { Compute } from '../core/desired.ts'
 import type { FaultCode } from '../core/errors.ts'
 import type { Plan, Step, StepKind } from '../core/plan/step.ts'
 import type {
@@ -127,112 +125,10 @@ export function fail(
   return { kind: 'after', ms: nextAttemptAtMs - nowMs }
 }
 
-/** Returns what is shown besides the state, as seen in this pass. The fault stays at least until the VM is settled. */
+/** Returns what the record shows in this state after the look of this pass. */
 export function observed({ record, world, found, host }: Pass, state: ObservedState): Observed {
-  const { fault, state: before, sinceMs } = record.observed
-  const nowMs = host.clock.now()
-  const live = world.unit.known && world.unit.value.kind === 'active' ? world.unit.value : undefined
-  const disk = observedDisk(record, world)
-  const compute = computeOf(record)
-  const began = state !== before
-  return {
-    state,
-    sinceMs: began ? nowMs : sinceMs,
-    ...given({
-      fault,
-      partialFaults: found.length === 0 ? undefined : found,
-      compute: live && compute,
-      disk,
-      rebuild: observedRebuild(record, world),
-      bootRevision: observedBoot({ record, world, host }),
-      startedAtMs: live?.startedAtMs,
-      deviceSinceMs: deviceSinceMs(record, world, nowMs),
-    }),
-    ...sleepMembers(record, world, began),
-    ...exitMembers(record),
-  }
-}
-
-const exitMembers = ({
-  observed: { restarts, lastExit, endedAtPower },
-}: VmRecord): Pick<Observed, 'restarts' | 'lastExit' | 'endedAtPower'> =>
-  given({ restarts, lastExit, endedAtPower })
-
-type SleepMembers = Pick<
-  Observed,
-  'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'wakes' | 'lastStop' | 'shortSleeps'
->
-
-/** Returns since when the device is there. While that cannot be seen, it is as before. */
-function deviceSinceMs({ observed: { deviceSinceMs: before } }: VmRecord, { tap }: World, nowMs: number) {
-  if (!tap.known) return before
-  return tap.value.kind === 'present' ? (before ?? nowMs) : undefined
-}
-
-function sleepMembers(record: VmRecord, world: World, stateBegan: boolean): SleepMembers {
-  const { lastWake, wakes, lastStop, shortSleeps = 0 } = record.observed
-  const lastTrafficAtMs = observedTraffic(record, world, stateBegan)
-  const savedState = observedSaved(record, world)
-  const row = shortSleeps === 0 || endsRow(record) ? undefined : shortSleeps
-  return given({ lastTrafficAtMs, savedState, lastWake, wakes, lastStop, shortSleeps: row })
-}
-
-/** Returns whether a stop, or a disabled sleep, ends the row of short sleeps. */
-const endsRow = ({ desired }: VmRecord): boolean =>
-  desired.power === 'stopped' || desired.compute.sleepAfterIdleSeconds === 0
-
-/** Updates the time of the last traffic in steps; otherwise each packet of a busy guest would raise the revision. */
-function observedTraffic(record: VmRecord, { traffic }: World, stateBegan: boolean): number | undefined {
-  const shown = record.observed.lastTrafficAtMs
-  const seen = traffic.known && traffic.value.kind === 'watched' ? traffic.value.lastTrafficAtMs : undefined
-  if (seen === undefined || shown === undefined) return seen ?? shown
-  return stateBegan || Math.abs(seen - shown) >= limits.lastTrafficStepMs ? seen : shown
-}
-
-/** Returns the saved state to show. While it is unusable or cannot be inspected, it is shown as before. */
-function observedSaved(record: VmRecord, { saved }: World): Observed['savedState'] {
-  if (!saved.known || saved.value.kind === 'unusable') return record.observed.savedState
-  if (saved.value.kind !== 'present') return undefined
-  const { savedAtMs, sizeMib, memoryMib } = saved.value
-  return { savedAtMs, sizeMib, memoryMib }
-}
-
-/** Returns what the guest was started with. Only the daemon uses the rest, so a change of it holds at once. */
-function computeOf({ launch, desired }: VmRecord): Compute | undefined {
-  if (launch === undefined) return undefined
-  const { cpuMillicores, memoryMib } = launch.compute
-  return { ...desired.compute, cpuMillicores, memoryMib }
-}
-
-/**
- * Returns the disk to show. A disk that was seen once stays on record until its VM is deleted. If it is missing, that
- * is a fault and never a reason to make another.
- */
-function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['disk'] {
-  const seen = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined
-  const sizeMib = seen?.sizeMib ?? record.observed.disk?.sizeMib
-  if (sizeMib === undefined) return undefined
-  const guest = monitor.known && 'disk' in monitor.value ? { guestSizeMib: monitor.value.disk.sizeMib } : {}
-  return { sizeMib, ...guest, ...(seen === undefined ? { unseen: true } : {}) }
-}
-
-/** Returns the rebuild that made the disk. One that was seen stays on record. */
-function observedRebuild({ observed: { rebuild } }: VmRecord, { storage }: World): number | undefined {
-  const seen =
-    storage.known && storage.value.disk.kind === 'present' ? storage.value.disk.note?.rebuild : undefined
-  return seen ?? rebuild
-}
-
-/** Returns the last change of kernel and initrd that is done. */
-function observedBoot({
-  record,
-  world: { storage },
-  host,
-}: Pick<Pass, 'record' | 'world' | 'host'>): number | undefined {
-  const { desired, observed: before, monitor } = record
-  const { capabilities } = host.monitors[monitor]
-  const isReady = storage.known && areBootImagesReady(record, storage.value, capabilities)
-  return isReady ? desired.image.bootRevision : before.bootRevision
+  const { capabilities } = host.monitors[record.monitor]
+  return observedAfter({ record, world, found, capabilities, nowMs: host.clock.now() }, state)
 }
 
 /** Writes progress. Returns the record as it is now, without a generation that could not be stored. */
