@@ -13,19 +13,19 @@ function read(line: string, written: string[] = []): Called | undefined {
 
 test('options may stand before, between and behind operands, and those of every command before its words', () => {
   const lines = [
-    '--json --profile a.toml vm stop --timeout 2m web-1 web-2',
-    'vm stop web-1 --json --timeout=2m web-2 --profile=a.toml',
-    'vm stop --profile a.toml --timeout 2m --json -- web-1 web-2',
+    '--json --profile a.toml vm wait --timeout 2m web-1 web-2',
+    'vm wait web-1 --json --timeout=2m web-2 --profile=a.toml',
+    'vm wait --profile a.toml --timeout 2m --json -- web-1 web-2',
   ]
   for (const line of lines) {
     const { command, given } = read(line) ?? assert.fail(line)
-    assert.deepEqual(command.words, ['vm', 'stop'])
+    assert.deepEqual(command.words, ['vm', 'wait'])
     assert.deepEqual(given.operands, ['web-1', 'web-2'])
     assert.deepEqual(
       [given.text('timeout'), given.text('profile'), given.isSet('json')],
       ['2m', 'a.toml', true],
     )
-    assert.ok(!given.isSet('wait'))
+    assert.ok(!given.isSet('fail-on-error'))
   }
 })
 

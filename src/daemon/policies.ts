@@ -1,4 +1,4 @@
-/** What the configuration says of networks, in the form that core and the drivers take. */
+/** Policies that follow from the configuration, in the form that core and the drivers take. */
 import { canonicalAddress } from '../core/network/address.ts'
 import type { Config } from '../config/config.ts'
 import type { FirewallPolicy } from '../core/network/ruleset.ts'

@@ -2,8 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { createVm } from './create-vm.ts'
-import { deleteVm } from './delete-vm.ts'
-import { setMetadata } from './set-metadata.ts'
 import { resize, setCompute, setDisk, setNetwork, setSeed } from './reshape.ts'
 import { setBoot } from './set-boot.ts'
 import { setPower } from './set-power.ts'
@@ -335,27 +333,6 @@ test('a prefix needs an IPv6 address by way of which it is routed', (t) => {
   assert.equal(refusal(setNetwork(context, id, { ipv6Address: null })).errors?.[0]?.pointer, '/ipv6_prefix')
   const { record } = accepted(setNetwork(context, id, { ipv6Address: null, ipv6Prefix: null }))
   assert.equal(record.desired.network?.ipv6Prefix, undefined)
-})
-
-test('labels and protection raise the revision and no generation', (t) => {
-  const { context, id, create, accepted, pokes } = commandStage(t)
-  const before = accepted(create()).record
-  pokes.length = 0
-  const metadata = { labels: { env: 'prod' }, protected: true }
-  const { record, changed } = accepted(setMetadata(context, id, metadata))
-  assert.deepEqual([record.metadata, changed], [metadata, true])
-  assert.ok(record.revision > before.revision)
-  assert.deepEqual(record.generations, before.generations)
-  assert.equal(accepted(setMetadata(context, id, metadata)).changed, false)
-  assert.deepEqual(pokes, [], 'the host has nothing to do')
-})
-
-test('a protected VM is not deleted until the protection is lifted', (t) => {
-  const { context, id, create, accepted, refusal } = commandStage(t)
-  create({ metadata: { labels: {}, protected: true } })
-  assert.equal(refusal(deleteVm(context, id)).code, 'vm_protected')
-  accepted(setMetadata(context, id, { labels: {}, protected: false }))
-  accepted(deleteVm(context, id))
 })
 
 test('a rehearsal returns what would be stored, stores nothing and wakes no worker', (t) => {

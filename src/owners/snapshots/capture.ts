@@ -1,10 +1,9 @@
 import { limits } from '../../config/limits.ts'
-import { HostFault } from '../../core/errors.ts'
 import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { thaw } from './guest-freeze.ts'
-import { done, failed } from './outcome.ts'
+import { CourseEnd, done, failed } from './outcome.ts'
 import { mibOf } from './pack.ts'
 import { warnOfFault } from '../../log/log.ts'
 import type { Capture, SnapshotRecord } from '../../core/snapshots/record.ts'
@@ -159,8 +158,8 @@ async function cloneStanding(task: Task, vm: VmRecord, until: AbortSignal): Prom
   const beganMs = clock.monotonicMs()
   const tooLong = new AbortController()
   const cancel = clock.after(limits.capturePauseMs, () => {
-    const doing = `cloning the disk of VM ${vm.id}: not done within ${limits.capturePauseMs} ms, so its guest runs on`
-    tooLong.abort(new HostFault('storage_failed', doing))
+    const message = `the disk of VM ${vm.id} was not cloned within ${limits.capturePauseMs} ms, so its guest runs on`
+    tooLong.abort(new CourseEnd({ kind: 'again', code: 'storage_failed', message }))
   })
   let cloned: Cloned
   try {
