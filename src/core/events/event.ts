@@ -150,6 +150,5 @@ export const EVENT_KINDS = [
   'revocation_list_overdue',
 ] as const satisfies readonly EventBody['kind'][]
 
-
 /** An event on record. Numbers rise and have gaps; they come from the counter of revisions. */
 export type StoredEvent = { readonly sequence: number; readonly atMs: number; readonly body: EventBody }
