@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { limits } from '../../src/config/limits.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
@@ -81,7 +83,12 @@ test('a drain whose time ends between two looks has timed out', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   settle(stage, 'web-1')
-  const { status, err } = await stage.run('host drain --timeout 1s')
+  // The time ends while the wait sleeps: polls come every `clientPollMs`.
+  const endMs = limits.clientPollMs * 1.5
+  const shell = {
+    sleep: (ms: number, signal: AbortSignal) => sleep(ms === 1000 ? endMs : ms, undefined, { signal }),
+  }
+  const { status, err } = await stage.run('host drain --timeout 1s', { shell })
   assert.equal(status, 3, err)
   assert.match(err, /host is not drained after 1 s; 1 guest is left/)
 })
