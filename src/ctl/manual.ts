@@ -11,7 +11,7 @@ export const EXITS: readonly Entry<number>[] = [
   [exitStatus.failed, 'refused or failed'],
   [exitStatus.usage, 'wrong usage'],
   [exitStatus.timedOut, 'a wait timed out'],
-  [exitStatus.unreachable, 'no profile, no answer, or a daemon that is starting'],
+  [exitStatus.unreachable, 'no profile, or no answer yet'],
 ]
 
 export const ENVIRONMENT: readonly Entry<string>[] = [

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { getVm, mutate, settled } from '../../lab/inside/controller.ts'
 import { echo } from '../../lab/inside/first-packets.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import { crashDaemon, mainPid, sh } from '../../lab/inside/shell.ts'
+import { crashDaemon, mainPid, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { sharedHost } from './shared-host.ts'
 
@@ -86,12 +86,17 @@ test('a table that is flushed by hand is whole again', async () => {
   await assertMended()
 })
 
-/** Returns the log's lines about the table since a start, after a pass that inspected the network. */
+/** Returns what the daemon of a start logs about the table, after a pass that inspected the network. */
 async function saidOfTable(start: () => Promise<unknown>): Promise<string> {
-  const since = (await sh('date', '+%s.%N')).trim()
-  const log = async (): Promise<string> =>
-    sh('journalctl', '--unit=vmhostd', '--output=cat', `--since=@${since}`)
+  const run = (): Promise<string> => unitProperty('vmhostd', 'InvocationID')
+  const before = await run()
   await start()
+  const started = await until('another daemon runs', async () => {
+    const now = await run()
+    return now === '' || now === before ? undefined : now
+  })
+  // The daemon before may log the end of its last pass after the start was asked for.
+  const log = (): Promise<string> => sh('journalctl', '--output=cat', `_SYSTEMD_INVOCATION_ID=${started}`)
   await until('the daemon is back', async () =>
     (await log()).includes('adopted_console_count') ? true : undefined,
   )
