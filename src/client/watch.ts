@@ -1,4 +1,5 @@
 import { limits } from '../config/limits.ts'
+import { abortable } from '../lib/abortable.ts'
 import { answered, answeredUnlessUnchanged } from './api-client.ts'
 import { ApiProblem } from './api-problem.ts'
 import { ConnectionFailed } from './connection-failed.ts'
@@ -84,11 +85,8 @@ async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sig
       continue
     }
     const tookMs = monotonicMs() - askedMs
-    if (tookMs >= limits.clientPollMs) continue
-    await sleep(limits.clientPollMs - tookMs, signal).catch((error: unknown) => {
-      // A timer of Node rejects with an AbortError, and not with the reason.
-      throw signal.aborted ? signal.reason : error
-    })
+    // A timer of Node rejects with an AbortError, and not with the reason.
+    if (tookMs < limits.clientPollMs) await abortable(sleep(limits.clientPollMs - tookMs, signal), signal)
   }
 }
 

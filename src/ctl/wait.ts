@@ -28,6 +28,12 @@ export const boundOptions = (
   },
 ]
 
+/** Returns the options of a command that waits only if it is asked to: `--wait`, and those that need it. */
+export const waitOptions = (help: string, bounds: readonly Option[]): readonly Option[] => [
+  { name: 'wait', help },
+  ...bounds.map((option) => ({ ...option, needs: 'wait' })),
+]
+
 const spanOf = (seconds: number): string => showSpan(seconds * 1000)
 
 /**

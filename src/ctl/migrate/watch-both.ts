@@ -30,7 +30,6 @@ export async function* watchBoth(
   void follow('here', source)
   void follow('there', destination)
   let sides: Sides = {}
-  const answered = new Set<Event['side']>()
   try {
     for (;;) {
       await news.promise
@@ -42,9 +41,8 @@ export async function* watchBoth(
         else if (sight.kind === 'gone' && side === 'there') return yield sight
         else {
           sides = { ...sides, [side]: sight.kind === 'gone' ? undefined : sight.seen }
-          answered.add(side)
           // One host alone does not show how far the move is.
-          if (answered.size === 2) yield { kind: 'there', seen: sides, etag: '' }
+          if ('here' in sides && 'there' in sides) yield { kind: 'there', seen: sides, etag: '' }
         }
       }
     }

@@ -4,7 +4,7 @@ import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { showMib } from '../../lib/shown-units.ts'
 import { printable } from '../../lib/text.ts'
-import { boundOptions, waitFor } from '../wait.ts'
+import { boundOptions, waitFor, waitOptions } from '../wait.ts'
 import {
   progressWriter,
   doneWords,
@@ -16,17 +16,14 @@ import {
 import { eachNamed } from '../several.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Snapshot } from '../../client/api-client.ts'
-import type { Context, Option, Command } from '../command.ts'
+import type { Context, Command } from '../command.ts'
 import type { Note } from '../wait.ts'
 
 /** Options of the command that only waits. */
 export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)
 
 /** Options of commands that let a snapshot go on. */
-export const WAIT_OPTIONS: readonly Option[] = [
-  { name: 'wait', help: 'until it is completed, and show how far it is' },
-  ...waitOnlyOptions.map((option) => ({ ...option, needs: 'wait' })),
-]
+export const WAIT_OPTIONS = waitOptions('until it is completed, and show how far it is', waitOnlyOptions)
 
 /**
  * Waits until a snapshot is completed. Throws CtlError with status 3 after the timeout, and with status 1 if it failed

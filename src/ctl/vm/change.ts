@@ -24,7 +24,7 @@ export const dryRunQuery = ({ given }: Context): { dry_run?: true } =>
 type VmCall = Parameters<typeof answered<Vm>>[0]
 
 /** The properties of one kind of change. */
-type Terms = {
+export type Terms = {
   /** The goal of --wait. */
   readonly goal?: Goal
   /** The daemon retries at once what failed, although nothing changes. */

@@ -3,6 +3,9 @@ import { changeEach, changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseSeconds } from '../units.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Vm } from '../../client/api-client.ts'
+import type { paths } from '../../client/schema.d.ts'
+import type { ExitStatus } from '../exit-status.ts'
+import type { Terms } from './change.ts'
 import type { Command, Context, Option } from '../command.ts'
 
 type PowerWords = {
@@ -11,6 +14,19 @@ type PowerWords = {
   readonly summary: string
   readonly description: string
 }
+
+type SetPower = paths['/v1/vms/{id}/power']['put']['requestBody']['content']['application/json']
+
+/** Asks for a power state of each named VM. */
+const setPower = (context: Context, body: SetPower, terms: Pick<Terms, 'goal'> = {}): Promise<ExitStatus> =>
+  changeEach(
+    context,
+    (id) => {
+      const params = { path: { id }, query: dryRunQuery(context) }
+      return answered<Vm>(context.client().PUT('/v1/vms/{id}/power', { params, body }))
+    },
+    { ...terms, triesAgain: true },
+  )
 
 const powerCommand = ({ verb, state, summary, description }: PowerWords): Command => ({
   words: ['vm', verb],
@@ -23,15 +39,7 @@ const powerCommand = ({ verb, state, summary, description }: PowerWords): Comman
     ['web-1 web-2 --wait --timeout 2m', 'returns when both are so, or with status 3 after two minutes'],
     ['web-1 --dry-run', 'shows the steps that this would take'],
   ],
-  run: (context) =>
-    changeEach(
-      context,
-      (id) => {
-        const params = { path: { id }, query: dryRunQuery(context) }
-        return answered<Vm>(context.client().PUT('/v1/vms/{id}/power', { params, body: { state } }))
-      },
-      { triesAgain: true, ...(state === 'running' ? { goal: { state } } : {}) },
-    ),
+  run: (context) => setPower(context, { state }, state === 'running' ? { goal: { state } } : {}),
 })
 
 export const startCommand = powerCommand({
@@ -73,16 +81,7 @@ export const stopCommand: Command = {
     ],
     ['web-1 --dry-run', 'shows the steps that this would take'],
   ],
-  run: (context) =>
-    changeEach(
-      context,
-      (id) => {
-        const params = { path: { id }, query: dryRunQuery(context) }
-        const body = { state: 'stopped' as const, ...graceOf(context) }
-        return answered<Vm>(context.client().PUT('/v1/vms/{id}/power', { params, body }))
-      },
-      { triesAgain: true },
-    ),
+  run: (context) => setPower(context, { state: 'stopped', ...graceOf(context) }),
 }
 
 export const rebootCommand: Command = {

@@ -3,21 +3,21 @@ import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { printable } from '../../lib/text.ts'
 import { exitStatus } from '../exit-status.ts'
-import { boundOptions, waitFor } from '../wait.ts'
+import { boundOptions, waitFor, waitOptions } from '../wait.ts'
 import { errorWords, generationWords, isEnded, isSettled, progressWords, readyWords } from './vm-words.ts'
 import { eachNamed } from '../several.ts'
 import type { Vm } from '../../client/api-client.ts'
-import type { Context, Option, Command } from '../command.ts'
+import type { Context, Command } from '../command.ts'
 import type { Note } from '../wait.ts'
 
 /** Options of the command that only waits. */
 export const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
 
 /** Options of commands that change a VM. */
-export const WAIT_OPTIONS: readonly Option[] = [
-  { name: 'wait', help: 'until the host is as desired, and show how it gets there' },
-  ...waitOnlyOptions.map((option) => ({ ...option, needs: 'wait' })),
-]
+export const WAIT_OPTIONS = waitOptions(
+  'until the host is as desired, and show how it gets there',
+  waitOnlyOptions,
+)
 
 /**
  * The goal of a wait: the generations are equal; they are equal and the VM is in a state; they are equal and its

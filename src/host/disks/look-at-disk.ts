@@ -4,7 +4,7 @@ import { given } from '../../lib/given.ts'
 import { parseDiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { readFile, readlink, stat } from '../files/pool-files.ts'
-import { DISK_MODE, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
+import { DISK_MODE, PERMISSIONS, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { isAsMade } from '../pool/vm-directory.ts'
 import { ifThere } from '../files/storage-fault.ts'
@@ -41,8 +41,6 @@ export async function lookAtSeed(paths: PoolPaths, id: VmId): Promise<SeedState>
   const usableBy = onlyUser(target, SEED_MODE)
   return { kind: 'present', digest, ...given({ usableBy }) }
 }
-
-const PERMISSIONS = 0o777
 
 /**
  * Returns the only user that a file of this mode is for; undefined if the owner, group or mode is not as it was made.

@@ -70,6 +70,8 @@ export const MEMORY = 'memory'
 /** Returns the path of the metadata in a directory of a saved state. */
 export const metadataPath = (directory: string): string => join(directory, 'metadata.json')
 
+/** The bits of a mode that say who may do what. */
+export const PERMISSIONS = 0o777
 /** Lets others pass through a directory to a path they know. */
 export const PASSAGE_MODE = 0o711
 export const PRIVATE_MODE = 0o700

@@ -5,10 +5,8 @@ import { sync } from '../files/durable.ts'
 import { chmod, chown, mkdir, readdir, removeTree, rename, stat } from '../files/pool-files.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import type { PoolAccess } from './pool-access.ts'
-import { PASSAGE_MODE, PRIVATE_MODE } from './pool-paths.ts'
+import { PASSAGE_MODE, PERMISSIONS, PRIVATE_MODE } from './pool-paths.ts'
 import type { PoolPaths } from './pool-paths.ts'
-
-const PERMISSIONS = 0o777
 
 /** Whether a VM's directory is as it was made: a monitor can pass through it, but cannot create files in it. */
 export const isAsMade = ({ mode, uid }: Stats): boolean =>

@@ -141,7 +141,7 @@ export class Course {
     if (work.pack) this.#begin('pack', () => pack(this.#task))
     if (work.complete) this.#begin('complete', () => complete(this.#task))
     for (const part of work.send) {
-      if (this.#partsUnderWay() >= limits.partsUnderWayMax) break
+      if (this.#partsBegun() >= limits.partsUnderWayMax) break
       this.#begin(`part ${part.number}`, () => sendPart(this.#task, part))
     }
   }
@@ -153,8 +153,11 @@ export class Course {
     this.#task.log.info({ part_count: this.entry.parts.length, elapsed_ms }, 'snapshot sent')
   }
 
-  /** Counts the parts that are sent, and those that wait to be sent again: a busy store is not tried with other parts meanwhile. */
-  #partsUnderWay(): number {
+  /**
+   * Counts the parts that are being sent, and those that wait to be sent again: meanwhile a busy store is not tried with
+   * other parts.
+   */
+  #partsBegun(): number {
     return [...this.#underWay.keys(), ...this.#held.keys()].filter((doing) => doing.startsWith('part '))
       .length
   }
