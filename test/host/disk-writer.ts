@@ -28,7 +28,7 @@ function pages(bytes: number): Uint8Array {
   const fd = fs.openSync(name, 'w+')
   fs.ftruncateSync(fd, bytes)
   fs.unlinkSync(name)
-  return new Uint8Array(mapFile(fd, bytes).buffer)
+  return new Uint8Array(mapFile(fd, bytes).view())
 }
 
 const memory = pages(PIECE_BLOCKS_MAX * BLOCK)

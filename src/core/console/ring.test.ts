@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
 import { InvariantError } from '../../lib/assert.ts'
-import { Ring, ringInMemory, planReplay } from './ring.ts'
+import { plainMemory, Ring, ringInMemory, planReplay } from './ring.ts'
 import type { RingMemory } from './ring.ts'
 
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
@@ -62,7 +62,7 @@ test('more than was free cannot be committed', () => {
 })
 
 test('memory that has no room for a history is refused', () => {
-  const memory = (length: number): RingMemory => ({ bytes: new Uint8Array(length), end: 0 })
+  const memory = (length: number): RingMemory => plainMemory(new Uint8Array(length))
   assert.throws(() => Ring.begin(memory(8), 4), InvariantError)
   assert.throws(() => Ring.begin(memory(8), 0), InvariantError)
   assert.equal(Ring.begin(memory(9), 4).capacity, 1)
@@ -100,7 +100,7 @@ class MortalMemory {
 
   constructor(length: number) {
     // Content that another output has left there.
-    this.kept = { bytes: new Uint8Array(length).fill(0x61), end: 0 }
+    this.kept = plainMemory(new Uint8Array(length).fill(0x61))
   }
 
   killAfter(stores: number): void {
@@ -113,21 +113,23 @@ class MortalMemory {
     const store = (): void => {
       if (this.#storesLeft-- <= 0) throw new Killed()
     }
-    const fill = (value: number, from: number, to: number): void => {
-      for (let at = from; at < Math.min(to, kept.bytes.length); at++) {
+    const fill = (piece: Uint8Array, value: number): void => {
+      for (const at of piece.keys()) {
         store()
-        kept.bytes[at] = value
+        piece[at] = value
       }
     }
-    const watched = new Proxy(kept.bytes, {
-      get: (target, name) => {
-        if (name === 'fill') return fill
-        const member: unknown = Reflect.get(target, name, target)
-        return typeof member === 'function' ? member.bind(target) : member
-      },
-    })
+    const watched = (piece: Uint8Array): Uint8Array =>
+      new Proxy(piece, {
+        get: (target, name) => {
+          if (name === 'fill') return (value: number) => fill(target, value)
+          const member: unknown = Reflect.get(target, name, target)
+          return typeof member === 'function' ? member.bind(target) : member
+        },
+      })
     return {
-      bytes: watched,
+      length: kept.length,
+      piece: (at, length) => watched(kept.piece(at, length)),
       get end() {
         return kept.end
       },

@@ -3,9 +3,12 @@ import { assert } from '../../lib/assert.ts'
 /** The memory of a ring. A host keeps it in a place that outlives the process. */
 export type RingMemory = {
   /**
-   * The history, with a guard before it and one behind it that move with it. Each guard is as large as one read may be.
+   * Bytes of the history, and of a guard before it and one behind it that move with it. Each guard is as large as one read
+   * may be.
    */
-  readonly bytes: Uint8Array
+  readonly length: number
+  /** Returns some of the bytes, to be read and written in place. */
+  piece(at: number, length: number): Uint8Array
   /** Offset of the next byte to be written. Setting it makes bytes part of the output. */
   end: number
   /** Offset of the first byte that was ever written to this memory; absent: 0. */
@@ -32,8 +35,8 @@ export class Ring {
 
   private constructor(memory: RingMemory, guard: number) {
     assert(
-      Number.isSafeInteger(guard) && guard > 0 && 2 * guard < memory.bytes.length,
-      `two guards of ${guard} bytes do not fit in a ring of ${memory.bytes.length}`,
+      Number.isSafeInteger(guard) && guard > 0 && 2 * guard < memory.length,
+      `two guards of ${guard} bytes do not fit in a ring of ${memory.length}`,
     )
     this.#memory = memory
     this.#guard = guard
@@ -63,7 +66,7 @@ export class Ring {
 
   /** Returns how many bytes are kept. */
   get capacity(): number {
-    return this.#memory.bytes.length - 2 * this.#guard
+    return this.#memory.length - 2 * this.#guard
   }
 
   /** Returns the offset of the oldest kept byte. */
@@ -78,14 +81,12 @@ export class Ring {
 
   /** Returns the space for the next bytes that lies in one piece; at least one byte. */
   free(): Uint8Array {
-    const { bytes } = this.#memory
-    const at = this.end % bytes.length
-    return bytes.subarray(at, Math.min(at + this.#guard, bytes.length))
+    return this.#memory.piece(this.#at(this.end), this.#freeLength())
   }
 
   /** Makes the first `length` bytes of `free()` part of the output. */
   commit(length: number): void {
-    const free = this.free().length
+    const free = this.#freeLength()
     assert(length >= 0 && length <= free, `${length} bytes are committed where ${free} were free`)
     // The order matters: after a crash between the two, the same bytes are found, and no older ones behind them.
     this.#fill(this.end + this.#guard, length)
@@ -95,8 +96,9 @@ export class Ring {
   /** Copies bytes in, for writers that have them already. */
   write(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length;) {
-      const piece = chunk.subarray(at, at + this.free().length)
-      this.free().set(piece)
+      const free = this.free()
+      const piece = chunk.subarray(at, at + free.length)
+      free.set(piece)
       this.commit(piece.length)
       at += piece.length
     }
@@ -113,25 +115,46 @@ export class Ring {
     )
     const start = Math.max(offset, this.start)
     const copy = new Uint8Array(this.end - start)
-    const { bytes } = this.#memory
-    const at = start % bytes.length
-    const untilWrap = bytes.subarray(at, at + copy.length)
-    copy.set(untilWrap)
-    copy.set(bytes.subarray(0, copy.length - untilWrap.length), untilWrap.length)
+    let copied = 0
+    for (const piece of this.#pieces(start, copy.length)) {
+      copy.set(piece, copied)
+      copied += piece.length
+    }
     return { start, bytes: copy }
   }
 
   #fill(offset: number, length: number): void {
-    const { bytes } = this.#memory
-    const at = offset % bytes.length
-    bytes.fill(UNWRITTEN, at, at + length)
-    bytes.fill(UNWRITTEN, 0, Math.max(0, at + length - bytes.length))
+    for (const piece of this.#pieces(offset, length)) piece.fill(UNWRITTEN)
+  }
+
+  /** Returns the bytes from an offset on, in two pieces if they wrap around. */
+  #pieces(offset: number, length: number): Uint8Array[] {
+    const at = this.#at(offset)
+    const untilWrap = Math.min(length, this.#memory.length - at)
+    const pieces = untilWrap > 0 ? [this.#memory.piece(at, untilWrap)] : []
+    return length > untilWrap ? [...pieces, this.#memory.piece(0, length - untilWrap)] : pieces
+  }
+
+  #freeLength(): number {
+    return Math.min(this.#guard, this.#memory.length - this.#at(this.end))
+  }
+
+  /** Returns the place of an offset in the memory. */
+  #at(offset: number): number {
+    return offset % this.#memory.length
   }
 }
 
+/** Returns memory that ends with the process. */
+export const plainMemory = (bytes: Uint8Array): RingMemory => ({
+  length: bytes.length,
+  piece: (at, length) => bytes.subarray(at, at + length),
+  end: 0,
+})
+
 /** A ring that ends with the process. */
 export const ringInMemory = (capacity: number, guard = 1, first = 0): Ring =>
-  Ring.begin({ bytes: new Uint8Array(capacity + 2 * guard), end: 0 }, guard, first)
+  Ring.begin(plainMemory(new Uint8Array(capacity + 2 * guard)), guard, first)
 
 /** The position at which a viewer had stopped: a cursor, and its session, if the viewer still knows it. */
 export type StoppedAt = { readonly cursor: number; readonly session?: string }

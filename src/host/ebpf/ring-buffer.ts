@@ -44,10 +44,11 @@ export class RingBuffer {
       consumer.unmap()
       producer.unmap()
     }
-    this.#released = new BigUint64Array(consumer.buffer, 0, 1)
-    this.#written = new BigUint64Array(producer.buffer, 0, 1)
-    this.#lengths = new Uint32Array(producer.buffer, page, bytes / 4)
-    this.#records = Buffer.from(producer.buffer, page, bytes)
+    this.#released = new BigUint64Array(consumer.view(), 0, 1)
+    const produced = producer.view()
+    this.#written = new BigUint64Array(produced, 0, 1)
+    this.#lengths = new Uint32Array(produced, page, bytes / 4)
+    this.#records = Buffer.from(produced, page, bytes)
     this.#readAt = this.#releasedAt()
   }
 

@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { assert } from '../../lib/assert.ts'
 import { ErrnoError } from './errno-error.ts'
 import { errno, koffi, library } from './koffi.ts'
 
@@ -18,10 +19,14 @@ const munmap = libc.func('int munmap(intptr_t address, size_t length)')
 const madvise = libc.func('int madvise(intptr_t address, size_t length, int advice)')
 const posix_fallocate = libc.func('int posix_fallocate(int fd, int64_t offset, int64_t length)')
 
-/** A mapped file. After `unmap`, any access to `buffer` ends the process. */
+/** A mapped file. After `unmap`, any access to a view ends the process. */
 export type FileMapping = {
-  readonly buffer: ArrayBuffer
   readonly address: bigint
+  /**
+   * Returns a view of some bytes, of all by default. V8 takes its bytes for memory of this process until it collects the
+   * view, loaded or not, and collects the sooner for it. So keep no large view for long.
+   */
+  view(offset?: number, length?: number): ArrayBuffer
   /** Takes the pages out of this process; the file keeps their content, and the next access maps them again. */
   unload(): void
   unmap(): void
@@ -37,8 +42,11 @@ export function mapFile(fd: number, length: number, options: MappingOptions = {}
   const address = BigInt(mmap(null, length, protection, MAP_SHARED, fd, offset) as number | bigint)
   if (BigInt.asUintN(64, address) === MAP_FAILED) throw new ErrnoError('mmap', errno())
   return {
-    buffer: koffi.view(address, length),
     address: BigInt.asUintN(64, address),
+    view(from = 0, bytes = length - from) {
+      assert(from >= 0 && bytes >= 0 && from + bytes <= length, `no ${bytes} bytes at ${from} of ${length}`)
+      return koffi.view(address + BigInt(from), bytes)
+    },
     unload() {
       if (madvise(address, length, MADV_DONTNEED) !== 0) throw new ErrnoError('madvise', errno())
     },

@@ -67,7 +67,7 @@ export class LoopMachine {
   async run(): Promise<string> {
     for (;;) {
       const status = await callInThread(ioctlNumber, this.#vcpu, KVM_RUN, 0)
-      const reason = new DataView(this.#run.buffer).getUint32(EXIT_REASON_AT, true)
+      const reason = new DataView(this.#run.view()).getUint32(EXIT_REASON_AT, true)
       // A signal to that thread interrupts the loop; it goes on where it was.
       if (status !== 0 && reason === KVM_EXIT_INTR) continue
       if (status !== 0) return 'a refusal of KVM_RUN'
@@ -95,7 +95,7 @@ export class LoopMachine {
   /** Gives the machine its memory, with the loop at its start. */
   #addPage(vm: number): void {
     const page = this.#map(this.#keep(openSync('/dev/zero', 'r+')), PAGE_BYTES)
-    new Uint8Array(page.buffer).set(LOOP)
+    new Uint8Array(page.view()).set(LOOP)
     const region = Buffer.alloc(32)
     region.writeBigUInt64LE(BigInt(PAGE_AT), 8)
     region.writeBigUInt64LE(BigInt(PAGE_BYTES), 16)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, rmSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { Ring } from '../../core/console/ring.ts'
+import { Ring, ringInMemory } from '../../core/console/ring.ts'
 import { DEFAULT_WINDOW } from '../../core/console/console-viewer.ts'
 import { allocate, mapFile } from '../ffi/map-file.ts'
 import { QuietPages } from './quiet-pages.ts'
@@ -135,8 +135,7 @@ export class ConsoleHistory {
 
   /** Begins a session that ends with the process, for a running VM when there is no room for a file. */
   static inMemory(): ConsoleHistory {
-    const memory = { bytes: new Uint8Array(RING_BYTES), end: 0 }
-    return new ConsoleHistory(newSession().session, Ring.begin(memory, GUARD))
+    return new ConsoleHistory(newSession().session, ringInMemory(limits.consoleHistoryBytes, GUARD))
   }
 
   /**
@@ -148,10 +147,12 @@ export class ConsoleHistory {
 }
 
 class HistoryMemory implements RingMemory {
+  readonly length = RING_BYTES
   #mapping: FileMapping | undefined
+  /** What the ring contained when the file was released. */
+  #released = new Uint8Array()
   readonly #header: Buffer
   readonly #endCell: BigInt64Array
-  #bytes: Uint8Array
   #end: number
   #first: number
   #isUsed = true
@@ -172,17 +173,18 @@ class HistoryMemory implements RingMemory {
       },
     }
     quietPages.watch(this.#pages)
-    this.#header = Buffer.from(mapping.buffer, 0, AT.ring)
-    this.#endCell = new BigInt64Array(mapping.buffer, AT.end, 1)
-    this.#bytes = new Uint8Array(mapping.buffer, AT.ring)
+    const header = mapping.view(0, AT.ring)
+    this.#header = Buffer.from(header)
+    this.#endCell = new BigInt64Array(header, AT.end, 1)
     this.#end = Number(Atomics.load(this.#endCell, 0))
     // Zero in a file of an earlier daemon.
     this.#first = Number(this.#header.readBigUInt64LE(AT.first))
   }
 
-  get bytes(): Uint8Array {
+  piece(at: number, length: number): Uint8Array {
+    if (this.#mapping === undefined) return this.#released.subarray(at, at + length)
     this.#use()
-    return this.#bytes
+    return new Uint8Array(this.#mapping.view(AT.ring + at, length))
   }
 
   get end(): number {
@@ -250,7 +252,7 @@ class HistoryMemory implements RingMemory {
   /** Notes an access to the memory. */
   #use(): void {
     this.#isUsed = true
-    if (this.#isLoaded || this.#mapping === undefined) return
+    if (this.#isLoaded) return
     this.#isLoaded = true
     quietPages.watch(this.#pages)
   }
@@ -258,9 +260,9 @@ class HistoryMemory implements RingMemory {
   release(): void {
     if (this.#mapping === undefined) return
     const mapping = this.#mapping
+    this.#released = this.piece(0, RING_BYTES).slice()
     this.#mapping = undefined
     quietPages.forget(this.#pages)
-    this.#bytes = this.#bytes.slice()
     mapping.unmap()
   }
 }

@@ -41,3 +41,13 @@ test('a history that was released is left alone', (t) => {
   t.mock.timers.tick(3 * limits.consoleQuietMs)
   assert.equal(Buffer.from(history.ring.since(0).bytes).toString(), 'kept')
 })
+
+test('V8 takes no history for memory of the process, and so does not collect garbage because of it', (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'quiet-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const before = process.memoryUsage().external
+  const histories = Array.from({ length: 16 }, (_, index) =>
+    ConsoleHistory.create(join(directory, `web-${index}`)),
+  )
+  assert.ok(process.memoryUsage().external - before < histories.length * 16 * 1024)
+})
