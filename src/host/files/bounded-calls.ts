@@ -49,13 +49,12 @@ export class BoundedCalls {
    */
   async take<T>(call: () => Promise<T>, { about = [], boundMs = this.#boundMs }: CallTerms = {}): Promise<T> {
     if (this.#hanging >= this.#places || about.some((thing) => this.#unanswered.has(thing))) throw refused()
-    const late = Promise.withResolvers<never>()
-    const giveUp = (): void => late.reject(new NoAnswer(`no answer for ${boundMs / 1000} s`))
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    const giveUp = (): void => reject(new NoAnswer(`no answer for ${boundMs / 1000} s`))
     const bounded = (): Promise<T> => this.#bounded(call, { about, boundMs, giveUp })
-    const running = this.#turn.run(bounded, this.#stuck.signal)
     // After the call was given up, its result no longer matters.
-    running.catch(() => {})
-    return Promise.race([running, late.promise])
+    this.#turn.run(bounded, this.#stuck.signal).then(resolve, reject)
+    return promise
   }
 
   async #bounded<T>(
