@@ -1,4 +1,5 @@
 import { limits } from '../config/limits.ts'
+import { abortable } from '../lib/abortable.ts'
 import { ApiProblem, UnexpectedAnswer } from './api-problem.ts'
 import { ConnectionFailed } from './connection-failed.ts'
 import { httpsText } from './https-stream.ts'
@@ -63,7 +64,7 @@ export async function* readEvents(
       because = passing(error, lastId === undefined)
     }
     yield { kind: 'silent', because }
-    await sleep(limits.clientPollMs, signal)
+    await abortable(sleep(limits.clientPollMs, signal), signal)
   }
 }
 

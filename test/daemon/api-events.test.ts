@@ -64,8 +64,8 @@ class Reader {
     t.after(() => this.end())
   }
 
-  async end(): Promise<void> {
-    this.#ending.abort()
+  async end(reason?: Error): Promise<void> {
+    this.#ending.abort(reason)
     await this.ended
   }
 
@@ -194,6 +194,17 @@ test('the listener closes at once while events are read', async (t) => {
   const reader = new Reader(t, host)
   await eventually(() => reader.starts.length === 1)
   await host.close(60_000)
+})
+
+test('a reader that is ended while it waits to connect again throws the reason', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const reader = new Reader(t, host, { sleep: (_ms, signal) => delay(600_000, undefined, { signal }) })
+  await eventually(() => reader.starts.length === 1)
+  await host.close(60_000)
+  await eventually(() => reader.sights.some(({ kind }) => kind === 'silent'))
+  const reason = new Error('enough')
+  await reader.end(reason)
+  assert.equal(await reader.ended, reason)
 })
 
 test('too many readers are refused, and a place is free when one has gone', async (t) => {
