@@ -72,7 +72,7 @@ export const snapshots = {
       meaning:
         'The store refused a signed URL (401 or 403): it has expired, or was signed for something else. The error has the code that the store answered.',
       remedy:
-        'Hand over fresh ones with `PUT …/upload`. Nothing that was sent is sent again. If a fresh `head_url` is refused too, who signed it lacks `s3:ListBucket`: without it, S3 answers 403 for an object that is not there.',
+        'Hand over fresh ones with `PUT …/upload`. Nothing that was sent is sent again. If a fresh `head_url` is refused too, its signer lacks `s3:ListBucket`: without it, S3 answers 403 for an object that is not there.',
       example: 'part 3: it answered 403 (AccessDenied)',
       writtenBy: [
         'src/owners/snapshots/send.ts',

@@ -149,7 +149,7 @@ export class ConsoleHistory {
 class HistoryMemory implements RingMemory {
   readonly length = RING_BYTES
   #mapping: FileMapping | undefined
-  /** What the ring contained when the file was released. */
+  /** The content of the ring when the file was released. */
   #released = new Uint8Array()
   readonly #header: Buffer
   readonly #endCell: BigInt64Array
