@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { networkInterfaces } from 'node:os'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import type { TestContext } from 'node:test'
 import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
 import { ANYWHERE } from '../../../test/fakes/outbound.ts'
@@ -11,6 +15,7 @@ import type { Resolve } from './outbound-addresses.ts'
 import { Outbound } from './outbound-request.ts'
 import type { OutboundOptions } from './outbound-request.ts'
 
+const run = promisify(execFile)
 const never = new AbortController().signal
 const HERE: OutboundPolicy = { ...ANYWHERE, allowHttp: true, allowedNetworks: ['127.0.0.0/8'] }
 
@@ -207,6 +212,31 @@ test('a configured private authority is trusted, and a redirect never leaves TLS
   assert.equal(await get(outbound, store.url), 200)
   assert.match(await refusalOf(outbound, `${store.origin}/away?sig=${CANARY}`), /redirects away from https:/)
   assert.equal(plain.connections(), 0)
+})
+
+test('the authorities of the system are trusted', async (t) => {
+  const nowMs = Date.now()
+  const authority = await createAuthority('a company', nowMs)
+  const leaf = { commonName: 'store', alternativeNames: ['127.0.0.1'], usages: ['server'] } as const
+  const { certificate: cert, key } = await issueCertificate(authority, leaf, nowMs)
+  const store = await breakStore(t, ({ answer }) => answer(200), { cert, key })
+  const directory = mkdtempSync(join(tmpdir(), 'authorities-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const file = join(directory, 'all.pem')
+  writeFileSync(file, authority.certificate)
+  // Node reads the authorities of a system once, so a process of its own must find these (OpenSSL: SSL_CERT_FILE).
+  const script = `
+    const { Outbound } = await import(${JSON.stringify(new URL('outbound-request.ts', import.meta.url))})
+    const url = new URL(${JSON.stringify(store.url)})
+    const outbound = new Outbound({ policy: ${JSON.stringify(HERE)} })
+    const { status } = await outbound.ask({ method: 'GET', url, signal: new AbortController().signal })
+    console.log(status)
+    process.exit()`
+  const env = { SSL_CERT_FILE: file, SSL_CERT_DIR: join(directory, 'none') }
+  const { stdout } = await run(process.execPath, ['--no-warnings', '--input-type=module', '--eval', script], {
+    env,
+  })
+  assert.equal(stdout, '200\n')
 })
 
 test('a kept connection that the other end closed is replaced by a new one, without a failure', async (t) => {

@@ -19,7 +19,7 @@ export type OutboundOptions = {
   readonly isGuest?: (address: string) => boolean
   /** Returns the addresses that this host has now; absent: those of its interfaces. */
   readonly ownAddresses?: () => readonly string[]
-  /** Certificate authorities to trust besides the usual ones, PEM. */
+  /** Certificate authorities to trust besides those of the system, PEM. */
   readonly extraCa?: readonly string[]
   /** Makes this host a node among hosts, with mutual TLS 1.3; absent: an anonymous client. */
   readonly identity?: NodeIdentity
@@ -70,7 +70,8 @@ export class Outbound {
   readonly #addresses: OutboundAddresses
   readonly #connectMs: number | undefined
   readonly #role: Role
-  readonly #agents: { readonly kept: Agents; readonly fresh: Agents }
+  readonly #trust: SecureContext | undefined
+  #agents: { readonly kept: Agents; readonly fresh: Agents } | undefined
 
   /** Throws node:tls's error if a certificate is not PEM, or does not fit its key. */
   constructor(options: OutboundOptions) {
@@ -78,8 +79,7 @@ export class Outbound {
     this.#addresses = new OutboundAddresses(options)
     this.#connectMs = options.connectMs
     this.#role = options.identity === undefined ? 'client' : 'node'
-    const trust = trustOf(options)
-    this.#agents = { kept: agentsOf({ ...trust, ...KEPT }), fresh: agentsOf(trust) }
+    this.#trust = trustOf(options)
   }
 
   /** Sends a request, and follows redirects. Throws OutboundFailure, the signal's reason, and what `write` throws. */
@@ -99,7 +99,7 @@ export class Outbound {
 
   /** Ends all connections. */
   close(): void {
-    for (const { http, https } of Object.values(this.#agents)) {
+    for (const { http, https } of Object.values(this.#agents ?? {})) {
       http.destroy()
       https.destroy()
     }
@@ -107,19 +107,28 @@ export class Outbound {
 
   async #exchange(request: OutboundRequest, url: URL): Promise<Exchange> {
     const peer = { host: url.host, role: this.#role }
+    const { kept, fresh } = this.#connections()
     // If a kept connection gave no answer, the request may still have been processed, and a POST must not be repeated
     // (RFC 9110, 9.2.2).
     if (request.method === 'POST' && request.isRepeatable !== true)
-      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, peer)
-    const first = this.#open(request, url, this.#agents.kept)
+      return exchangeOver(this.#open(request, url, fresh), request, peer)
+    const first = this.#open(request, url, kept)
     try {
       return await exchangeOver(first, request, peer)
     } catch (error) {
       // The other end may have closed a kept connection before it saw this request (RFC 9112, 9.3.1).
       const isStale = first.reusedSocket && error instanceof OutboundFailure && error.kind === 'unreachable'
       if (!isStale || request.signal.aborted) throw error
-      return exchangeOver(this.#open(request, url, this.#agents.fresh), request, peer)
+      return exchangeOver(this.#open(request, url, fresh), request, peer)
     }
+  }
+
+  /** Makes the agents at the first request: to read the authorities of a system, some 150, takes tens of milliseconds. */
+  #connections(): { readonly kept: Agents; readonly fresh: Agents } {
+    if (this.#agents !== undefined) return this.#agents
+    const secureContext = this.#trust ?? createSecureContext({ ca: systemAuthorities() })
+    this.#agents = { kept: agentsOf({ secureContext, ...KEPT }), fresh: agentsOf({ secureContext }) }
+    return this.#agents
   }
 
   #open({ method, headers }: OutboundRequest, url: URL, { http, https }: Agents): ClientRequest {
@@ -156,12 +165,16 @@ function boundConnecting(socket: Socket, ms: number): void {
   for (const end of [event, 'close']) socket.once(end, () => clearTimeout(timer))
 }
 
-/** Made once, and not for each connection: the usual authorities are about 150 certificates. */
-function trustOf({ extraCa, identity }: OutboundOptions): { readonly secureContext?: SecureContext } {
-  if (identity !== undefined)
-    return { secureContext: createSecureContext({ ...identity, minVersion: 'TLSv1.3' }) }
-  if (extraCa === undefined) return {}
-  return { secureContext: createSecureContext({ ca: [...getCACertificates('default'), ...extraCa] }) }
+/** Returns what the options say about trust; undefined if the system alone decides. */
+function trustOf({ extraCa, identity }: OutboundOptions): SecureContext | undefined {
+  if (identity !== undefined) return createSecureContext({ ...identity, minVersion: 'TLSv1.3' })
+  return extraCa && createSecureContext({ ca: [...systemAuthorities(), ...extraCa] })
+}
+
+/** Returns the authorities of the system, which Node reads once; without any (no ca-certificates), those of Node. */
+function systemAuthorities(): string[] {
+  const system = new Set(getCACertificates('system'))
+  return system.size > 0 ? [...system] : getCACertificates('bundled')
 }
 
 type Agents = { readonly http: HttpAgent; readonly https: HttpsAgent }
