@@ -20,4 +20,4 @@ export function signingPair({ certificate, key }: PairPaths): CertificatePair | 
 
 /** Says why an authority without a signing pair cannot sign. */
 export const whyNotSigned = ({ key }: PairPaths): string =>
-  `its authority cannot sign here, because ${key} is not the key of it`
+  `its authority cannot sign here, because ${key} ${existsSync(key) ? 'is not the key of it' : 'is not there'}`
