@@ -67,6 +67,8 @@ export const limits = {
   runRoomMibMin: 64,
   /** Copies of the database from before a change of its schema, one for each version. */
   schemaCopiesMax: 3,
+  /** For records of an earlier version to be copied and changed at a start. */
+  upgradeMs: 30 * 60_000,
   /** How long "vmhostd backup" waits for a database that is locked. */
   backupBusyMs: 5000,
   /**

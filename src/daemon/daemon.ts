@@ -1,7 +1,7 @@
 import { limits } from '../config/limits.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { isHostShuttingDown } from '../host/systemd/host-shutdown.ts'
-import { notifyReady, notifyStopping } from '../host/systemd/own-unit.ts'
+import { notifyReady, notifyStarting, notifyStopping } from '../host/systemd/own-unit.ts'
 import { startWatchdog } from '../host/systemd/watchdog.ts'
 import { FileFlusher } from '../host/threads/file-flusher.ts'
 import { newOperationId, warnOfFault } from '../log/log.ts'
@@ -95,6 +95,11 @@ export class Daemon {
       datasync: (fd) => flusher.datasync(fd),
       onFlushFailed: (error) => endAtOnce(log, error, 'the records cannot be flushed'),
       nowMs: Date.now(),
+      onUpgrade: () => {
+        log.info({ within_ms: limits.upgradeMs }, 'changing the records of an earlier version')
+        // The copy and the change take all of the event loop, and must not be ended half done, and begun again.
+        notifyStarting(limits.upgradeMs)
+      },
     })
     try {
       const poolId = await knownPool(store, config)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
@@ -233,6 +233,14 @@ test('a second process is refused the state directory, and says what to do', () 
 
 test('the store is readable by its owner alone', () => {
   assert.equal(statSync(`${directory}/vmhostd.db`).mode & 0o077, 0)
+})
+
+test('a damaged store is refused, and the error names the file and what to do', () => {
+  const damaged = mkdtempSync(join(tmpdir(), 'vmhostd-store-'))
+  writeFileSync(`${damaged}/vmhostd.db`, 'not a database'.repeat(999))
+  const message = new RegExp(`^${damaged}/vmhostd.db is damaged: .*vmhostd restore.*vmhostd recover`)
+  assert.throws(() => new Store(damaged, range), { message })
+  rmSync(damaged, { recursive: true })
 })
 
 test('a store of a newer version is refused and left as it is', () => {

@@ -16,7 +16,9 @@ import { MaintenanceRow } from './maintenance/maintenance-row.ts'
 import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
+import { given } from '../lib/given.ts'
 import { lockStateDirectory, openDatabase } from './database/open-database.ts'
+import type { OpenOptions } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
 import type { FlushOptions } from './database/write-ahead-log.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
@@ -27,13 +29,14 @@ import type { ImageUse } from './images/image-uses.ts'
 export type VmListener = (id: VmId) => void
 export type SnapshotListener = (id: SnapshotId) => void
 
-export type StoreOptions = FlushOptions & {
-  /**
-   * The time, in milliseconds since the epoch. The numbers of a new store follow from it, so that they are above those of a store
-   * that was lost; without it they begin at 0.
-   */
-  readonly nowMs?: number
-}
+export type StoreOptions = FlushOptions &
+  OpenOptions & {
+    /**
+     * The time, in milliseconds since the epoch. The numbers of a new store follow from it, so that they are above those of a store
+     * that was lost; without it they begin at 0.
+     */
+    readonly nowMs?: number
+  }
 
 /**
  * Durable state: one SQLite file, owned by this process alone. A commit is on the disk when the promise of {@link
@@ -63,11 +66,15 @@ export class Store {
   readonly #snapshotListeners = new Set<SnapshotListener>()
 
   /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse if another process has it. */
-  constructor(directory: string, userIds: UserIdRange, { nowMs = 0, ...flushOptions }: StoreOptions = {}) {
+  constructor(
+    directory: string,
+    userIds: UserIdRange,
+    { nowMs = 0, onUpgrade, ...flushOptions }: StoreOptions = {},
+  ) {
     this.#lock = lockStateDirectory(directory)
     const path = `${directory}/vmhostd.db`
     try {
-      this.#db = openDatabase(path)
+      this.#db = openDatabase(path, given({ onUpgrade }))
     } catch (error) {
       this.#lock.release()
       throw error

@@ -45,7 +45,7 @@ export function judgeRecords({ records }: HostFacts): Finding {
       check,
       level: 'must',
       found: records.because,
-      remedy: 'put back a backup ("Backup" in operating.md)',
+      remedy: 'put back a backup ("Put a backup back" in operating.md)',
     }
   if (records.value === undefined) return { check, level: 'ok', found: 'none yet' }
   const { schemaVersion, schemaVersionMax } = records.value

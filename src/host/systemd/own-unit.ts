@@ -103,6 +103,9 @@ export function notify(state: string, fds: readonly number[] = []): boolean {
 
 export const notifyReady = (): boolean => notify('READY=1')
 
+/** Keeps systemd from ending a start that lasts this long from now on (sd_notify(3), EXTEND_TIMEOUT_USEC). */
+export const notifyStarting = (withinMs: number): boolean => notify(`EXTEND_TIMEOUT_USEC=${withinMs * 1000}`)
+
 /**
  * Reports that the process ends, and keeps systemd from killing it within `withinMs` (sd_notify(3),
  * EXTEND_TIMEOUT_USEC).

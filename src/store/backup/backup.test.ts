@@ -38,6 +38,14 @@ function putBack(stage: StoreStage, file: string, leftOut: readonly VmId[] = [])
   return kept
 }
 
+test('damaged records cannot be copied: the error says what to do, and nothing is left', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/damaged.db`
+  writeFileSync(file, 'not a database'.repeat(999))
+  assert.throws(() => restoring(stage, file), /damaged\.db is damaged: .*vmhostd recover/)
+  assert.ok(!existsSync(`${stage.directory}/restore.new`))
+})
+
 test('a backup of a store in use has what was committed, for root alone, in one file', (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertVm('web-1', image)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { Meta } from '../database/meta.ts'
-import { lockStateDirectory } from '../database/open-database.ts'
+import { damagedOr, lockStateDirectory } from '../database/open-database.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
 import { firstNumber } from '../database/revisions.ts'
 import { copyDatabase, flushPath, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
@@ -93,6 +93,9 @@ export class Restoring {
     const from = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
     try {
       copyDatabase(from, copy)
+    } catch (error) {
+      rmSync(at.directory, { recursive: true, force: true })
+      throw damagedOr(path, error)
     } finally {
       from.close()
     }

@@ -9,6 +9,10 @@ import { StateUnwritable, unwritableOr } from './transactions.ts'
 /** Another connection holds the lock (sqlite.org/rescode). */
 const SQLITE_BUSY = 5
 
+/** The file is damaged, or is not a database (sqlite.org/rescode). */
+const SQLITE_CORRUPT = 11
+const SQLITE_NOTADB = 26
+
 /** Another daemon uses this state directory. */
 export class StateDirectoryInUse extends Error {
   override readonly name = 'StateDirectoryInUse'
@@ -37,21 +41,36 @@ export function lockStateDirectory(directory: string): { release(): void } {
   return { release: () => db.close() }
 }
 
+export type OpenOptions = {
+  /** Called before records of an earlier version are copied and changed, which may take minutes. */
+  readonly onUpgrade?: () => void
+}
+
 /**
  * Opens or creates the database. On a full disk there may be no room for the index of the log, which is a separate
  * file. Then the index is in memory, and no other process can read the database (sqlite.org/wal, "Use of WAL Without
- * Shared-Memory").
+ * Shared-Memory"). Throws an error that says what to do if the file is damaged.
  */
-export function openDatabase(path: string): DatabaseSync {
+export function openDatabase(path: string, options: OpenOptions = {}): DatabaseSync {
   try {
-    return openInMode(path, 'NORMAL')
+    return openInMode(path, 'NORMAL', options)
   } catch (error) {
-    if (!(unwritableOr(error) instanceof StateUnwritable)) throw error
-    return openInMode(path, 'EXCLUSIVE')
+    if (!(unwritableOr(error) instanceof StateUnwritable)) throw damagedOr(path, error)
+    return openInMode(path, 'EXCLUSIVE', options)
   }
 }
 
-function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE'): DatabaseSync {
+/** Turns an error of records that are damaged into one that says what to do; any other error passes as it is. */
+export function damagedOr(path: string, error: unknown): unknown {
+  const { errcode } = (error ?? {}) as { errcode?: unknown }
+  if (typeof errcode !== 'number' || ![SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)) return error
+  return new Error(
+    `${path} is damaged: put a backup back (vmhostd restore), or move it aside with its -wal and -shm, and recover the VMs from the pool (vmhostd recover)`,
+    { cause: error },
+  )
+}
+
+function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE', { onUpgrade }: OpenOptions): DatabaseSync {
   const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
   try {
     // Signed URLs and user data are stored here. The write-ahead log gets its mode from this file.
@@ -61,7 +80,10 @@ function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE'): DatabaseSync {
        PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON`,
     )
     const version = schemaVersionOf(db)
-    if (version > 0 && version < SCHEMA_VERSION) keepSchemaCopy(db, dirname(path))
+    if (version > 0 && version < SCHEMA_VERSION) {
+      onUpgrade?.()
+      keepSchemaCopy(db, dirname(path))
+    }
     migrate(db)
     return db
   } catch (error) {

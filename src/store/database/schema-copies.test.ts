@@ -6,6 +6,7 @@ import { ageStore } from '../../../test/age-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { SCHEMA_VERSION } from './migrations.ts'
+import { openDatabase } from './open-database.ts'
 import { copiesIn, schemaCopiesOf, schemaCopyPath } from './schema-copies.ts'
 
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
@@ -40,6 +41,22 @@ test('before its schema changes, the whole database is copied, for root alone', 
   assert.equal(statSync(schemaCopiesOf(stage.directory)).mode & 0o777, 0o700)
   // One file is the whole copy: it needs no log beside it.
   assert.deepEqual(readdirSync(schemaCopiesOf(stage.directory)), [`schema-${older}.db`])
+})
+
+test('the daemon is warned before the copy begins, because it may take long', (t) => {
+  const stage = new StoreStage(t)
+  const { directory } = stage
+  const copiesWhenCalled: number[] = []
+  const open = (): void => {
+    const onUpgrade = (): number => copiesWhenCalled.push(copiesIn(directory).length)
+    openDatabase(`${directory}/vmhostd.db`, { onUpgrade }).close()
+  }
+  stage.reopen(() => {
+    open()
+    ageStore(directory, SCHEMA_VERSION - 1)
+    open()
+  })
+  assert.deepEqual(copiesWhenCalled, [0])
 })
 
 test('the copy that is made is kept, although copies of newer versions are there', (t) => {
