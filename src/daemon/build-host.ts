@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { guestRuleOf } from '../core/network/tap.ts'
+import { given } from '../lib/given.ts'
 import { withOwnMark } from '../host/ebpf/ignored-traffic.ts'
 import { TcpProbes } from '../host/probes/tcp-probes.ts'
 import type { IgnoredTraffic } from '../host/ebpf/ignored-traffic.ts'
@@ -22,6 +23,7 @@ import { ensureRuntimeRoom } from '../host/systemd/runtime-room.ts'
 import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
 import { tapSpecOf } from '../reconcile/decide.ts'
+import { extraAuthorities } from './extra-authorities.ts'
 import { imageThreadSource, packThreadSource, readAsset } from './assets.ts'
 import { buildMonitors } from './build-monitors.ts'
 import { firewallPolicyOf, outboundPolicyOf } from './policies.ts'
@@ -150,11 +152,10 @@ function guestRuleFor(store: Store, id: VmId, log: Log): GuestRule | undefined {
 
 /** Builds the only outbound path: image downloads and snapshot uploads use it. */
 function buildOutbound(config: Config, store: Store): Outbound {
-  const { extraCaFile } = config.objectStore
   return new Outbound({
     policy: outboundPolicyOf(config),
     isGuest: (address) => store.addresses.holder(address) !== undefined,
-    ...(extraCaFile === undefined ? {} : { extraCa: [readFileSync(extraCaFile, 'utf8')] }),
+    ...given({ extraCa: extraAuthorities(config) }),
   })
 }
 

@@ -90,6 +90,8 @@ export type HostFacts = {
   readonly diskReserveMib: number
   /** The reason if the files of a listener cannot be used together. */
   readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
+  /** Absent without a file of further authorities for object stores. */
+  readonly extraAuthorities?: Fact<number>
   /** Each certificate of each file. */
   readonly certificates: readonly CertificateFact[]
   readonly revocations: readonly RevocationFact[]

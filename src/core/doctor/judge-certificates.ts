@@ -21,6 +21,22 @@ export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>
         },
   )
 
+/** Judges whether the further authorities for object stores can be read, without which the daemon does not start. */
+export function judgeExtraAuthorities({ extraAuthorities }: HostFacts): readonly Finding[] {
+  if (extraAuthorities === undefined) return []
+  const check = 'certificates object store'
+  return extraAuthorities.known
+    ? [{ check, level: 'ok', found: `authorities besides those of the system: ${extraAuthorities.value}` }]
+    : [
+        {
+          check,
+          level: 'must',
+          found: extraAuthorities.because,
+          remedy: 'put the file there, or remove the key',
+        },
+      ]
+}
+
 /** Judges when each certificate begins and ends. */
 export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly Finding[] =>
   certificates.map(({ name, path, notBeforeMs, notAfterMs }) => {

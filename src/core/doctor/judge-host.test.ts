@@ -144,6 +144,12 @@ const cases: readonly Case[] = [
     'certificates nodes',
   ],
   [
+    'further authorities that cannot be read',
+    { extraAuthorities: unknown() },
+    'must',
+    'certificates object store',
+  ],
+  [
     'a certificate that has ended',
     { certificates: [{ ...certificate, notAfterMs: NOW - DAY_MS }] },
     'must',

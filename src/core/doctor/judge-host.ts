@@ -1,6 +1,11 @@
 import { limits } from '../../config/limits.ts'
 import { saveFormOf } from '../monitor/qemu-save.ts'
-import { judgeCertificates, judgeRevocations, judgeTlsFiles } from './judge-certificates.ts'
+import {
+  judgeCertificates,
+  judgeExtraAuthorities,
+  judgeRevocations,
+  judgeTlsFiles,
+} from './judge-certificates.ts'
 import { judgeNetwork } from './judge-network.ts'
 import { judgePool, judgeRecords, judgeRoom } from './judge-room.ts'
 import type { Fact, HostFacts } from './host-facts.ts'
@@ -20,6 +25,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   judgeRecords(facts),
   ...judgeRoom(facts),
   ...judgeTlsFiles(facts),
+  ...judgeExtraAuthorities(facts),
   ...judgeCertificates(facts),
   ...judgeRevocations(facts),
   judgeClock(facts),

@@ -21,6 +21,7 @@ import { silentLog } from '../../log/log.ts'
 import { readRecordsFacts } from '../../store/backup/records-facts.ts'
 import { firewallPolicyOf } from '../policies.ts'
 import { buildMonitors } from '../build-monitors.ts'
+import { extraAuthorities } from '../extra-authorities.ts'
 import { fact } from './fact.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
 import type { Config } from '../../config/config.ts'
@@ -68,6 +69,9 @@ export async function readFacts({ configPath, config, configuration }: Question)
     diskReserveMib: capacity.diskReserveMib,
     records: await fact(() => readRecordsFacts(stateDirectory)),
     ...(await readTlsFacts(config)),
+    ...(config.objectStore.extraCaFile === undefined
+      ? {}
+      : { extraAuthorities: await fact(() => extraAuthorities(config)?.length ?? 0) }),
     clockIsSet: await fact(isClockSet),
     descriptorStore: await fact(descriptorStore),
   }

@@ -1,0 +1,21 @@
+import { readFileSync } from 'node:fs'
+import { certificatesIn } from '../lib/certificates-in.ts'
+import type { Config } from '../config/config.ts'
+
+/**
+ * Reads the authorities that object stores may have besides those of the system, PEM. Undefined without such a file.
+ * Throws an error that names the key of the configuration.
+ */
+export function extraAuthorities({
+  objectStore,
+}: Pick<Config, 'objectStore'>): readonly string[] | undefined {
+  const { extraCaFile } = objectStore
+  if (extraCaFile === undefined) return undefined
+  try {
+    const certificates = certificatesIn(readFileSync(extraCaFile))
+    if (certificates.length === 0) throw new Error('it has no certificate')
+    return certificates
+  } catch (cause) {
+    throw new Error(`${extraCaFile}, which object_store.extra_ca_file names, cannot be used`, { cause })
+  }
+}
