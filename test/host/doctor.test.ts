@@ -90,17 +90,23 @@ test('a host without nft', async (t) => {
   assert.equal(await levelOf('firewall'), 'must')
 })
 
-test('a table that drops what the host forwards, until it accepts what is from guests and to them', async (t) => {
-  const chain = 'ip blocks forward'.split(' ')
-  await sh('nft', 'add', 'table', 'ip', 'blocks')
-  atEnd(t, async () => void (await sh('nft', 'delete', 'table', 'ip', 'blocks')))
-  await sh('nft', 'add', 'chain', ...chain, '{ type filter hook forward priority 0; policy drop; }')
-  const finding = (await doctor()).get('other firewalls')
-  assert.equal(finding?.level, 'should')
-  assert.match(finding.found, /table ip blocks/)
-  for (const way of ['iifname', 'oifname']) await sh('nft', 'add', 'rule', ...chain, way, '"vmt*"', 'accept')
-  assert.equal(await levelOf('other firewalls'), 'ok')
-})
+for (const [how, policy, rules] of [
+  ['drops what the host forwards', 'drop', []],
+  ['ends with a refusal, as that of firewalld', 'accept', [['counter', 'reject']]],
+] as const)
+  test(`a table that ${how}, until it accepts what is from guests and to them`, async (t) => {
+    const chain = 'ip blocks forward'.split(' ')
+    await sh('nft', 'add', 'table', 'ip', 'blocks')
+    atEnd(t, async () => void (await sh('nft', 'delete', 'table', 'ip', 'blocks')))
+    await sh('nft', 'add', 'chain', ...chain, `{ type filter hook forward priority 0; policy ${policy}; }`)
+    for (const rule of rules) await sh('nft', 'add', 'rule', ...chain, ...rule)
+    const finding = (await doctor()).get('other firewalls')
+    assert.equal(finding?.level, 'should')
+    assert.match(finding.found, /table ip blocks/)
+    for (const way of ['iifname', 'oifname'])
+      await sh('nft', 'insert', 'rule', ...chain, way, '"vmt*"', 'accept')
+    assert.equal(await levelOf('other firewalls'), 'ok')
+  })
 
 test('a pool that is not mounted', async (t) => {
   moveAway(t, '/var/lib/vmhostd/pool/vmhostd-pool.json')

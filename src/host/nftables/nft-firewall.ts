@@ -19,7 +19,7 @@ import type { Firewall } from '../../ports/network.ts'
 import type { DeviceAddress } from './guest-elements.ts'
 import type { Guests } from './written-table.ts'
 
-const TABLE = 'vmhostd'
+export const TABLE = 'vmhostd'
 
 export type NftFirewallOptions = {
   readonly policy: FirewallPolicy
