@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
 import { given } from '../../lib/given.ts'
-import { SSH_KEY_PATTERN } from './values.ts'
+import { limits } from '../../config/limits.ts'
 import { GUEST_POWERS } from '../../core/migration/departure.ts'
 import { exampleManifest } from './examples.ts'
 import { migrationIdSchema, modeSchema, stageSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
-import { time, timeSchema } from './values.ts'
+import { SSH_KEY_PATTERN, time, timeSchema } from './values.ts'
 import {
   computeMembers,
   desiredMembers,
@@ -68,6 +68,7 @@ const movingVmSchema = Type.Object(
     ),
     daemon_ssh_key: Type.String({
       pattern: SSH_KEY_PATTERN,
+      maxLength: limits.sshKeyBytesMax,
       description: 'The public key of the daemon that made the seed disk, which must not change.',
     }),
     last_traffic_at: Type.Optional(timeSchema),
