@@ -39,6 +39,18 @@ test('a schema is not read before the first value, and then once', () => {
   assert.equal(reads, compiled)
 })
 
+test('a string that is far too long is reported alone, before any pattern is tested for a reason', () => {
+  const far = [{ pointer: '/name', code: 'wrong_length', detail: 'must have at most 5 characters' }]
+  assert.deepEqual(check({ cores: 33, name: 'a'.repeat(11) }), far)
+  // In this time grows with the square of the length: 100,000 words would take minutes.
+  const keys = Type.Array(Type.String({ pattern: '^([a-z ]+ )?b( [a-z ]*)?$', maxLength: 9 }))
+  const checkKeys = checkerFor(keys, new Map())
+  assert.deepEqual(checkKeys(Array.from({ length: 9 }, () => `${'b '.repeat(100_000)}!`)).length, 8)
+  let nested: unknown[] = []
+  for (let depth = 0; depth < 100_000; depth++) nested = [nested]
+  assert.notDeepEqual(check({ ...good, cores: nested }), [])
+})
+
 const cases: readonly (readonly [unknown, string, string, string])[] = [
   [null, '', 'wrong_type', 'must be an object'],
   [[], '', 'wrong_type', 'must be an object'],

@@ -35,6 +35,9 @@ type Failure = {
   readonly params: object
 }
 
+/** The number of failures after which the validator stops too. */
+const COMPLAINTS_MAX = 8
+
 /** The keywords of a schema from which the words below come. */
 type Rules = {
   readonly type?: string | readonly string[]
@@ -47,6 +50,7 @@ type Rules = {
   readonly format?: string
   readonly enum?: readonly unknown[]
   readonly properties?: Readonly<Record<string, unknown>>
+  readonly items?: unknown
 }
 
 /**
@@ -63,8 +67,30 @@ export function checkerFor(
   return (value) => {
     validator ??= Compile(schema)
     if (validator.Check(value)) return []
+    const tooLong = farTooLong(schema, value, '')
+    if (tooLong.length > 0) return tooLong.slice(0, COMPLAINTS_MAX)
     return validator.Errors(value).flatMap((failure) => complaintsOf(schema, patternWords, failure))
   }
+}
+
+/**
+ * Finds strings of more than twice their length. They are reported alone: the validator explains a failure by testing each
+ * pattern too, whatever the length is, and that may take a time that grows with its square.
+ */
+function farTooLong(rules: unknown, value: unknown, pointer: string): readonly Complaint[] {
+  // What the schema does not describe may be nested without end.
+  if (rules === undefined) return []
+  const { maxLength, items, properties } = rules as Rules
+  if (typeof value === 'string')
+    return maxLength !== undefined && value.length > 2 * maxLength
+      ? [{ pointer, code: 'wrong_length', detail: lengthWords({ type: 'string', maxLength }) }]
+      : []
+  if (Array.isArray(value))
+    return value.flatMap((one, index) => farTooLong(items, one, `${pointer}/${index}`))
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, one]) =>
+    farTooLong(properties?.[name], one, member(pointer, name)),
+  )
 }
 
 function complaintsOf(
