@@ -12,12 +12,16 @@ import { snapshotLimits } from './snapshot-limits.ts'
 export const limits = {
   /** Request bodies. */
   bodyBytesMax: 1024 * 1024,
+  /** Request bodies of the coordination API, which have some 150 bytes. */
+  coordinationBodyBytesMax: 4 * 1024,
   /** Bytes of a too large body that are discarded after the answer, for clients that write all before they read. */
   refusedBodyBytesMax: 32 * 1024 * 1024,
   refusedBodyMs: 10_000,
   /** `Retry-After` of an answer that met a fault, by the retry class of the fault. */
   retryAfterSoonSeconds: 1,
   retryAfterBackoffSeconds: 5,
+  /** Answers of one listener that clients have not taken yet. The largest, the script of the reference, has some MiB. */
+  heldAnswersBytesMax: 64 * 1024 * 1024,
   userDataBytesMax: 256 * 1024,
   sshKeysMax: 64,
   sshKeyBytesMax: 8 * 1024,
@@ -345,6 +349,8 @@ export const limits = {
   requestsPerConnectionMax: 16,
   /** Over HTTP/1.1 a long poll holds one: room for one per VM on a full host; more is a leak of the client. */
   connectionsMax: 4096,
+  /** Connections of one node to the listener for other hosts. Each VM that it takes has a few. */
+  connectionsOfNodeMax: 256,
   /** Those of clients that are not controllers. Beside these and `handshakesMax`, a quarter is left for controllers. */
   connectionsOthersMax: 1024,
   headerBytesMax: 16 * 1024,

@@ -101,6 +101,13 @@ test('until the store is open a migration is 503, and health says that the daemo
   assert.deepEqual((await host.call({ path: '/readyz' })).json, { status: 'ready' })
 })
 
+test('a body has at most the size that the requests of nodes need', async (t) => {
+  const host = await startCoordinationHost(t, pki)
+  const body = JSON.stringify({ padding: 'x'.repeat(limits.coordinationBodyBytesMax) })
+  const refused = await host.call({ method: 'POST', path: `${path}/handover`, body })
+  assert.match(assertProblem(refused, 413, 'body_too_large').detail, /at most 4 KiB/)
+})
+
 test('an unknown route, a wrong method and a malformed request are refused before a body is read', async (t) => {
   const host = await startCoordinationHost(t, pki)
   const unknown = assertProblem(await host.call({ path: '/v1/vms' }), 404, 'not_found')

@@ -2,6 +2,7 @@ import { parseNodeName } from '../../core/migration/offer.ts'
 import { err, ok } from '../../lib/result.ts'
 import { startListener } from '../listener/listener.ts'
 import { createCoordinationApp } from './create-app.ts'
+import { NodeConnections } from './node-connections.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Admit } from '../listener/transports.ts'
 import type { CoordinationDependencies } from './dependencies.ts'
@@ -15,10 +16,12 @@ export type CoordinationApiOptions = ListenerPlace & {
 /** Serves the coordination API. Throws TlsFilesUnusable, or the error of listen(2). */
 export function createCoordinationApi(options: CoordinationApiOptions): Promise<Listener> {
   const { dependencies, clientNames, ...place } = options
+  const connections = new NodeConnections()
   return startListener({
     ...place,
     createApp: (transport) => createCoordinationApp(dependencies, transport),
     admit: admitNode(clientNames),
+    hasRoom: (name = '', socket) => connections.admit(name, socket),
     beginsUpgrade: () => false,
     onCertificates: (_inUse, revocations) => dependencies.watchLists?.(revocations),
     version: dependencies.version,

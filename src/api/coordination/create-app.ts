@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { createApp } from '../listener/create-app.ts'
 import { healthRoutes } from '../listener/health.ts'
 import { referenceRoutes } from '../listener/reference.ts'
@@ -21,6 +22,7 @@ export const createCoordinationApp = (
     reference: DOCUMENT_PATH,
     schemas: coordinationSchemas,
     peerField: 'node',
+    bodyBytesMax: limits.coordinationBodyBytesMax,
     addRoutes(routes) {
       healthRoutes(routes, dependencies)
       migrationRoutes(routes, dependencies)

@@ -1,4 +1,4 @@
-import { noQuery, problems, requestIdHeader } from '../listener/answers.ts'
+import { BODY_CODES, noQuery, problems, requestIdHeader } from '../listener/answers.ts'
 import { onceOpen } from '../listener/refused.ts'
 import { manifestToWire } from '../wire/manifest.ts'
 import { handOverToWire, roundToWire } from '../wire/moves-to-wire.ts'
@@ -63,6 +63,7 @@ function takeRound(app: App, departures: Source): void {
     response: {
       200: { ...ref('Round'), description: 'The round.', headers: requestIdHeader },
       ...problems(
+        ...BODY_CODES,
         ...MOVE_CODES,
         'migration_too_early',
         'migration_outdated',
@@ -92,7 +93,13 @@ function handOver(app: App, departures: Source): void {
     ...requestSchema('Arrival'),
     response: {
       200: { ...ref('HandOver'), description: 'How far the handover is.', headers: requestIdHeader },
-      ...problems(...MOVE_CODES, 'saved_state_corrupt', 'storage_inspection_failed', 'storage_failed'),
+      ...problems(
+        ...BODY_CODES,
+        ...MOVE_CODES,
+        'saved_state_corrupt',
+        'storage_inspection_failed',
+        'storage_failed',
+      ),
     },
   }
   app.post('/v1/migrations/:id/handover', { schema }, (request, reply) =>
@@ -114,7 +121,7 @@ function endMove(app: App, departures: Source): void {
     ...requestSchema('Release'),
     response: {
       200: { ...ref('MoveStage'), description: 'The VM is released.', headers: requestIdHeader },
-      ...problems(...MOVE_CODES, 'migration_too_early', 'migration_outdated'),
+      ...problems(...BODY_CODES, ...MOVE_CODES, 'migration_too_early', 'migration_outdated'),
     },
   }
   app.post('/v1/migrations/:id/release', { schema: release }, async (request) => {
@@ -128,7 +135,7 @@ function endMove(app: App, departures: Source): void {
     ...requestSchema('Arrival'),
     response: {
       200: { ...ref('MoveStage'), description: 'The migration is withdrawn.', headers: requestIdHeader },
-      ...problems('not_found', 'migration_released', 'migration_not_yours'),
+      ...problems(...BODY_CODES, 'not_found', 'migration_released', 'migration_not_yours'),
     },
   }
   app.post('/v1/migrations/:id/abort', { schema: abort }, async (request) => {

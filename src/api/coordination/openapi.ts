@@ -9,7 +9,7 @@ Repeating any request is safe. Who asks is the common name of the client certifi
 migration does not exist.
 
 Errors are \`application/problem+json\`; decide on \`code\`, and see [all codes](/docs/errors). Unknown members, wrong types and
-unknown query parameters are refused. Bodies have at most 1 MiB. Times are RFC 3339 in UTC.`
+unknown query parameters are refused. Bodies have at most 4 KiB. Times are RFC 3339 in UTC.`
 
 /** Returns the parts of the OpenAPI document that routes do not have. */
 export const describeCoordination = (version: string): ApiDescription => ({

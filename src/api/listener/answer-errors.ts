@@ -14,7 +14,7 @@ import { Refused, Undecided } from './refused.ts'
 import { newRequestId, requestIdOf } from './request-id.ts'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { FastifyError } from 'fastify'
+import type { FastifyError, FastifyRequest } from 'fastify'
 import type { Rejection } from '../../core/errors.ts'
 import type { Log } from '../../log/log.ts'
 import type { Problem } from '../wire/problem.ts'
@@ -27,7 +27,7 @@ import type { App, Transport } from './app.ts'
  */
 export function answerErrors(app: App, log: Log, pages?: Pages): void {
   app.setErrorHandler<FastifyError>((error, request, reply) => {
-    const problem = problemFor(error, request.id)
+    const problem = problemFor(error, request)
     if (problem.code === 'internal') {
       log.error(
         { request_id: request.id, route: request.routeOptions.url, error },
@@ -54,20 +54,23 @@ export function answerErrors(app: App, log: Log, pages?: Pages): void {
   })
 }
 
-function problemFor(error: FastifyError, requestId: string): Problem {
-  if (error instanceof Refused) return problemOf(error.rejection, requestId)
-  if (error instanceof Undecided) return problemOfUnknown(error.unknown, requestId)
-  if (error instanceof HostFault) return problemOfFault(error, requestId)
-  return problemOf(rejectionOf(error), requestId)
+function problemFor(error: FastifyError, { id, server }: FastifyRequest): Problem {
+  if (error instanceof Refused) return problemOf(error.rejection, id)
+  if (error instanceof Undecided) return problemOfUnknown(error.unknown, id)
+  if (error instanceof HostFault) return problemOfFault(error, id)
+  return problemOf(rejectionOf(error, server.initialConfig.bodyLimit ?? limits.bodyBytesMax), id)
 }
 
-/** Refusals of the framework itself, by its codes (fastify.dev, "Errors"). */
-function rejectionOf(error: FastifyError): Rejection {
+const sizeWords = (bytes: number): string =>
+  bytes < 1024 * 1024 ? `${bytes / 1024} KiB` : `${bytes / 1024 / 1024} MiB`
+
+/** Returns refusals of the framework itself, by its codes (fastify.dev, "Errors"). */
+function rejectionOf(error: FastifyError, bodyBytesMax: number): Rejection {
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return { code: 'unsupported_media_type', detail: 'send the body as application/json' }
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return { code: 'body_too_large', detail: 'a request body has at most 1 MiB' }
+      return { code: 'body_too_large', detail: `a request body has at most ${sizeWords(bodyBytesMax)}` }
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return { code: 'invalid_request', detail: 'the body is not as long as Content-Length says' }
     case 'ECONNRESET':

@@ -56,6 +56,9 @@ export function problems(...codes: readonly ProblemCode[]): Record<number, objec
   return Object.fromEntries([...byStatus].map(([status, here]) => [status, problemAnswer(here)]))
 }
 
+/** Refusals of a request that has a body. */
+export const BODY_CODES = ['body_too_large', 'unsupported_media_type'] as const
+
 /** The form of a refusal for a browser that opens a page. */
 const AS_PAGE = { 'text/html': { schema: Type.String() } }
 

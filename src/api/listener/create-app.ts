@@ -3,6 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { logAccess } from './access-log.ts'
 import { answerErrors, unroutedAnswers } from './answer-errors.ts'
+import { HeldAnswers } from './held-answers.ts'
 import { auditMutations } from './audit.ts'
 import { observeAnswers } from './observe-answers.ts'
 import { describeApi } from './openapi.ts'
@@ -31,6 +32,8 @@ type AppOptions = {
   readonly findVersions?: FindVersions
   /** Adds a plugin whose hooks must come before all others. */
   readonly prepare?: (app: App) => Promise<void>
+  /** Absent: `limits.bodyBytesMax`. */
+  readonly bodyBytesMax?: number
   /** Where browsers get refusals as pages. */
   readonly pages?: Pages
   readonly addRoutes: (app: App) => void
@@ -45,7 +48,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
     serverFactory: (handler) => transport.createServer(handler),
     logger: false,
     genReqId: requestIdOf,
-    bodyLimit: limits.bodyBytesMax,
+    bodyLimit: options.bodyBytesMax ?? limits.bodyBytesMax,
     // An id that is too long is a malformed id, not an unknown route.
     routerOptions: { maxParamLength: limits.headerBytesMax },
     // Requests under way are answered when the daemon stops, not refused.
@@ -58,6 +61,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
   await options.prepare?.(app)
   logAccess(app, log, options.peerField)
   auditMutations(app, { log, ...given({ find: options.findVersions }) })
+  boundAnswers(app, log)
   if (options.onAnswered !== undefined) observeAnswers(app, options.onAnswered)
   guardRequests(app, transport, options.reference)
   answerErrors(app, log, options.pages)
@@ -70,6 +74,18 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
   await app.register(async (routes) => options.addRoutes(routes.withTypeProvider<TypeBoxTypeProvider>()))
   await app.ready()
   return app
+}
+
+/** Bounds what clients ask for and do not take. Streams have bounds of their own. */
+function boundAnswers(app: App, log: Log): void {
+  const held = new HeldAnswers(limits.heldAnswersBytesMax, (peer) =>
+    log.warn({ ...peer }, 'connection closed: its client takes no answers'),
+  )
+  app.addHook('onSend', async (request, reply, payload) => {
+    if (typeof payload === 'string' || Buffer.isBuffer(payload))
+      held.note(reply.raw, payload.length, request.peer)
+    return payload
+  })
 }
 
 declare module 'fastify' {

@@ -91,7 +91,7 @@ export const requests = {
     body_too_large: {
       status: 413,
       title: 'The request body is too large',
-      meaning: 'The body has more than 1 MiB.',
+      meaning: 'The body has more than 1 MiB, or 4 KiB at the listener for other hosts.',
       remedy:
         'Make it smaller: large user data belongs behind a URL inside it, and URLs of parts fit into several requests (`first_part`).',
       example: 'a request body has at most 1 MiB',

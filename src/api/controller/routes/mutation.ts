@@ -67,9 +67,6 @@ export const ADMISSION_CODES = [
   'network_failed',
 ] as const
 
-/** Refusals of a mutation that has a body. */
-export const BODY_CODES = ['body_too_large', 'unsupported_media_type'] as const
-
 type Command = (context: CommandContext, id: VmId) => CommandResult
 
 /** A request and its reply, with only what mutations use. */

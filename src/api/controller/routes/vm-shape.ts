@@ -1,3 +1,4 @@
+import { BODY_CODES } from '../../listener/answers.ts'
 import {
   resize,
   setCompute,
@@ -19,7 +20,7 @@ import {
   seedFromWire,
 } from '../../wire/vm-from-wire.ts'
 import { invalidRequest } from '../../listener/validation.ts'
-import { BODY_CODES, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
+import { LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import type { Complaint } from '../../../lib/schema-check.ts'
 import type { ProblemCode } from '../../../core/errors.ts'
 import type { VmWire } from '../../wire/vm.ts'

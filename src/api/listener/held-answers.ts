@@ -1,0 +1,50 @@
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Peer } from './app.ts'
+
+/**
+ * Bounds the bytes of all answers that clients have not taken yet. Without a bound, clients that ask for much and read
+ * nothing could fill the memory of the host. Beyond it, the connections close whose clients have taken nothing for longest.
+ * Answers that are taken leave within milliseconds, so those are of clients that read nothing.
+ */
+export class HeldAnswers {
+  readonly #bytesMax: number
+  readonly #onClose: (peer: Peer) => void
+  #bytes = 0
+  /** Bytes by connection; the one that took something last comes last. */
+  readonly #held = new Map<Socket, { readonly bytes: number; readonly peer: Peer }>()
+  readonly #watched = new WeakSet<Socket>()
+
+  /** @param onClose called before a connection is closed for its answers */
+  constructor(bytesMax: number, onClose: (peer: Peer) => void) {
+    this.#bytesMax = bytesMax
+    this.#onClose = onClose
+  }
+
+  /** Notes an answer that is about to be sent, and closes connections beyond the bound. */
+  note(response: ServerResponse, bytes: number, peer: Peer): void {
+    const { socket } = response.req
+    if (socket.destroyed) return
+    this.#held.set(socket, { bytes: (this.#held.get(socket)?.bytes ?? 0) + bytes, peer })
+    this.#bytes += bytes
+    response.once('close', () => this.#release(socket, bytes))
+    // Node closes no answers that still wait for their turn on a connection that ends.
+    if (!this.#watched.has(socket)) socket.once('close', () => this.#release(socket))
+    this.#watched.add(socket)
+    for (const [oldest, { peer: client }] of this.#held) {
+      if (this.#bytes <= this.#bytesMax) return
+      this.#onClose(client)
+      this.#release(oldest)
+      oldest.destroy()
+    }
+  }
+
+  #release(socket: Socket, bytes = Infinity): void {
+    const held = this.#held.get(socket)
+    if (held === undefined) return
+    const left = Math.max(0, held.bytes - bytes)
+    this.#bytes -= held.bytes - left
+    this.#held.delete(socket)
+    if (left > 0) this.#held.set(socket, { ...held, bytes: left })
+  }
+}
