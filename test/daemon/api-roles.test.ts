@@ -9,6 +9,7 @@ import { createVm, startConsole, WEB } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { expectedRoles } from './support/expected-roles.ts'
 import { endingPath } from './support/ending-path.ts'
+import { eventually } from './support/eventually.ts'
 import { start, startBody } from './support/snapshots.ts'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
@@ -155,6 +156,23 @@ test('a console client reads its own VM alone, and does not learn whether there 
   assertProblem(await host.ask('ops', { path: '/v1/vms/nothing-1' }), 403, 'role_required')
   host.storeIsOpen = false
   assertProblem(await host.ask('ops', { path: '/v1/vms/web-1' }), 503, 'starting_up')
+})
+
+test('a console client that waits for its VM does not see it once it is of others', async (t) => {
+  const host = await stage(t)
+  await createVm(host)
+  const path = '/v1/vms/web-1'
+  const label = (team: string): Promise<Answer> =>
+    host.call({ method: 'PUT', path: `${path}/metadata`, body: { labels: { team }, protected: false } })
+  await label('web')
+  const { headers } = await host.ask('ops', { path })
+  const waiting = host.ask('ops', {
+    path,
+    headers: { prefer: 'wait=30', 'if-none-match': headers.etag ?? '' },
+  })
+  await eventually(() => host.waits.size === 1)
+  await label('db')
+  assertProblem(await waiting, 403, 'role_required')
 })
 
 test('no client of the controller API is a node, even if one authority signs both', async (t) => {

@@ -31,6 +31,14 @@ export function guardRoles(app: App, dependencies: ApiDependencies): void {
     if (!roles.includes(client.role)) throw refusal(roles, client.role)
     if (client.role === 'console' && isOfVm(url)) checkScope(dependencies, request, client.scope)
   })
+  // During a long poll the VM may have left the scope.
+  app.addHook('preSerialization', async (request, { statusCode }, payload) => {
+    const client = dependencies.clients?.get(request.peerName)
+    const { url = '' } = request.routeOptions
+    if (client?.role === 'console' && isOfVm(url) && statusCode < 400)
+      checkScope(dependencies, request, client.scope)
+    return payload
+  })
 }
 
 /** Adds to the description of a route who may use it, and the refusal of others. */
