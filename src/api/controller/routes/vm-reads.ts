@@ -7,6 +7,7 @@ import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { noQuery, problems } from '../../listener/answers.ts'
+import { Semaphore } from '../../../lib/semaphore.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { KeptVms } from '../kept-vms.ts'
 import { changedVms } from './changed-vms.ts'
@@ -31,8 +32,9 @@ import type { ApiDependencies } from '../dependencies.ts'
 export function vmReadRoutes(app: App, dependencies: ApiDependencies): void {
   listVms(app, dependencies)
   getVm(app, dependencies)
-  getPlan(app, dependencies)
-  getCounters(app, dependencies)
+  const looks = new Semaphore(limits.askedLooksMax)
+  getPlan(app, dependencies, looks)
+  getCounters(app, dependencies, looks)
 }
 
 function listVms(app: App, dependencies: ApiDependencies): void {
@@ -136,7 +138,7 @@ function getVm(app: App, dependencies: ApiDependencies): void {
   })
 }
 
-function getPlan(app: App, dependencies: ApiDependencies): void {
+function getPlan(app: App, dependencies: ApiDependencies, looks: Semaphore): void {
   const schema = {
     operationId: 'getVmPlan',
     tags,
@@ -150,14 +152,15 @@ function getPlan(app: App, dependencies: ApiDependencies): void {
   app.get('/v1/vms/:id/plan', { schema }, async (request): Promise<PlanWire> => {
     const context = contextOf(dependencies)
     const record = vmOf(context, request.params.id as VmId)
-    return planToWire(
-      await dependencies.plan(record, context.store.vms.inputs(record.id)),
-      record.operationId,
+    const plan = await looks.run(
+      () => dependencies.plan(record, context.store.vms.inputs(record.id)),
+      request.signal,
     )
+    return planToWire(plan, record.operationId)
   })
 }
 
-function getCounters(app: App, dependencies: ApiDependencies): void {
+function getCounters(app: App, dependencies: ApiDependencies, looks: Semaphore): void {
   const schema = {
     operationId: 'getVmCounters',
     tags,
@@ -181,6 +184,6 @@ function getCounters(app: App, dependencies: ApiDependencies): void {
   }
   app.get('/v1/vms/:id/counters', { schema }, async (request): Promise<CountersWire> => {
     const record = vmOf(contextOf(dependencies), request.params.id as VmId)
-    return countersToWire(await dependencies.counters(record))
+    return countersToWire(await looks.run(() => dependencies.counters(record), request.signal))
   })
 }
