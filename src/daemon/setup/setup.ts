@@ -81,7 +81,10 @@ function ensureConfig(options: SetupOptions, machine: SetupMachine, report: Setu
     report.kept(configPath, 'configuration')
     return config
   }
-  const text = renderConfig(machine.exampleConfig, settings)
+  // Certificates keep this name. If the machine gets another one later, the host must keep it too.
+  const named = settings.some(([key]) => key === 'host.id')
+  const all = named ? settings : ([...settings, ['host.id', machine.hostname]] as const)
+  const text = renderConfig(machine.exampleConfig, all)
   const config = parseConfig(text, { path: configPath, hostname: machine.hostname })
   mkdirSync(dirname(configPath), { recursive: true, mode: 0o755 })
   writeNewFiles([{ path: configPath, content: text, mode: 0o644 }])
