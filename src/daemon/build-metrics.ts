@@ -1,3 +1,4 @@
+import { availableMibIn } from '../host/figures/host-features.ts'
 import { ownProcess } from '../host/figures/own-process.ts'
 import { Metrics } from '../owners/metrics/metrics.ts'
 import { readAsset } from './assets.ts'
@@ -52,6 +53,7 @@ export function buildMetrics(
     nextUpdates: () => certificates.nextUpdates(),
     isReady: () => readiness.waitingFor().length === 0,
     ownProcess,
+    availableMibIn,
     isDescriptorStoreAvailable,
     ...{ store, units, consoles, staging, taps, firewall, monitors },
     clock,

@@ -43,6 +43,8 @@ export type StoreOptions = FlushOptions &
  * flushed} resolves. Progress of reconciliation is not flushed, because another look finds it again.
  */
 export class Store {
+  /** The directory of the records. */
+  readonly directory: string
   readonly vms: VmTable
   readonly addresses: GuestAddresses
   readonly memoryLoans: MemoryLoans
@@ -71,6 +73,7 @@ export class Store {
     userIds: UserIdRange,
     { nowMs = 0, onUpgrade, ...flushOptions }: StoreOptions = {},
   ) {
+    this.directory = directory
     this.#lock = lockStateDirectory(directory)
     const path = `${directory}/vmhostd.db`
     try {

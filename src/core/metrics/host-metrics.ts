@@ -19,6 +19,10 @@ export const hostMetrics = {
     'vmhostd_host_memory_available_bytes',
     'Memory of the host that programs can still take.',
   ),
+  recordsAvailable: gauge(
+    'vmhostd_records_available_bytes',
+    'Room in the file system of the records (`state_directory`), without what is reserved for root.',
+  ),
   poolSize: gauge('vmhostd_pool_size_bytes', 'Size of the file system of the storage pool.'),
   poolAvailable: gauge(
     'vmhostd_pool_available_bytes',

@@ -29,12 +29,18 @@ export type HostSources = {
   readonly units: Pick<Units, 'active' | 'resident' | 'cpuTime'>
   readonly consoles: Pick<Consoles, 'stored' | 'places'>
   readonly staging: Pick<Staging, 'list'>
+  /** Returns the room of a directory's file system for others than root, in MiB. */
+  readonly availableMibIn: (directory: string) => Promise<number>
   /** Returns whether stored descriptors survive a stop of the daemon. Throws HostFault. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
 }
 
 /** Collects the figures of the host. Throws the first HostFault, after everything that is known. */
-export async function collectHost({ inspector }: HostSources, samples: Samples): Promise<void> {
+export async function collectHost(
+  { inspector, store, availableMibIn }: HostSources,
+  samples: Samples,
+): Promise<void> {
+  samples.add(metrics.recordsAvailable, (await availableMibIn(store.directory)) * MIB)
   const { cpus, memory, pool } = await inspector.look()
   if (cpus.ok) samples.add(metrics.hostCpus, cpus.value)
   if (memory.ok) {

@@ -53,6 +53,7 @@ test('the daemon shows its own descriptors and timers', async (t) => {
   const stage = await reconcileStage(t)
   const text = await scrape(stage)
   const value = (name: string): number => valueIn(text, name) ?? assert.fail(`${name} is absent`)
+  assert.ok(value('vmhostd_records_available_bytes') > 0)
   assert.ok(value('process_open_fds') > 0)
   assert.ok(value('process_open_fds') < value('process_max_fds'))
   const deadline = setTimeout(() => {}, 60_000)
