@@ -217,10 +217,13 @@ export const limits = {
   diskCloneMs: 600_000,
 
   /** The control protocol of a monitor. Its longest answers are below 8 KiB; a longer line is not a monitor's. */
-  qmpLineBytesMax: 128 * 1024,
+  qmpLineBytesMax: 64 * 1024,
   /** Lines that are read of one monitor: on average, and at once. Its own events come a few times a second. */
   qmpLinesPerSecond: 1000,
   qmpLinesBurst: 4000,
+  /** Bytes of them, likewise: a MiB of nested arrays takes some 35 ms to parse. */
+  qmpBytesPerSecond: 1024 * 1024,
+  qmpBytesBurst: 1024 * 1024,
   /** Characters kept of one text from a monitor: its errors, states and events. */
   monitorTextCharactersMax: 300,
   /** Until the monitor's greeting. It accepts before its main loop runs, which takes long on a busy host. */

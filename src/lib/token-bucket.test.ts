@@ -42,6 +42,14 @@ test('a burst is free, and what goes beyond it is paid with time', () => {
   assert.equal(drain.spend(30, 1), 1)
 })
 
+test('a bucket is full until something passes, and when that was earned back', () => {
+  const drain = budget()
+  assert.ok(drain.isFull(0))
+  drain.spend(0, 130)
+  assert.ok(!drain.isFull(129))
+  assert.ok(drain.isFull(130))
+})
+
 test('time without output earns one burst at most', () => {
   const drain = budget(5000)
   assert.equal(drain.spend(5000, 100), 0)

@@ -30,6 +30,12 @@ export class TokenBucket {
     return this.#tokens >= 0 ? 0 : Math.ceil(-this.#tokens / this.#perMs)
   }
 
+  /** Returns whether everything that has passed was earned back, as in a new bucket. */
+  isFull(nowMs: number): boolean {
+    this.#earn(nowMs)
+    return this.#tokens === this.#burst
+  }
+
   #earn(nowMs: number): void {
     this.#tokens = Math.min(this.#burst, this.#tokens + Math.max(0, nowMs - this.#atMs) * this.#perMs)
     this.#atMs = nowMs

@@ -6,6 +6,7 @@ import { onceListening } from '../monitors/monitor-socket.ts'
 import { MonitorLost } from '../monitors/monitor-error.ts'
 import { QmpClient } from './qmp.ts'
 import type { QmpEvent } from './qmp.ts'
+import { ReadBudget } from './read-budget.ts'
 
 export type QmpClientsOptions = {
   readonly runDirectory: string
@@ -22,6 +23,8 @@ export type QmpClientsOptions = {
 export class QmpClients {
   readonly #options: QmpClientsOptions
   readonly #clients = new Map<VmId, Promise<QmpClient>>()
+  /** Outlive the connections: a monitor must not be able to have another one by closing its connection. */
+  readonly #budgets = new Map<VmId, ReadBudget>()
 
   constructor(options: QmpClientsOptions) {
     this.#options = options
@@ -69,6 +72,7 @@ export class QmpClients {
     const connecting = outsideLogContext(() =>
       QmpClient.connect(qmpSocketPath(this.#options.runDirectory, id), {
         greetingMs,
+        budget: this.#budget(id),
         onEvent: (event) => this.#options.onEvent(id, event),
         onClose: () => {
           if (forget()) this.#options.onClose(id)
@@ -78,6 +82,15 @@ export class QmpClients {
     this.#clients.set(id, connecting)
     connecting.catch(forget)
     return connecting
+  }
+
+  #budget(id: VmId): ReadBudget {
+    const nowMs = performance.now()
+    for (const [vm, budget] of this.#budgets)
+      if (!this.#clients.has(vm) && budget.isFull(nowMs)) this.#budgets.delete(vm)
+    const budget = this.#budgets.get(id) ?? new ReadBudget(nowMs)
+    this.#budgets.set(id, budget)
+    return budget
   }
 }
 

@@ -156,6 +156,27 @@ test('a monitor that floods the daemon with events is read slowly', async (t) =>
   assert.ok(events < 3 * limits.qmpLinesBurst, `${events} came`)
 })
 
+test('a monitor that floods the daemon with long lines is read slowly', async (t) => {
+  let events = 0
+  // No time passes, so what comes is one burst.
+  t.mock.method(performance, 'now', () => 0)
+  const { peer } = await connected(t, { onEvent: () => (events += 1) })
+  const other = await connected(t)
+  const line = `{"event": "STOP", "data": "${'x'.repeat(limits.qmpLineBytesMax / 2)}"}\n`
+  const burst = Math.floor(limits.qmpBytesBurst / line.length)
+  peer.say(line.repeat(4 * burst))
+  await until(
+    () => events,
+    (count) => count >= burst,
+  )
+  for (let command = 0; command < 200; command += 1) {
+    const status = other.client.execute('query-status')
+    await other.peer.answer({})
+    await status
+  }
+  assert.ok(events < 3 * burst, `${events} came`)
+})
+
 test('a condition is checked again after each event, and the wait ends with the connection', async (t) => {
   const { client, peer } = await connected(t)
   const { signal } = new AbortController()

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { TokenBucket } from '../../lib/token-bucket.ts'
 import { connectToMonitor } from '../monitors/monitor-socket.ts'
 import { lostBy, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
+import { ReadBudget } from './read-budget.ts'
 
 export type QmpEvent = { readonly event: string; readonly data?: unknown }
 
@@ -14,6 +14,8 @@ export type QmpOptions = {
   readonly greetingMs?: number
   readonly commandMs?: number
   readonly lineBytesMax?: number
+  /** How much may be read; that of a new monitor when absent. */
+  readonly budget?: ReadBudget
 }
 
 type Pending = { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }
@@ -27,7 +29,7 @@ const NEWLINE = 0x0a
  *
  * Throws {@link MonitorRefusal} if the monitor refused a command, and {@link MonitorLost} if no answer can come any longer. A
  * command past its deadline ends the connection, because a monitor that is so late is not worth waiting for twice. A monitor
- * that sends more lines than it may is read slowly, so that it cannot occupy the daemon.
+ * that sends more than it may is read slowly, so that it cannot occupy the daemon.
  */
 export class QmpClient {
   readonly #socket: Socket
@@ -35,11 +37,7 @@ export class QmpClient {
   readonly #pending = new Map<number, Pending>()
   readonly #greeted = Promise.withResolvers<void>()
   #nextId = 1
-  readonly #budget = new TokenBucket({
-    perSecond: limits.qmpLinesPerSecond,
-    burst: limits.qmpLinesBurst,
-    nowMs: performance.now(),
-  })
+  readonly #budget: ReadBudget
   #pause: NodeJS.Timeout | undefined
   #line: Buffer[] = []
   #lineBytes = 0
@@ -53,12 +51,14 @@ export class QmpClient {
 
   private constructor(socket: Socket, options: QmpOptions) {
     this.#options = options
+    this.#budget = options.budget ?? new ReadBudget(performance.now())
     this.#socket = socket
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk))
     this.#socket.on('error', (error) => this.#lose(lostBy(error)))
     this.#socket.on('close', () => this.#lose(new MonitorLost('closed')))
     // There may be no caller that waits for them.
     for (const { promise } of [this.#greeted, this.#event]) promise.catch(() => {})
+    this.#spend({ lines: 0, bytes: 0 })
   }
 
   /** Connects, waits for the greeting and leaves the negotiation mode. */
@@ -132,7 +132,12 @@ export class QmpClient {
       if (line.trim() !== '') this.#take(line)
     }
     this.#keep(rest)
-    const pauseMs = this.#budget.spend(performance.now(), lines)
+    this.#spend({ lines, bytes: chunk.length })
+  }
+
+  /** Counts what was read, and stops reading for as long as it was too much. */
+  #spend(amount: { readonly lines: number; readonly bytes: number }): void {
+    const pauseMs = this.#budget.spend(performance.now(), amount)
     if (pauseMs === 0 || this.#lost !== undefined) return
     this.#socket.pause()
     this.#pause = setTimeout(() => this.#socket.resume(), pauseMs)
