@@ -77,9 +77,14 @@ for (const [what, answer, why] of [
     'closed',
   ],
   [
-    'that is announced again and again',
-    (request) => untilClosed(request, () => request.socket.write('HTTP/1.1 103 X\r\n\r\n')),
-    'no answer',
+    'that is announced',
+    ({ socket }) => void socket.write('HTTP/1.1 103 X\r\n\r\n'),
+    'an informational answer',
+  ],
+  [
+    'before which it asks for the request',
+    (_request, response) => response.writeContinue(),
+    'an informational answer',
   ],
   [
     'that comes byte by byte without end',

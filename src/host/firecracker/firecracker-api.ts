@@ -62,6 +62,8 @@ function send(
   return new Promise((resolve, reject) => {
     const sent = request({ createConnection: () => socket, method, path: target, headers, signal }, resolve)
     sent.on('error', reject)
+    // Firecracker sends none. Node takes any number of them before an answer.
+    sent.on('information', () => sent.destroy(new MonitorLost('an informational answer')))
     // Node reports no error when an answer changes the protocol (101): it closes the connection.
     sent.on('close', () => reject(new MonitorLost('closed')))
     sent.end(content)
