@@ -93,6 +93,16 @@ export class FakeFirecracker {
     return this.#guest?.isFrozen === true
   }
 
+  /** The connections to it that are open. */
+  get connections(): number {
+    return this.#sockets.size
+  }
+
+  /** Writes to every connection without being asked, since its guest took it over. */
+  speak(words: string): void {
+    for (const socket of this.#sockets) socket.write(words)
+  }
+
   /** Ends the process. */
   end(): void {
     for (const server of this.#servers) server.close()

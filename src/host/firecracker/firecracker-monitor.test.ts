@@ -8,6 +8,7 @@ import { HostFault } from '../../core/errors.ts'
 import { firecrackerPaths } from '../../core/monitor/firecracker-machine.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { silentLog } from '../../log/log.ts'
+import { until } from '../../../test/contract/until.ts'
 import { FakeFirecracker } from '../../../test/fakes/fake-firecracker.ts'
 import { FirecrackerMonitor } from './firecracker-monitor.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -18,6 +19,7 @@ const disk = { sizeMib: 64 }
 
 type Stage = {
   readonly monitor: FirecrackerMonitor
+  readonly started: FakeFirecracker
   readonly lies: Map<string, unknown>
   /** A file of another size than the guest's disk. */
   readonly other: string
@@ -53,7 +55,7 @@ async function stageOf(t: TestContext): Promise<Stage> {
     started.end()
     rmSync(runDirectory, { recursive: true })
   })
-  return { monitor, lies: started.lies, other }
+  return { monitor, started, lies: started.lies, other }
 }
 
 for (const [what, pathOf] of [
@@ -107,6 +109,29 @@ test('a disk of another form is a refusal, and is not a bug', async (t) => {
   }
   lies.clear()
   assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
+})
+
+test('a monitor that speaks without being asked is not listened to until the next question', async (t) => {
+  const { monitor, started } = await stageOf(t)
+  let changes = 0
+  monitor.watch(() => (changes += 1))
+  const connectionsAre = (wanted: number): Promise<number> =>
+    until(
+      () => started.connections,
+      (count) => count === wanted,
+    )
+  await monitor.inspect(id)
+  await connectionsAre(1)
+  started.speak('x'.repeat(MIB))
+  await connectionsAre(0)
+  assert.equal(changes, 0)
+  assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
+  await connectionsAre(1)
+  started.end()
+  await until(
+    () => changes,
+    (count) => count === 1,
+  )
 })
 
 function isRefused(error: unknown): boolean {

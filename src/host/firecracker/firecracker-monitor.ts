@@ -305,8 +305,12 @@ export class FirecrackerMonitor implements Monitor {
     const socket = outsideLogContext(() => this.#connect(id))
     const known: Known = { socket }
     this.#known.set(id, known)
-    socket.resume()
     socket.on('error', () => {})
+    // Firecracker writes nothing here. One that does is not listened to until the next question about its guest.
+    socket.once('data', () => {
+      if (this.#known.get(id) === known) this.#known.delete(id)
+      socket.destroy()
+    })
     socket.on('close', () => {
       if (this.#known.get(id) !== known) return
       this.#known.delete(id)
