@@ -25,6 +25,9 @@ export type RestoredGuest = {
   readonly tapDevice?: DeviceName
 }
 
+/** A guest that a monitor is to save. */
+export type SavedGuest = Pick<RestoredGuest, 'id' | 'path' | 'memoryMib'>
+
 /** The program that runs a guest, reached over its control socket. Throws HostFault. */
 export interface Monitor {
   readonly capabilities: MonitorCapabilities
@@ -56,7 +59,7 @@ export interface Monitor {
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
    * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused; `save_failed`.
    */
-  save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor>
+  save(guest: SavedGuest, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */
   ensureRestored(guest: RestoredGuest, signal: AbortSignal): Promise<void>
   /**

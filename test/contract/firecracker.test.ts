@@ -1,9 +1,10 @@
 /** The driver of Firecracker with a program in the place of Firecracker that answers like it. */
 import { rmSync } from 'node:fs'
-import { mkdir, mkdtemp, open, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import assert from 'node:assert/strict'
+import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { UserId, VmId } from '../../src/core/ids.ts'
@@ -84,3 +85,18 @@ async function stageOf(t: TestContext): Promise<MonitorStage> {
 }
 
 monitorContract('Firecracker, by its API', stageOf)
+
+for (const [what, memoryMib] of [
+  ['less', 256],
+  ['more', 64],
+] as const) {
+  test(`Firecracker, by its API: a file with ${what} than the guest's memory is not read`, async (t) => {
+    const { monitor, start, guest, saveFile } = await stageOf(t)
+    const id = 'web-1' as VmId
+    const never = new AbortController().signal
+    await start(id, { paused: false })
+    await monitor.ensurePaused(id, never)
+    await assert.rejects(monitor.save({ ...guest(id), memoryMib }, never), { code: 'save_failed' })
+    assert.equal((await stat(saveFile(id))).size, MEMORY_BYTES)
+  })
+}

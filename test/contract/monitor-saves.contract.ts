@@ -25,13 +25,13 @@ async function standing(
 
 /** Saves a guest that has just begun to run, and ends its monitor. For promises that do not depend on its memory. */
 async function savedEarly(
-  { monitor, start, end, saveFile }: MonitorStage,
+  { monitor, start, end, guest }: MonitorStage,
   reaches: Promises['reaches'],
 ): Promise<void> {
   await start(id, { paused: false })
   await reaches(monitor, id, 'running')
   await monitor.ensurePaused(id, never)
-  await monitor.save(id, saveFile(id), never)
+  await monitor.save(guest(id), never)
   await end(id)
 }
 
@@ -44,10 +44,10 @@ type Promises = {
 /** Promises of every monitor about a guest that is saved, whatever happens to it afterwards. */
 export function savePromises({ disk, promise, reaches }: Promises): void {
   promise('a saved guest can continue in place, and can be saved again', async (stage) => {
-    const { monitor, memory, saveFile } = stage
+    const { monitor, memory, guest } = stage
     const before = await standing(stage, reaches)
     for (const _ of [1, 2]) {
-      await monitor.save(id, saveFile(id), never)
+      await monitor.save(guest(id), never)
       await monitor.ensureRunning(id, never)
       assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
       assert.equal(await memory(id), before)
@@ -55,25 +55,25 @@ export function savePromises({ disk, promise, reaches }: Promises): void {
     }
   })
 
-  promise('a running guest is not saved', async ({ monitor, start, saveFile }) => {
+  promise('a running guest is not saved', async ({ monitor, start, guest }) => {
     await start(id, { paused: false })
     await reaches(monitor, id, 'running')
-    await assert.rejects(monitor.save(id, saveFile(id), never), isFault('save_failed'))
+    await assert.rejects(monitor.save(guest(id), never), isFault('save_failed'))
     assert.deepEqual(await monitor.inspect(id), { kind: 'running', disk })
   })
 
   promise('an aborted save leaves a paused guest that can continue', async (stage) => {
-    const { monitor, memory, saveFile } = stage
+    const { monitor, memory, guest } = stage
     const before = await standing(stage, reaches)
     const reason = new Error('a packet came')
     const aborting = new AbortController()
-    const saving = monitor.save(id, saveFile(id), aborting.signal)
+    const saving = monitor.save(guest(id), aborting.signal)
     aborting.abort(reason)
     await assert.rejects(saving, reason)
-    await assert.rejects(monitor.save(id, saveFile(id), AbortSignal.abort(reason)), reason)
+    await assert.rejects(monitor.save(guest(id), AbortSignal.abort(reason)), reason)
     assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
     // The aborted save is over: another one can begin.
-    await monitor.save(id, saveFile(id), never)
+    await monitor.save(guest(id), never)
     await monitor.ensureRunning(id, never)
     assert.equal(await memory(id), before)
   })
@@ -84,7 +84,7 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
   promise('a saved guest continues in another process with the memory it had', async (stage) => {
     const { monitor, start, end, guest, memory, saveFile } = stage
     const before = await standing(stage, reaches)
-    const saving = await monitor.save(id, saveFile(id), never)
+    const saving = await monitor.save(guest(id), never)
     assert.deepEqual(saving, await monitor.installed())
     assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
     await end(id)
@@ -100,7 +100,7 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
   promise('a restored guest that has not run sees its disk grow, and can be limited', async (stage) => {
     const { monitor, start, end, guest, memory, saveFile, growFile } = stage
     const before = await standing(stage, reaches)
-    await monitor.save(id, saveFile(id), never)
+    await monitor.save(guest(id), never)
     await end(id)
     await start(id, { paused: true, restorePath: saveFile(id) })
     await monitor.ensureRestored(guest(id), never)
@@ -137,8 +137,8 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
     })
   }
 
-  promise('saving and restoring a VM without a monitor are faults', async ({ monitor, guest, saveFile }) => {
-    await assert.rejects(monitor.save(id, saveFile(id), never), isFault('monitor_unreachable'))
+  promise('saving and restoring a VM without a monitor are faults', async ({ monitor, guest }) => {
+    await assert.rejects(monitor.save(guest(id), never), isFault('monitor_unreachable'))
     await assert.rejects(monitor.ensureRestored(guest(id), never), isFault('restore_failed'))
     monitor.setGuestTime(id)
   })

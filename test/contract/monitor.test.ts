@@ -59,7 +59,7 @@ test('fake monitor: a guest that continues from a state it had already left behi
     monitor.started(id, monitor.unitSpec(machineOf(id, changes)), DISK_MIB)
   start({})
   await monitor.ensurePaused(id, signal)
-  await monitor.save(id, path, signal)
+  await monitor.save(restoredOf(id, path), signal)
   const saved = monitor.memoryOf(id)
   monitor.ended(id)
   for (const relived of [[], [id]]) {

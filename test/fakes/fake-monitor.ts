@@ -7,7 +7,7 @@ import type { Processor } from '../../src/core/monitor/processor.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
-import type { FreezeOutcome, Monitor, RestoredGuest } from '../../src/ports/monitor.ts'
+import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import { SavedFiles } from './saved-files.ts'
 import type { FaultMoment } from './fault-switch.ts'
@@ -200,7 +200,7 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('processor', () => this.processorHere)
   }
 
-  save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
+  save({ id, path }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     const write = (): SavingMonitor => {
       const { kind } = this.#live(id)
       if (kind !== 'paused') throw new HostFault('save_failed', `saving VM ${id}: the guest is ${kind}`)

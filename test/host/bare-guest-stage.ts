@@ -150,7 +150,7 @@ export const bareUnderQemu: StartBareStage = async (t) => {
     },
     saveAndRestore: async (guest, tap) => {
       await monitor.ensurePaused(id, never)
-      await monitor.save(id, memory, never)
+      await monitor.save({ id, path: memory, memoryMib: MEMORY_MIB }, never)
       await guest.end()
       await rm(join(folder, id, 'qmp.sock'), { force: true })
       const restored = await start(tap, memory)

@@ -176,7 +176,7 @@ test(
     t.diagnostic(`the monitor of a guest that has just started: ${/VmRSS:\s*(.*)/.exec(status)?.[1]}`)
     await monitor.ensurePaused(id, never)
     const savingAt = performance.now()
-    await monitor.save(id, saveFile(id), never)
+    await monitor.save(guest(id), never)
     const saveMs = performance.now() - savingAt
     const { size, blocks } = await stat(saveFile(id))
     t.diagnostic(`saved in ${saveMs.toFixed(0)} ms: ${mib(blocks * 512)} of ${mib(size)} MiB`)

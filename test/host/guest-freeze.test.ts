@@ -37,7 +37,7 @@ test('a guest freezes the disk that it runs on, even after a restore', { skip },
 
   await monitor.ensurePaused(id, never)
   await savedStates.ensureMemoryFile(id, userId)
-  const saving = await monitor.save(id, savedStates.paths(id).writing, never)
+  const saving = await monitor.save(restoredOf(id, savedStates.paths(id).writing), never)
   const compute = { cpuMillicores: 1000, memoryMib: 128 }
   await savedStates.publish(id, { savedAtMs: Date.now(), monitor: saving, compute }, never)
   await units.ensureStopped(id, never)

@@ -62,7 +62,7 @@ async function networked(t: TestContext): Promise<SandboxStage> {
 
 async function saved({ monitor, savedStates, units }: SandboxStage): Promise<void> {
   await savedStates.ensureMemoryFile(id, userId)
-  const saving = await monitor.save(id, savedStates.paths(id).writing, never)
+  const saving = await monitor.save(restoredOf(id, savedStates.paths(id).writing), never)
   await savedStates.publish(id, { savedAtMs: Date.now(), monitor: saving, compute }, never)
   await units.ensureStopped(id, never)
 }

@@ -247,6 +247,7 @@ test('QEMU: a save is aborted in its middle, by the daemon that began it or by t
   const path = saveFile(id)
   const mib = async (): Promise<number> => (await stat(path).catch(() => ({ blocks: 0 }))).blocks / 2048
   const compute = { cpuMillicores: 1000, memoryMib: 512, sleepAfterIdleSeconds: 0 }
+  const guest = { id, path, memoryMib: compute.memoryMib }
   await startMachine(id, { paused: false }, { compute })
   // Memory with content: pages of zeros are not written.
   const fill =
@@ -254,7 +255,7 @@ test('QEMU: a save is aborted in its middle, by the daemon that began it or by t
   assert.equal(await ask(id, `mount -o remount,size=90% /tmp; { ${fill}; } 2>/dev/null`), 'filled')
   await monitor.ensurePaused(id, never)
   const beganAt = performance.now()
-  await monitor.save(id, path, never)
+  await monitor.save(guest, never)
   const wholeMs = performance.now() - beganAt
   const wholeMib = await mib()
   t.diagnostic(`a whole save takes ${wholeMs.toFixed(0)} ms`)
@@ -264,7 +265,7 @@ test('QEMU: a save is aborted in its middle, by the daemon that began it or by t
     await monitor.ensurePaused(id, never)
     await rm(path)
     const aborting = new AbortController()
-    const saving = assert.rejects(monitor.save(id, path, aborting.signal), fault)
+    const saving = assert.rejects(monitor.save(guest, aborting.signal), fault)
     await until(mib, (written) => written > 0)
     return { saving, aborting }
   }
@@ -296,7 +297,7 @@ test('QEMU: a save is aborted in its middle, by the daemon that began it or by t
   aborting.abort(reason)
   await saving
   // The save is over when its caller hears of it: another can begin.
-  await monitor.save(id, path, never)
+  await monitor.save(guest, never)
 })
 
 test('QEMU: a guest that was started without the support for saving is not saved, and continues', async (t) => {
@@ -305,7 +306,7 @@ test('QEMU: a guest that was started without the support for saving is not saved
   const kind = async (): Promise<string> => (await monitor.inspect(id)).kind
   await until(kind, (now) => now === 'running')
   await monitor.ensurePaused(id, never)
-  await assert.rejects(monitor.save(id, saveFile(id), never), (error: unknown) => {
+  await assert.rejects(monitor.save(restoredOf(id, saveFile(id)), never), (error: unknown) => {
     assert.ok(error instanceof HostFault && error.code === 'save_failed')
     assert.match(errorChain(error), /stop the VM and start it, once$/)
     return true

@@ -31,7 +31,7 @@ test('a guest of Firecracker lives, sleeps and wakes in the sandbox of its unit'
   await until(said, (text) => text.includes('bare guest ready'), 20_000)
   await monitor.ensurePaused(id, never)
   await savedStates.ensureMemoryFile(id, userId)
-  const saving = await monitor.save(id, savedStates.paths(id).writing, never)
+  const saving = await monitor.save(restoredOf(id, savedStates.paths(id).writing), never)
   const { cpuMillicores, memoryMib } = machine.compute
   const terms = { savedAtMs: Date.now(), monitor: saving, compute: { cpuMillicores, memoryMib } }
   await savedStates.publish(id, terms, never)

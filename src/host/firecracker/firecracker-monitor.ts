@@ -24,7 +24,7 @@ import type { MonitorState } from '../../core/world/world.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import type { Log } from '../../log/log.ts'
-import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.ts'
+import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { orStorageFault } from '../files/storage-fault.ts'
 import { stat } from '../files/pool-files.ts'
 import { listensOnVsock } from '../guest-agent/guest-agent.ts'
@@ -157,13 +157,13 @@ export class FirecrackerMonitor implements Monitor {
     return this.#processor
   }
 
-  async save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
+  async save({ id, ...guest }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     const doing = `saving VM ${id}`
     const task = async (): Promise<SavingMonitor> => {
       const { kind } = await this.#stateOf(id, signal)
       if (kind !== 'paused') throw new MonitorRefusal({ desc: `the guest is ${kind}` })
       const saving = await this.#runningProgram(id, signal)
-      await orStorageFault(doing, () => saveGuest(this.#paths(id), path, signal))
+      await orStorageFault(doing, () => saveGuest(guest, this.#paths(id), signal))
       return saving
     }
     return this.#talk(doing, task, 'save_failed')

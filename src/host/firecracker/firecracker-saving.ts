@@ -3,7 +3,7 @@ import { lstat, open as openHere, rm } from 'node:fs/promises'
 import { limits } from '../../config/limits.ts'
 import { firecrackerPaths, NETWORK_INTERFACE } from '../../core/monitor/firecracker-machine.ts'
 import { MIB } from '../../lib/byte-units.ts'
-import type { RestoredGuest } from '../../ports/monitor.ts'
+import type { RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { open } from '../files/pool-files.ts'
 import { MonitorRefusal } from '../monitors/monitor-error.ts'
@@ -27,7 +27,11 @@ const ZEROS = Buffer.alloc(HOLE_BYTES)
  * their own, and all of the memory; pages of zeros become holes here. Firecracker cannot end a save that has begun. So
  * on abort this waits until Firecracker is done: no write may follow, and the guest could not be resumed anyway.
  */
-export async function saveGuest(paths: GuestPaths, path: string, signal: AbortSignal): Promise<void> {
+export async function saveGuest(
+  { path, memoryMib }: Omit<SavedGuest, 'id'>,
+  paths: GuestPaths,
+  signal: AbortSignal,
+): Promise<void> {
   signal.throwIfAborted()
   await rm(paths.state, { force: true })
   try {
@@ -44,8 +48,9 @@ export async function saveGuest(paths: GuestPaths, path: string, signal: AbortSi
     const file = await open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK)
     try {
       const { size } = await file.stat()
-      if (size === 0 || size % MIB !== 0)
-        throw new MonitorRefusal({ desc: `it wrote a memory of ${size} bytes` })
+      // A sparse file takes no space, but reading it takes time.
+      if (size !== memoryMib * MIB)
+        throw new MonitorRefusal({ desc: `it wrote a memory of ${size} bytes for ${memoryMib} MiB` })
       await freeZeros(file, size, signal)
       await writeAll(file, state, size)
     } finally {

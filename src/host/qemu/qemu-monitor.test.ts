@@ -92,7 +92,7 @@ for (const [command, answers, calls] of [
       ensureDiskLimits: () => monitor.ensureDiskLimits(id, { iopsMax: 1 }, never),
       diskCounters: () => monitor.diskCounters(id),
       agentListens: () => monitor.agentListens(id),
-      save: () => monitor.save(id, '/pool/memory', never),
+      save: () => monitor.save(restoredOf(id, '/pool/memory'), never),
     }
     for (const answer of answers) {
       script[command] = answer

@@ -22,7 +22,7 @@ import type { DiskLimits } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
-import type { FreezeOutcome, Monitor, RestoredGuest } from '../../ports/monitor.ts'
+import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { diskCountersOf, diskOf, isAgentOpen, statusOf } from './qemu-answers.ts'
 import { AgentPorts } from './agent-ports.ts'
@@ -186,7 +186,7 @@ export class QemuMonitor implements Monitor {
     return this.#processor
   }
 
-  async save(id: VmId, path: string, signal: AbortSignal): Promise<SavingMonitor> {
+  async save({ id, path }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
       const { kind } = await stateOf(client, signal)
       if (kind !== 'paused') throw new MonitorRefusal({ desc: `the guest is ${kind}` })

@@ -67,11 +67,12 @@ async function save(context: StepContext, { isIdle, signal, publication }: Savin
   if (!(await isIdle())) return false
   await host.savedStates.ensureMemoryFile(id, record.host.userId)
   const { writing } = host.savedStates.paths(id)
-  const saving = (): Promise<SavingMonitor> => host.monitors[record.monitor].save(id, writing, signal)
+  const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
+  const guest = { id, path: writing, memoryMib }
+  const saving = (): Promise<SavingMonitor> => host.monitors[record.monitor].save(guest, signal)
   const monitor = await host.savedStates.flushingWhile(id, saving, signal)
   if (!(await isIdle())) return false
   signal.throwIfAborted()
-  const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
   const terms = { savedAtMs: host.clock.now(), monitor, compute: { cpuMillicores, memoryMib } }
   publication.mayBePublished = true
   const beganMs = host.clock.monotonicMs()
