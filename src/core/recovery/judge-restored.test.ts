@@ -31,7 +31,7 @@ const ofRebuild = (rebuild: number): DiskState => ({
   ...disk,
   note: { mark: markOfTests, rootfsSha256: desired.image.rootfsSha256, rebuild },
 })
-const arriving = (stage: 'pulling' | 'released'): Partial<VmRecord> => ({
+const arriving = (stage: 'pulling' | 'pulled' | 'refused' | 'released'): Partial<VmRecord> => ({
   arrival: { stage } as unknown as NonNullable<VmRecord['arrival']>,
 })
 
@@ -53,7 +53,10 @@ const cases: readonly Case[] = [
   ['was being handed over, and stayed', departing('handing_over'), runs, 'ends'],
   ['was offered', departing('offered'), runs, 'fits'],
   ['was released, and has come back', departing('released'), off, 'deletes'],
-  ['was coming, and is here', arriving('pulling'), runs, 'ends'],
+  ['was coming, and is here', arriving('pulling'), runs, 'deletes'],
+  ['was coming, and has arrived and stopped since', arriving('pulling'), off, 'deletes'],
+  ['was refused, and has arrived since', arriving('refused'), off, 'deletes'],
+  ['had its disk, and waited for its guest', arriving('pulled'), off, 'fits'],
   ['has come', arriving('released'), runs, 'fits'],
   ['was coming, and is not here', arriving('pulling'), gone, 'fits'],
   ['was under deletion, and has a disk', { deleting: true }, off, 'deletes'],

@@ -93,6 +93,10 @@ function whyDeleted(record: VmRecord, { note }: PresentDisk, nowMs: number): str
   const { rebuild = 0 } = record.desired.image
   if (owesRebuild(record) && (note?.rebuild ?? 0) < rebuild)
     return `the record owes rebuild ${rebuild}, which replaces the disk`
+  // A disk gets its name when it is complete, so the VM has arrived since. The source does not offer it any more, and then what
+  // came of it is removed.
+  if (record.arrival?.stage === 'pulling' || record.arrival?.stage === 'refused')
+    return 'the record says that its disk is still coming from another host'
   return whyRemoved(record, nowMs)
 }
 

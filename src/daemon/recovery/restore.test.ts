@@ -138,11 +138,14 @@ test('the word that none has moved puts back no VM that is at another host by th
     assert.deepEqual((await compare({ ...NONE, noneMoved: true }, moved)).outlook.moved, [id])
 })
 
-test('a VM that was on its way here at the backup is still on its way', async (t) => {
-  const { compare } = await stage(t, 'stopped', ({ store, id }) => {
+test('a VM that was on its way here at the backup is still on its way, or has arrived since', async (t) => {
+  const { compare, host } = await stage(t, 'stopped', ({ store, id }) => {
     const arrival = { id: 'a-1', source: 'https://192.0.2.2:9001', stage: 'pulling' }
     store.arrivals.set(id, arrival as unknown as Arrival, 1)
   })
+  const { lines } = await compare()
+  assert.match(lines.join('\n'), /web-1 .*DELETES.* its disk is still coming from another host/)
+  await host.storage.remove('web-1' as VmId)
   const { outlook } = await compare()
   assert.deepEqual(refusalsInWords(outlook), [])
 })
