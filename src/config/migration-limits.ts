@@ -12,8 +12,8 @@ export const migrationLimits = {
    * that came meanwhile, including the first one.
    */
   handoverMsMax: 45_000,
-  /** Time in which a connection to the source of a VM must be ready for a request. */
-  sourceConnectMs: 10_000,
+  /** Time in which a connection to the source of a VM must be ready for a request; below `offerReadMs`, to say why. */
+  sourceConnectMs: 5000,
   /** Time for which a source may send nothing: longer than its long polls, `handoverPollMs`. */
   sourceSilenceMs: 30_000,
   /** Bytes of an answer of a source that is not a stream. Held packets and user data are the largest parts. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { HostFault } from '../../core/errors.ts'
+import { limits } from '../../config/limits.ts'
 import { whyNotRestorable } from '../../core/saved/why-not-restorable.ts'
 import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'
@@ -45,9 +46,18 @@ export async function readOffer(
     }
     return err({ code: 'migration_unavailable', detail: noOfferWords(migrationId, manifest.error) })
   } catch (error) {
+    if (signal.aborted) return err(NO_ANSWER)
     if (!(error instanceof HostFault)) throw error
     return err({ known: false, code: error.code, retry: error.retry, message: errorChain(error) })
   }
+}
+
+/** The time of the caller is over: the source, or what is on the way to it, takes a request and is silent. */
+const NO_ANSWER: Unknown = {
+  known: false,
+  code: 'source_unreachable',
+  retry: 'backoff',
+  message: `asking the source: no answer for ${limits.offerReadMs / 1000} s; see whether a firewall drops what goes there`,
 }
 
 function noOfferWords(id: MigrationId, because: SourceRefusal): string {
