@@ -322,5 +322,5 @@ test('a handshake that does not come to its end is given up', async (t) => {
   const late = faultOf(hosts.at(`https://127.0.0.1:${port}`))
   await accepted.promise
   t.mock.timers.tick(limits.sourceConnectMs)
-  assert.match((await late).join(), /^source_unreachable,.*no connection was made in 10 s$/)
+  assert.match((await late).join(), /^source_unreachable,.*no connection was made in 5 s$/)
 })

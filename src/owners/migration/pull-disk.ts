@@ -62,10 +62,11 @@ async function pullRound(
   const { clock, incomingDisks } = context.host
   checkLength('disk', sizeBytes, pulling.record().desired.disk.sizeMib)
   const beganMs = clock.monotonicMs()
-  const frames = accepted('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
   const disk = await incomingDisks.open(move.arrival, { number, sizeBytes })
   const writes = new FrameWrites(disk)
   try {
+    // Asked for last: frames that are not read would keep their connection, here and at the source.
+    const frames = accepted('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
     let bytes = 0
     let shownMs = beganMs
     for await (const frame of frames) {

@@ -79,11 +79,12 @@ async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory)
   const found = await savedStates.inspect(id, await monitors[monitor].installed())
   if (found.kind === 'present' && found.savedAtMs === terms.savedAtMs) return
   await savedStates.remove(id)
-  const frames = accepted('hand_over', await source.memoryFrames(move, lengthBytes, signal))
   const { userId } = pulling.record().host
   const file = await savedStates.openIncoming(id, userId, lengthBytes)
   const writes = new FrameWrites(file)
   try {
+    // Asked for last, as those of the disk.
+    const frames = accepted('hand_over', await source.memoryFrames(move, lengthBytes, signal))
     for await (const frame of frames) await writes.add(frame)
     await writes.end()
     await file.flush()

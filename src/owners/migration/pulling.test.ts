@@ -64,6 +64,30 @@ test('a source whose disk is larger than what was admitted gets no room for it',
   assert.deepEqual(asked, [])
 })
 
+test('frames are asked for only when there is a file for them, because only a reader closes them', async (t) => {
+  const asked: string[] = []
+  const { host, pulling, record, manifest } = pullStage(t, {
+    ensureRound: async () => ok({ sizeBytes: record.desired.disk.sizeMib * MIB, changedBytes: 0 }),
+    roundFrames: async () => {
+      asked.push('disk')
+      return err('unknown')
+    },
+    memoryFrames: async () => {
+      asked.push('memory')
+      return err('unknown')
+    },
+  })
+  const full = new Error('the pool is full')
+  t.mock.method(host.incomingDisks, 'open', () => Promise.reject(full))
+  t.mock.method(host.savedStates, 'openIncoming', () => Promise.reject(full))
+  t.mock.method(host.incomingDisks, 'publish', async () => {})
+  const terms = { savedAtMs: 1 } as MovedMemory['terms']
+  const memory = { lengthBytes: MIB, terms }
+  await assert.rejects(pullRounds(pulling, manifest), full)
+  await assert.rejects(pullGuest(pulling, { manifest, memory, console: undefined }), full)
+  assert.deepEqual(asked, [])
+})
+
 for (const monitor of MONITOR_KINDS)
   test(`a source with more memory than a guest of ${monitor} can have gets no room for it`, async (t) => {
     const asked: number[] = []
