@@ -103,30 +103,35 @@ export class ArrivalCourse {
   }
 
   async #pull(pulling: Pulling): Promise<void> {
-    const { source, move, signal, id, context } = pulling
+    const { signal, context } = pulling
     // The source must never hear of an attempt that this host could forget.
     await context.store.flushed()
-    await context.places.run(async () => {
-      const manifest = accepted('copy', await source.manifest(move.migrationId, signal))
-      await pullImages(pulling)
-      if (!isHandover(manifest)) await pullRounds(pulling, manifest)
-      if (this.#isDrained) return
-      // A guest that stands still must not wait for what went wrong before.
-      this.#attempts = 0
-      const { memory } = await takeOver(pulling, manifest)
-      const handedOver = {
-        manifest: accepted('hand_over', await source.manifest(move.migrationId, signal)),
-        console: accepted('hand_over', await source.console(move, signal)),
-        memory,
-      }
-      // A pass for a deletion must not remove what this publishes, before it is published.
-      await context.betweenPasses(id, async (ending) => {
-        const { wakes } = await pullGuest(pulling.until(ending), handedOver)
-        pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
-      })
-      context.log.info({}, 'everything of the VM is here')
-      context.poke(id, 'arrived')
-    }, signal)
+    const copy = (): Promise<void> => this.#copy(pulling)
+    // A guest that stands still must not wait behind copies of others, which may take hours: its source would take it back.
+    await (pulling.arrival().expectsGuest === true ? copy() : context.places.run(copy, signal))
+  }
+
+  async #copy(pulling: Pulling): Promise<void> {
+    const { source, move, signal, id, context } = pulling
+    const manifest = accepted('copy', await source.manifest(move.migrationId, signal))
+    await pullImages(pulling)
+    if (!isHandover(manifest)) await pullRounds(pulling, manifest)
+    if (this.#isDrained) return
+    // A guest that stands still must not wait for what went wrong before.
+    this.#attempts = 0
+    const { memory } = await takeOver(pulling, manifest)
+    const handedOver = {
+      manifest: accepted('hand_over', await source.manifest(move.migrationId, signal)),
+      console: accepted('hand_over', await source.console(move, signal)),
+      memory,
+    }
+    // A pass for a deletion must not remove what this publishes, before it is published.
+    await context.betweenPasses(id, async (ending) => {
+      const { wakes } = await pullGuest(pulling.until(ending), handedOver)
+      pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
+    })
+    context.log.info({}, 'everything of the VM is here')
+    context.poke(id, 'arrived')
   }
 
   /** Whether nothing may run here, so that the guest is better off at its source. */

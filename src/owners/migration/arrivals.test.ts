@@ -9,11 +9,13 @@ import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { takeVm } from '../../commands/migration/take-vm.ts'
 import { limits } from '../../config/limits.ts'
+import { abortable } from '../../lib/abortable.ts'
 import { silentLog } from '../../log/log.ts'
 import { Arrivals } from './arrivals.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
+import type { SourceHost } from '../../ports/source-host.ts'
 
 /** Two VMs that come from a source which does not answer, each with an unfinished disk. */
 async function arrivalsStage(t: TestContext) {
@@ -89,6 +91,26 @@ test('a record that cannot be read any more keeps its disk, and its course conti
     clock.advance(limits.retryBackoffMsMax)
     return trouble(first) === 'source_unreachable'
   })
+})
+
+test('a guest that stands still is copied at once, also while others have all places', async (t) => {
+  const { host, arrivals, store, take } = await arrivalsStage(t)
+  const asked: string[] = []
+  const silent = (origin: string): SourceHost =>
+    ({
+      manifest: (_id: unknown, signal: AbortSignal) => {
+        asked.push(origin)
+        return abortable(new Promise(() => {}), signal)
+      },
+    }) as unknown as SourceHost
+  t.mock.method(host.sourceHosts, 'at', silent)
+  const id = 'web-3' as VmId
+  await take(id, 'a-3' as ArrivalId)
+  const arrival = store.vms.get(id)?.arrival ?? assert.fail('it does not come')
+  store.arrivals.set(id, { ...arrival, source: 'https://still:9001', expectsGuest: true }, 1000)
+  await arrivals.start()
+  await eventually(() => asked.length > limits.arrivalsAtOnceMax)
+  assert.ok(asked.includes('https://still:9001'))
 })
 
 test('a VM that is taken while unfinished disks are listed keeps its disk', async (t) => {
