@@ -1,5 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { statfs } from 'node:fs/promises'
+import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { release } from 'node:os'
 import { run } from '../exec/exec.ts'
 import { MIB } from '../../lib/byte-units.ts'
@@ -69,9 +68,12 @@ export function controllersIn(root = '/sys/fs/cgroup'): readonly string[] {
   return readFileSync(path, 'utf8').trim().split(/\s+/)
 }
 
-/** Returns the space of a directory's file system for others than root. Throws errors of system calls. */
-export async function availableMibIn(directory: string): Promise<number> {
-  const { bsize, bavail } = await statfs(directory)
+/**
+ * Returns the space of a directory's file system for others than root. Throws errors of system calls. The kernel has the figures in
+ * memory, and the records are there, which are read and written in this thread.
+ */
+export function availableMibIn(directory: string): number {
+  const { bsize, bavail } = statfsSync(directory)
   return Math.floor((bsize * bavail) / MIB)
 }
 

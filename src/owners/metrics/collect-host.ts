@@ -30,7 +30,7 @@ export type HostSources = {
   readonly consoles: Pick<Consoles, 'stored' | 'places'>
   readonly staging: Pick<Staging, 'list'>
   /** Returns the room of a directory's file system for others than root, in MiB. */
-  readonly availableMibIn: (directory: string) => Promise<number>
+  readonly availableMibIn: (directory: string) => number
   /** Returns whether stored descriptors survive a stop of the daemon. Throws HostFault. */
   readonly isDescriptorStoreAvailable: () => Promise<boolean>
 }
@@ -40,7 +40,7 @@ export async function collectHost(
   { inspector, store, availableMibIn }: HostSources,
   samples: Samples,
 ): Promise<void> {
-  samples.add(metrics.recordsAvailable, (await availableMibIn(store.directory)) * MIB)
+  samples.add(metrics.recordsAvailable, availableMibIn(store.directory) * MIB)
   const { cpus, memory, pool } = await inspector.look()
   if (cpus.ok) samples.add(metrics.hostCpus, cpus.value)
   if (memory.ok) {

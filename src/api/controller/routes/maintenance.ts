@@ -5,7 +5,6 @@ import { maintenanceFromWire, maintenanceProgressToWire } from '../../wire/maint
 import { given } from '../../../lib/given.ts'
 import { ref } from '../../wire/named.ts'
 import { BODY_CODES, locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
-import {} from './mutation.ts'
 import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
 import { contextOf } from './vm-parts.ts'
 import type { MaintenanceProgressWire, SetMaintenanceWire } from '../../wire/maintenance.ts'
