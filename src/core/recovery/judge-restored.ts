@@ -93,11 +93,19 @@ function whyDeleted(record: VmRecord, { note }: PresentDisk, nowMs: number): str
   const { rebuild = 0 } = record.desired.image
   if (owesRebuild(record) && (note?.rebuild ?? 0) < rebuild)
     return `the record owes rebuild ${rebuild}, which replaces the disk`
-  // A disk gets its name when it is complete, so the VM has arrived since. The source does not offer it any more, and then what
-  // came of it is removed.
-  if (record.arrival?.stage === 'pulling' || record.arrival?.stage === 'refused')
-    return 'the record says that its disk is still coming from another host'
-  return whyRemoved(record, nowMs)
+  return whyRemoved(record, nowMs) ?? whyNeverCame(record)
+}
+
+/**
+ * Returns why the disk of a VM may be removed because its record says that it did not come. A disk is published only when
+ * all of it is here, so the record is older. The source refuses a VM that it has released, or does not know any more.
+ */
+function whyNeverCame({ arrival }: VmRecord): string | undefined {
+  if (arrival?.stage === 'pulling')
+    return 'the record is from before it came from another host, which may refuse it now; then its disk is removed'
+  return arrival?.stage === 'refused'
+    ? 'the record says that it stays at another host, so its disk here is removed'
+    : undefined
 }
 
 function whyRemoved(record: VmRecord, nowMs: number): string | undefined {
