@@ -1,7 +1,7 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { guestRuleOf } from '../../src/core/network/tap.ts'
+import { GATEWAY_MAC, guestRuleOf } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
@@ -9,6 +9,7 @@ import { canConnect, connects, closed, families, listenOn, only, stage } from '.
 import type { Stage } from './firewall-stage.ts'
 import { neighbourSolicitation } from './frames.ts'
 import { Place } from './network-stage.ts'
+import { IP, ipv6, ipv6Fragment, macBytes, udp } from './packets.ts'
 import type { Guest } from './network-stage.ts'
 
 const host = new Place()
@@ -52,6 +53,19 @@ test('nothing leaves a guest under an address that is not its own', { skip }, as
     assert.ok(heard.includes(own))
     assert.ok(!heard.includes(neighbour) && !heard.includes(stranger))
   }
+})
+
+test('a fragment is judged before the kernel puts it together with those of others', { skip }, async (t) => {
+  const all = await stage(t)
+  const [, { stranger, world }] = families
+  const payload = ipv6Fragment(IP.udp, 0, udp(53, 64))
+  const fragment = ipv6({ source: stranger, destination: world, protocol: IP.fragment, payload })
+  const before = await dropped('not an address of the guest')
+  only(all).inject(Buffer.concat([macBytes(GATEWAY_MAC), macBytes(tapSpec.guestMac), fragment.subarray(12)]))
+  await until(
+    () => dropped('not an address of the guest'),
+    (packets) => packets > before,
+  )
 })
 
 test('nothing leaves a guest under a hardware address that is not its own', { skip }, async (t) => {

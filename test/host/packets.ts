@@ -38,10 +38,10 @@ function u16(...values: readonly number[]): Buffer {
   return bytes
 }
 
-const mac = (text: string): Buffer => Buffer.from(text.replaceAll(':', ''), 'hex')
+export const macBytes = (text: string): Buffer => Buffer.from(text.replaceAll(':', ''), 'hex')
 
 export const ethernet = (type: number, payload: Uint8Array, to: string = GUEST_MAC): Buffer =>
-  Buffer.concat([mac(to), mac(HOST_MAC), u16(type), payload])
+  Buffer.concat([macBytes(to), macBytes(HOST_MAC), u16(type), payload])
 
 /** Returns an IPv4 packet (RFC 791). */
 export function ipv4(packet: Packet): Buffer {

@@ -64,7 +64,7 @@ test('the rules are the same for every number of guests', () => {
 test('a packet of a guest is judged before connection tracking: its hardware address, its address, then discovery', () => {
   const ruleset = compileRuleset(closed, [])
   assert.deepEqual(block(ruleset, 'chain anti_spoofing'), [
-    'type filter hook prerouting priority raw; policy accept;',
+    'type filter hook prerouting priority -450; policy accept;',
     'iifname "vmt*" jump from_guest',
   ])
   assert.deepEqual(block(ruleset, 'chain from_guest'), [

@@ -163,7 +163,9 @@ const FROM_GUEST = `iifname "${DEVICE_PREFIX}*"`
 const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
 
 /**
- * Runs before connection tracking (priority -200), so that a forged packet leaves no trace in its table.
+ * Runs before connection tracking (priority -200), so that a forged packet leaves no trace in its table, and before the
+ * kernel puts fragments together (-400). It joins those of all devices, and the whole counts as from the device of the last
+ * one. So a fragment that is not of the guest must not come so far.
  *
  * A guest sends from its own addresses and its prefix alone, and to no closed address. Neighbour discovery also comes
  * from a link-local address of the guest's choice, or from none while it tests an address (RFC 4862, 5.4.2). Hop limit
@@ -184,7 +186,7 @@ const ANTI_SPOOFING = `  set discovery_rate {
     timeout 1m
   }
   chain anti_spoofing {
-    type filter hook prerouting priority raw; policy accept;
+    type filter hook prerouting priority -450; policy accept;
     ${FROM_GUEST} jump from_guest
   }
   chain from_guest {
