@@ -228,12 +228,21 @@ export class PoolStaging implements Staging {
     if (!missing && !short) return storageFault(error, doing)
     try {
       await this.#looks.take(doing, this.#verifyPool)
+      // It was the pool that was missing, if the file is there now.
+      if (missing && (await this.#looks.take(doing, () => isThere(error)))) return storageFault(error, doing)
+      await this.#looks.take(doing, this.#verifyPool)
     } catch (outOfSight) {
       return outOfSight
     }
     const cause = short ? error : new Error('a file of it is gone')
     return new HostFault('staging_lost', doing, { cause })
   }
+}
+
+/** Returns whether the file of an error of a system call is there. */
+async function isThere(error: unknown): Promise<boolean> {
+  const { path } = error as NodeJS.ErrnoException
+  return path !== undefined && (await ifThere(stat(path))) !== undefined
 }
 
 const diskCode = (error: unknown): 'disk_missing' | undefined =>
