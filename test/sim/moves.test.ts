@@ -4,6 +4,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import { calm } from './chaos.ts'
 import { endGuest } from './disturb.ts'
 import { setMaintenance } from '../../src/commands/maintenance/set-maintenance.ts'
+import { vmsLeft } from '../../src/owners/maintenance/drainer.ts'
 import { MoveSimulation } from './move-simulation.ts'
 import { VM } from './two-hosts.ts'
 import type { Life, MoveOptions } from './move-simulation.ts'
@@ -17,6 +18,7 @@ const MISHAPS = 12
 const STRIDE = process.env['SIM_SEEDS'] === undefined ? 5 : 1
 
 const still = { seed: 1, mode: 'live', powerLoss: false } as const
+const DRAINED = { state: 'drained', drain: { guests: 'sleep', graceSeconds: 0, atOnce: 1 } } as const
 
 for (const lives of LIVES) {
   test(`a ${lives} VM moves, with its memory and its disk`, async () => {
@@ -155,8 +157,7 @@ for (const request of ['ensureRound', 'release'] as const) {
       simulation.offer()
       await simulation.take(destination)
       await simulation.pass(5000)
-      const drain = { guests: 'sleep', graceSeconds: 0, atOnce: 1 } as const
-      setMaintenance(destination.context, { state: 'drained', drain })
+      setMaintenance(destination.context, DRAINED)
       destination.host.sourceHosts.cuts = () => false
       await simulation.pass(10_000)
       assert.equal(source.record?.observed.state, 'running')
@@ -165,6 +166,53 @@ for (const request of ['ensureRound', 'release'] as const) {
     })
   })
 }
+
+test('a drained host keeps no guest loaded while its source is away, and loads it again afterwards', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    const { source, destination } = simulation
+    await comeUnreleased(simulation)
+    destination.host.sourceHosts.isCut = true
+    setMaintenance(destination.context, DRAINED)
+    await simulation.pass(5000)
+    assert.equal(destination.host.fakeUnits.stateOf(VM).kind, 'absent')
+    assert.deepEqual(vmsLeft(destination.context), [])
+    assert.equal(destination.record?.observed.waitingFor, 'the end of maintenance')
+    setMaintenance(destination.context, { state: 'schedulable' })
+    await simulation.pass(5000)
+    assert.equal(destination.host.monitor.stateOf(VM).kind, 'paused')
+    destination.host.sourceHosts.cuts = () => false
+    await simulation.heal()
+    assert.equal(source.record?.departure?.stage, 'released')
+    assert.equal(destination.record?.observed.state, 'running')
+    simulation.checkAtRest()
+    simulation.checkSameGuest()
+  })
+})
+
+test('a guest that was released to a drained host goes on there when the maintenance is over', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    const { source, destination } = simulation
+    destination.host.sourceHosts.cuts = ({ request, when }) =>
+      request === 'abort' || (request === 'release' && when === 'after')
+    simulation.offer()
+    await simulation.take(destination)
+    await simulation.pass(5000)
+    const stages = () => [source.record?.departure?.stage, destination.record?.arrival?.stage]
+    assert.deepEqual(stages(), ['released', 'pulled'])
+    setMaintenance(destination.context, DRAINED)
+    await simulation.pass(5000)
+    assert.equal(destination.host.fakeUnits.stateOf(VM).kind, 'absent')
+    destination.host.sourceHosts.cuts = () => false
+    await simulation.heal()
+    assert.deepEqual(stages(), ['released', 'released'])
+    assert.equal(destination.record?.observed.state, 'sleeping')
+    assert.equal(destination.host.fakeUnits.stateOf(VM).kind, 'absent')
+    setMaintenance(destination.context, { state: 'schedulable' })
+    await simulation.heal()
+    simulation.checkAtRest()
+    simulation.checkSameGuest()
+  })
+})
 
 test('a guest that stands still does not wait for what went wrong before its handover', async () => {
   await simulate({ ...still, lives: 'running' }, async (simulation) => {

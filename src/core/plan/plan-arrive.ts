@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { inOrder, when } from './facet.ts'
-import { isInPool } from '../world/world.ts'
+import { isGone, isInPool } from '../world/world.ts'
 import { removeUnit } from './plan-power.ts'
 import { ensureNetwork } from './plan-network.ts'
 import { removeAll } from './plan-leave.ts'
@@ -29,11 +29,13 @@ export function planArrival(record: VmRecord, arrival: Arrival, now: Now): Plan 
     case 'pulled': {
       const made = inOrder(
         () => removeUnit(record, world),
+        () => (facts.drain === undefined ? [] : unload(world)),
         ...(isInPool(world) ? receive(record, now) : [() => ensureNetwork(world, facts)]),
         () => (arrival.wakes ? loadGuest(record, world, facts) : []),
       )
       if (made.outcome !== 'settled') return made
-      return waitFor('the release', arrival)
+      // Not for the release: who waits for that has the guest loaded, and asks for it.
+      return waitFor(facts.drain === undefined ? 'the release' : 'the end of maintenance', arrival)
     }
     case 'refused': {
       const removed = inOrder(...removeAll(world, 'the VM stays at the host that it was to come from'))
@@ -78,13 +80,20 @@ const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Block
   because: `${id} stays at its source: migration ${migrationId} has ended there (${because}); delete ${id} here`,
 })
 
-/** Loads the guest into a monitor whose vCPUs are stopped. */
+/** Ends the unit of a guest on a drained host if the pool has all of the guest: the source may have let it go already. */
+const unload = ({ unit, saved }: World): Facet =>
+  when('unit', unit, (seen) =>
+    !isGone(seen) && saved.known && saved.value.kind === 'present' ? [UNLOAD] : [],
+  )
+
+/** Loads the guest into a monitor whose vCPUs are stopped. A drained host loads none. */
 function loadGuest(record: VmRecord, world: World, facts: Facts): Facet {
   return when('unit', world.unit, (unit) => {
     switch (unit.kind) {
       case 'absent':
       case 'failed':
       case 'leftover':
+        if (facts.drain !== undefined) return []
         return when('storage', world.saved, (saved) =>
           saved.kind === 'present'
             ? restorePaused(record, world, { facts, because: LOADED })
@@ -129,6 +138,11 @@ const notLoadable = (saved: Exclude<SavedState, SavedGuest>): Blocked => ({
     : { code: 'saved_state_corrupt', because: 'the memory that came from its source is gone' }),
   retry: 'backoff',
 })
+
+const UNLOAD: Step = {
+  kind: 'unit.ensure-stopped',
+  because: 'the host is drained, and the guest that is not released to it is saved',
+}
 
 const END: Step = {
   kind: 'unit.ensure-stopped',

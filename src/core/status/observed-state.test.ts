@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { markOfTests, recordOf, worldOf } from '../../../test/record.ts'
+import { WAIT_FOR_MAINTENANCE } from '../plan/plan-wake.ts'
 import { observedState } from './observed-state.ts'
+import type { Arrival } from '../migration/arrival.ts'
+import type { ArrivalId } from '../migration/departure.ts'
+import type { MigrationId } from '../migration/offer.ts'
 import type { Plan } from '../plan/step.ts'
+import type { VmRecord } from '../vm/record.ts'
 import type { MonitorState } from '../world/world.ts'
 
 const disk = { sizeMib: 64 }
@@ -112,4 +117,18 @@ test('a monitor that does not answer leaves the state of its guest, and a unit t
   }
   assert.equal(stateOf(1500), 'paused')
   assert.equal(stateOf(1501), 'starting')
+})
+
+test('a VM that a drained host holds is shown as it rests, and one that is not released to this host as still to come', () => {
+  const arrival: Arrival = {
+    id: 'a-1' as ArrivalId,
+    migrationId: 'move-1' as MigrationId,
+    source: 'https://192.0.2.1:9001',
+    stage: 'pulled',
+    wakes: true,
+    round: 1,
+  }
+  const shownOf = (record: VmRecord) => observedState(record, worldOf(), WAIT_FOR_MAINTENANCE)
+  assert.equal(shownOf({ ...recordOf(), arrival }), 'pending')
+  assert.equal(shownOf({ ...recordOf(), arrival: { ...arrival, stage: 'released' } }), 'stopped')
 })

@@ -19,7 +19,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
       return settledState(record, world)
     case 'wait':
       if (plan.for === 'the source' || plan.for === 'the release') return 'pending'
-      if (plan.for === 'the end of maintenance') return isAsleep(world) ? 'sleeping' : 'stopped'
+      if (plan.for === 'the end of maintenance') return stateOnDrained(record, world)
       if (waitsForOthers(plan)) return settledState(record, world)
       if (plan.for === 'the unit to stop') return 'stopping'
       if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state
@@ -32,6 +32,10 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
       return unreachable(plan)
   }
 }
+
+/** Returns the state of a VM that the maintenance of the host holds. One that is not released to this host is still to come. */
+const stateOnDrained = (record: VmRecord, world: World): ObservedState =>
+  isHeldBack(record) ? 'pending' : isAsleep(world) ? 'sleeping' : 'stopped'
 
 /** Returns the state of a VM that has nothing left to do here. A guest that another host takes has no unit any more. */
 function settledState(record: VmRecord, world: World): ObservedState {
