@@ -35,6 +35,19 @@ async function* bodyOf(bytes: Uint8Array, ends: () => unknown = () => {}): Async
   await ends()
 }
 
+/** A body that must be closed and not read. */
+function unreadBody() {
+  let isClosed = false
+  const unwanted = {
+    next: () => assert.fail('it was read'),
+    return: async () => {
+      isClosed = true
+      return { done: true as const, value: undefined }
+    },
+  }
+  return { body: { [Symbol.asyncIterator]: () => unwanted }, isClosed: () => isClosed }
+}
+
 async function read(storage: Storage, digest = sha256): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of storage.readImage(digest, never)) chunks.push(Buffer.from(chunk))
@@ -59,10 +72,12 @@ function promiseReading(promise: Promising): void {
     await storage.ensureImage(sha256, await offer(content), never)
     await setInSight(false)
     await assert.rejects(read(storage), isFault('storage_inspection_failed'))
+    const unread = unreadBody()
     await assert.rejects(
-      storage.ensureImageFrom(sha256, bodyOf(content), never),
+      storage.ensureImageFrom(sha256, unread.body, never),
       isFault('storage_inspection_failed'),
     )
+    assert.ok(unread.isClosed())
     await setInSight(true)
   })
 
@@ -91,16 +106,9 @@ function promiseTaking(promise: Promising): void {
 
   promise('an image that is there already is not read again, and its source is closed', async (stage) => {
     await stage.storage.ensureImageFrom(sha256, bodyOf(content), never)
-    let isClosed = false
-    const unwanted = {
-      next: () => assert.fail('it was read'),
-      return: async () => {
-        isClosed = true
-        return { done: true as const, value: undefined }
-      },
-    }
-    await stage.storage.ensureImageFrom(sha256, { [Symbol.asyncIterator]: () => unwanted }, never)
-    assert.ok(isClosed)
+    const unread = unreadBody()
+    await stage.storage.ensureImageFrom(sha256, unread.body, never)
+    assert.ok(unread.isClosed())
   })
 
   promise('many callers that bring one image at once all have it', async ({ storage }) => {

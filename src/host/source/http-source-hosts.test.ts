@@ -19,6 +19,7 @@ import type { TlsOptions } from 'node:tls'
 import type { TestContext } from 'node:test'
 import type { BrokenRequest, BrokenStore } from '../../../test/broken-store.ts'
 import type { CertificatePair, LeafRequest } from '../../daemon/setup/certificates.ts'
+import type { Sha256 } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { MoveRef, SourceHost } from '../../ports/source-host.ts'
@@ -187,6 +188,19 @@ test('a refusal of a stream that is too long ends its connection', async (t) => 
   })
   const refused = hosts.at(server.origin).memoryFrames(move, 4096, never)
   await assert.rejects(refused, (error) => error instanceof HostFault && error.code === 'source_refused')
+  await closed.promise
+})
+
+test('a stream that is given up before it is read ends its connection', async (t) => {
+  const { hosts } = await destination(t)
+  const closed = Promise.withResolvers<void>()
+  const server = await serve(t, ({ socket, answer }) => {
+    socket.once('close', () => closed.resolve())
+    answer(200, {}, 'x'.repeat(4_000_000))
+  })
+  const image = await hosts.at(server.origin).image(manifest.migrationId, 'a'.repeat(64) as Sha256, never)
+  assert.ok(image.ok)
+  await image.value[Symbol.asyncIterator]().return?.()
   await closed.promise
 })
 

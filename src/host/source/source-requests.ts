@@ -92,7 +92,7 @@ export class SourceRequests {
       answer = await this.#ask(request, silence)
       if (answer.status !== 200) return refused(answer.status, parsed(await textOf(answer, silence)))
       isRead = true
-      return ok(this.#read(answer, silence))
+      return ok(closable(this.#read(answer, silence), answer))
     } catch (error) {
       throw this.#fault(error, silence)
     } finally {
@@ -139,6 +139,20 @@ export class SourceRequests {
       ? error
       : new HostFault(code, `asking the source ${this.#origin}`, { cause: error })
   }
+}
+
+/** Lets `return` close the answer also before the first chunk was asked for: a generator that did not begin has no end. */
+function closable(chunks: SourceBytes, answer: OutboundAnswer): SourceBytes {
+  const end = chunks.return.bind(chunks)
+  return Object.assign(chunks, {
+    return: async () => {
+      try {
+        return await end()
+      } finally {
+        await answer.close()
+      }
+    },
+  })
 }
 
 /** Returns the code of the fault that an error means; undefined for a bug. */

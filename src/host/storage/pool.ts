@@ -12,6 +12,7 @@ import type { PoolAccess } from '../pool/pool-access.ts'
 import type { Outbound } from '../outbound/outbound-request.ts'
 import type { FetchTerms } from '../images/fetch-image.ts'
 import { imageThreadBesideThis } from '../images/image-writer.ts'
+import { closeChunks } from '../images/image-body.ts'
 import { ImageLooks } from '../images/image-looks.ts'
 import { Images, listImages } from '../images/images.ts'
 import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
@@ -108,7 +109,12 @@ export class Pool implements Storage {
     signal: AbortSignal,
     bound?: ImageBound,
   ): Promise<void> {
-    await this.#access.ready()
+    try {
+      await this.#access.ready()
+    } catch (error) {
+      closeChunks(body[Symbol.asyncIterator]())
+      throw error
+    }
     await this.#images.ensureFrom(sha256, body, signal, bound)
   }
 

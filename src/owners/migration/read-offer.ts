@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { HostFault } from '../../core/errors.ts'
 import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
+import { faults } from '../../core/problems/catalogue.ts'
 import { whyNotRestorable } from '../../core/saved/why-not-restorable.ts'
 import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'
@@ -25,7 +26,10 @@ export type OfferToRead = {
   readonly refuseMonitor: (kind: MonitorKind) => Rejection | undefined
 }
 
-/** Reads an offer at its source. Refuses one that this node does not have, and a guest that this host could not restore. */
+/**
+ * Reads an offer at its source. Refuses one that this node does not have, and a guest that this host could not restore.
+ * The signal ends the wait for the source after `limits.offerReadMs`.
+ */
 export async function readOffer(
   { sourceHosts, monitors }: Pick<Host, 'sourceHosts' | 'monitors'>,
   { source, migrationId, refuseMonitor }: OfferToRead,
@@ -46,18 +50,13 @@ export async function readOffer(
     }
     return err({ code: 'migration_unavailable', detail: noOfferWords(migrationId, manifest.error) })
   } catch (error) {
-    if (signal.aborted) return err(NO_ANSWER)
-    if (!(error instanceof HostFault)) throw error
-    return err({ known: false, code: error.code, retry: error.retry, message: errorChain(error) })
+    if (error instanceof HostFault)
+      return err({ known: false, code: error.code, retry: error.retry, message: errorChain(error) })
+    if (!signal.aborted || error !== signal.reason) throw error
+    const message = `asking the source ${source}: no answer within ${limits.offerReadMs / 1000} s`
+    const { retry } = faults.source_unreachable
+    return err({ known: false, code: 'source_unreachable', retry, message })
   }
-}
-
-/** The time of the caller is over: the source, or what is on the way to it, takes a request and is silent. */
-const NO_ANSWER: Unknown = {
-  known: false,
-  code: 'source_unreachable',
-  retry: 'backoff',
-  message: `asking the source: no answer for ${limits.offerReadMs / 1000} s; see whether a firewall drops what goes there`,
 }
 
 function noOfferWords(id: MigrationId, because: SourceRefusal): string {
