@@ -22,10 +22,12 @@ import { SystemdBus } from '../host/systemd/systemd-bus.ts'
 import { ensureRuntimeRoom } from '../host/systemd/runtime-room.ts'
 import { SystemdUnits } from '../host/systemd/systemd-units.ts'
 import { RoutedTaps } from '../host/tap/routed-taps.ts'
+import { silentLog } from '../log/log.ts'
 import { tapSpecOf } from '../reconcile/decide.ts'
 import { extraAuthorities } from './extra-authorities.ts'
 import { imageThreadSource, packThreadSource, readAsset } from './assets.ts'
 import { buildMonitors } from './build-monitors.ts'
+import { revokedNodes } from './revoked-nodes.ts'
 import { firewallPolicyOf, outboundPolicyOf } from './policies.ts'
 import type { VmId } from '../core/ids.ts'
 import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
@@ -64,7 +66,7 @@ export async function buildHost(config: Config, store: Store, poolId: string, lo
   // Make the keys here too, because an older set-up did not.
   const keyPair = ensureKeyPair(config.stateDirectory, config.host.id)
   const outbound = buildOutbound(config, store)
-  const sourceHosts = buildSourceHosts(config, store)
+  const sourceHosts = buildSourceHosts(config, store, log)
   const pool = buildPool(config, { poolId, outbound, log })
   const ignored = withOwnMark(config.sleep)
   const traffic = buildTraffic(config, ignored, log)
@@ -160,7 +162,8 @@ function buildOutbound(config: Config, store: Store): Outbound {
 }
 
 /** Builds the way to other hosts. Their addresses may be of any kind but those of guests and of this host. */
-function buildSourceHosts({ coordination, network }: Config, store: Store): HttpSourceHosts {
+function buildSourceHosts({ coordination, network }: Config, store: Store, log: Log): HttpSourceHosts {
+  const { enabled, revocationFile } = coordination
   return new HttpSourceHosts({
     files: coordination,
     policy: {
@@ -170,6 +173,10 @@ function buildSourceHosts({ coordination, network }: Config, store: Store): Http
       guestRanges: network.guestRanges,
     },
     isGuest: (address) => store.addresses.holder(address) !== undefined,
+    // A listener says in the log what it finds in the same file.
+    ...(revocationFile !== undefined && {
+      readRevoked: revokedNodes(revocationFile, enabled ? silentLog : log),
+    }),
   })
 }
 

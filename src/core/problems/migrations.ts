@@ -210,7 +210,7 @@ export const migrations = {
       meaning:
         'One host does not accept the certificate of the other, the URL leads to another API or to an address that this host may not connect to, or the answer was damaged or is not known to this version. This host asks again.',
       remedy:
-        'The cause says which. The node certificate of the source must have the host of the URL among its names, and `coordination.ca_file` of each host must name the authority of the other. Both hosts need versions that know each other.',
+        'The cause says which. The node certificate of the source must have the host of the URL among its names, and `coordination.ca_file` of each host must name the authority of the other. If the certificate is revoked, no VM comes from that host until it has another one. Both hosts need versions that know each other.',
       example: 'asking the source https://10.0.0.1:9001',
       writtenBy: ['src/host/source/source-requests.ts'],
       quotes: ['https://10.0.0.1:9001'],

@@ -28,6 +28,13 @@ export function unanswered(error: unknown, host: string, role: Role = 'client'):
   return new OutboundFailure(kind, `${certificate ?? wordsOf(code, host, role)} (${code})`)
 }
 
+/** Says that the certificate of a node is revoked, or an authority above it. */
+export const revoked = (host: string): OutboundFailure =>
+  new OutboundFailure(
+    'untrusted',
+    `the certificate of ${host} is revoked; coordination.revocation_file names it, or an authority above it`,
+  )
+
 /** Returns the words for an OpenSSL verification result (X509_STORE_CTX_get_error(3)) or an alert about our certificate. */
 function certificateWords(code: string, host: string, role: Role): string | undefined {
   switch (code) {

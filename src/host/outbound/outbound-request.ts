@@ -10,7 +10,7 @@ import type { OutboundPolicy } from '../../core/outbound/outbound-policy.ts'
 import type { Result } from '../../lib/result.ts'
 import { OutboundAddresses } from './outbound-addresses.ts'
 import type { Resolve } from './outbound-addresses.ts'
-import { OutboundFailure, codeOf, unanswered } from './outbound-failure.ts'
+import { OutboundFailure, codeOf, revoked, unanswered } from './outbound-failure.ts'
 import type { Role } from './outbound-failure.ts'
 
 export type OutboundOptions = {
@@ -23,6 +23,8 @@ export type OutboundOptions = {
   readonly extraCa?: readonly string[]
   /** Makes this host a node among hosts, with mutual TLS 1.3; absent: an anonymous client. */
   readonly identity?: NodeIdentity
+  /** Returns whether the certificate of a node, or an authority above it, is revoked. Asked before each request. */
+  readonly isRevoked?: (socket: TLSSocket) => boolean
   /** Time in which a connection must be ready for a request; absent: the time that the system gives it. */
   readonly connectMs?: number
   /** Resolves names; absent: Node's own, getaddrinfo(3). */
@@ -70,6 +72,7 @@ export class Outbound {
   readonly #addresses: OutboundAddresses
   readonly #connectMs: number | undefined
   readonly #role: Role
+  readonly #isRevoked: OutboundOptions['isRevoked']
   readonly #trust: SecureContext | undefined
   #agents: { readonly kept: Agents; readonly fresh: Agents } | undefined
 
@@ -80,6 +83,7 @@ export class Outbound {
     this.#connectMs = options.connectMs
     this.#role = options.identity === undefined ? 'client' : 'node'
     this.#trust = trustOf(options)
+    this.#isRevoked = options.isRevoked
   }
 
   /** Sends a request, and follows redirects. Throws OutboundFailure, the signal's reason, and what `write` throws. */
@@ -127,7 +131,8 @@ export class Outbound {
   #connections(): { readonly kept: Agents; readonly fresh: Agents } {
     if (this.#agents !== undefined) return this.#agents
     const secureContext = this.#trust ?? createSecureContext({ ca: systemAuthorities() })
-    this.#agents = { kept: agentsOf({ secureContext, ...KEPT }), fresh: agentsOf({ secureContext }) }
+    const secure = { secureContext, ...(this.#isRevoked === undefined ? {} : UNRESUMED) }
+    this.#agents = { kept: agentsOf({ ...secure, ...KEPT }), fresh: agentsOf(secure) }
     return this.#agents
   }
 
@@ -147,6 +152,8 @@ export class Outbound {
       return opened.once('socket', (socket) => {
         this.#addresses.guard(socket)
         if (this.#connectMs !== undefined && !opened.reusedSocket) boundConnecting(socket, this.#connectMs)
+        if (this.#isRevoked !== undefined && socket instanceof TLSSocket)
+          refuseRevoked(socket, { isRevoked: this.#isRevoked, host: url.host, isReady: opened.reusedSocket })
       })
     } catch {
       // One reason is a user name in the URL that cannot be decoded.
@@ -165,6 +172,22 @@ function boundConnecting(socket: Socket, ms: number): void {
   for (const end of [event, 'close']) socket.once(end, () => clearTimeout(timer))
 }
 
+/** Ends a connection to a revoked peer before the request goes out: after its handshake, or now if it is a kept one. */
+function refuseRevoked(
+  socket: TLSSocket,
+  peer: {
+    readonly isRevoked: (socket: TLSSocket) => boolean
+    readonly host: string
+    readonly isReady: boolean
+  },
+): void {
+  const judge = (): void => {
+    if (peer.isRevoked(socket)) socket.destroy(revoked(peer.host))
+  }
+  if (peer.isReady) judge()
+  else socket.once('secureConnect', judge)
+}
+
 /** Returns what the options say about trust; undefined if the system alone decides. */
 function trustOf({ extraCa, identity }: OutboundOptions): SecureContext | undefined {
   if (identity !== undefined) return createSecureContext({ ...identity, minVersion: 'TLSv1.3' })
@@ -180,6 +203,9 @@ function systemAuthorities(): string[] {
 type Agents = { readonly http: HttpAgent; readonly https: HttpsAgent }
 
 const KEPT = { keepAlive: true, timeout: limits.outboundIdleMs, maxFreeSockets: limits.outboundIdleMax }
+
+/** A resumed session shows no certificate of the peer, so nothing could be judged. */
+const UNRESUMED = { maxCachedSessions: 0 }
 
 const agentsOf = (options: ConstructorParameters<typeof HttpsAgent>[0]): Agents => ({
   http: new HttpAgent(options),

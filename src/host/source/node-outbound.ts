@@ -15,27 +15,45 @@ export type NodeFiles = {
   readonly keyFile: string
 }
 
-export type NodeOutboundOptions = Omit<OutboundOptions, 'extraCa' | 'identity' | 'connectMs'> & {
+export type NodeOutboundOptions = Omit<
+  OutboundOptions,
+  'extraCa' | 'identity' | 'connectMs' | 'isRevoked'
+> & {
   readonly files: NodeFiles
+  /**
+   * Reads the revocation lists of these authorities (PEM), and returns whether the certificate of a peer is revoked. Throws an
+   * error that says why they cannot be used. Absent: no certificate is revoked.
+   */
+  readonly readRevoked?: (ca: Buffer) => Promise<IsRevoked>
 }
 
-/** The node certificate of this host, or the authority, cannot be read or used. */
+type IsRevoked = NonNullable<OutboundOptions['isRevoked']>
+
+/** The node certificate of this host, the authority or its revocation list, cannot be read or used. */
 export class NodeFilesUnusable extends Error {
   override readonly name = 'NodeFilesUnusable'
 }
 
-/** Sends requests to other hosts with the node certificate of this one. Reads its files before each request. */
+/** Sends requests to other hosts with the node certificate of this one. Reads all files before each request. */
 export class NodeOutbound {
   readonly #options: NodeOutboundOptions
   #now: { readonly identity: NodeIdentity; readonly outbound: Outbound } | undefined
+  #isRevoked: IsRevoked | undefined
 
   constructor(options: NodeOutboundOptions) {
     this.#options = options
   }
 
   /** Throws OutboundFailure, NodeFilesUnusable and the signal's reason. */
-  ask(request: OutboundRequest): Promise<OutboundAnswer> {
-    return this.#outbound().ask(request)
+  async ask(request: OutboundRequest): Promise<OutboundAnswer> {
+    const { identity, outbound } = this.#ready()
+    const { readRevoked } = this.#options
+    try {
+      if (readRevoked !== undefined) this.#isRevoked = await readRevoked(identity.ca)
+    } catch (cause) {
+      throw new NodeFilesUnusable('it is not known which nodes are revoked', { cause })
+    }
+    return outbound.ask(request)
   }
 
   /** Ends all connections. */
@@ -43,18 +61,25 @@ export class NodeOutbound {
     this.#now?.outbound.close()
   }
 
-  #outbound(): Outbound {
-    const { files, ...options } = this.#options
+  #ready(): { readonly identity: NodeIdentity; readonly outbound: Outbound } {
+    const { files, readRevoked, ...options } = this.#options
     try {
       const identity = readFiles(files)
-      if (this.#now !== undefined && isSame(this.#now.identity, identity)) return this.#now.outbound
-      const outbound = new Outbound({ ...options, identity, connectMs: limits.sourceConnectMs })
+      if (this.#now !== undefined && isSame(this.#now.identity, identity)) return this.#now
       // Requests that are under way keep their connections, and idle connections end by themselves.
-      this.#now = { identity, outbound }
-      return outbound
+      this.#now = {
+        identity,
+        outbound: new Outbound({
+          ...options,
+          ...(readRevoked && { isRevoked: (socket) => this.#isRevoked?.(socket) ?? false }),
+          identity,
+          connectMs: limits.sourceConnectMs,
+        }),
+      }
+      return this.#now
     } catch (cause) {
       // Files are replaced one after the other. Until they fit together, the old ones are used.
-      if (this.#now !== undefined) return this.#now.outbound
+      if (this.#now !== undefined) return this.#now
       const { caFile, certificateFile, keyFile } = files
       throw new NodeFilesUnusable(
         `${certificateFile}, ${keyFile} and ${caFile} cannot be used together; "vmhostd setup" makes certificates to start from`,

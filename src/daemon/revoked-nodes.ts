@@ -1,0 +1,30 @@
+import { X509Certificate } from 'node:crypto'
+import { certificatesSent, withIssuers } from '../api/listener/peer-chain.ts'
+import { Revocations } from '../api/listener/revocations.ts'
+import { certificatesIn } from '../lib/certificates-in.ts'
+import { Semaphore } from '../lib/semaphore.ts'
+import type { TLSSocket } from 'node:tls'
+import type { Log } from '../log/log.ts'
+
+type ReadRevoked = (ca: Buffer) => Promise<(socket: TLSSocket) => boolean>
+
+/**
+ * Returns what reads a file of revocation lists again, and judges the certificates of other hosts by it, as a listener
+ * does. It throws TlsFilesUnusable until the file could be used once.
+ */
+export function revokedNodes(path: string, log: Log): ReadRevoked {
+  // Two readings at once could leave the older lists in use.
+  const turn = new Semaphore(1)
+  let revocations: Revocations | undefined
+  let authorities: Buffer = Buffer.alloc(0)
+  return (ca) =>
+    turn.run(async () => {
+      authorities = ca
+      if (revocations === undefined)
+        revocations = await Revocations.open({ path, log, authorities: () => authorities })
+      else await revocations.look()
+      const lists = revocations
+      const trusted = certificatesIn(ca).map((pem) => new X509Certificate(pem))
+      return (socket) => withIssuers(certificatesSent(socket), trusted).some((one) => lists.has(one))
+    })
+}
