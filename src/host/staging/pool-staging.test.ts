@@ -24,9 +24,9 @@ async function codeOfMissing(t: TestContext, onLook: (packed: string) => void): 
     ready: async () => {},
     terms: {},
   })
-  const { chunks } = staging.partBody(stagingId, { offsetBytes: 0, bytes: 4 })
+  const part = staging.partBody(stagingId, { offsetBytes: 0, bytes: 4 })
   try {
-    for await (const _chunk of chunks(new AbortController().signal));
+    for await (const _chunk of part.chunks(new AbortController().signal));
     return 'none'
   } catch (error) {
     assert.ok(error instanceof HostFault)
