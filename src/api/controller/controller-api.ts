@@ -3,7 +3,8 @@ import { createControllerApp } from './create-app.ts'
 import { noteInUse } from './certificate-ends.ts'
 import { admitClients } from './clients.ts'
 import { certificateOf } from './client-certificates.ts'
-import { OtherConnections } from './other-connections.ts'
+import { limits } from '../../config/limits.ts'
+import { ConnectionCounts } from '../listener/connection-counts.ts'
 import { beginsUpgrade } from './upgrade.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Log } from '../../log/log.ts'
@@ -29,12 +30,14 @@ export type BoundControllerApi = Pick<BoundListener, 'port' | 'close'> & {
 /** Binds the listener of the controller API. Throws TlsFilesUnusable, or the error of listen(2). */
 export async function bindControllerApi(options: ControllerApiOptions): Promise<BoundControllerApi> {
   const { clients, nodeFiles } = options
-  const others = new OtherConnections()
+  // All who are not controllers are one party: they cannot keep a controller out, who may have to stop a VM.
+  const others = new ConnectionCounts(limits.connectionsOthersMax)
   const bound = await BoundListener.bind({
     ...options,
     admit: admitClients(clients),
     beginsUpgrade,
-    hasRoom: (name = '', socket) => clients.get(name)?.role === 'controller' || others.admit(socket),
+    hasRoom: (name = '', socket) =>
+      clients.get(name)?.role === 'controller' || others.admit('others', socket),
   })
   return {
     port: bound.port,

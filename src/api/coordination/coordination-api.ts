@@ -1,8 +1,9 @@
 import { parseNodeName } from '../../core/migration/offer.ts'
 import { err, ok } from '../../lib/result.ts'
+import { limits } from '../../config/limits.ts'
+import { ConnectionCounts } from '../listener/connection-counts.ts'
 import { startListener } from '../listener/listener.ts'
 import { createCoordinationApp } from './create-app.ts'
-import { NodeConnections } from './node-connections.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Admit } from '../listener/transports.ts'
 import type { CoordinationDependencies } from './dependencies.ts'
@@ -16,7 +17,7 @@ export type CoordinationApiOptions = ListenerPlace & {
 /** Serves the coordination API. Throws TlsFilesUnusable, or the error of listen(2). */
 export function createCoordinationApi(options: CoordinationApiOptions): Promise<Listener> {
   const { dependencies, clientNames, ...place } = options
-  const connections = new NodeConnections()
+  const connections = new ConnectionCounts(limits.connectionsOfNodeMax)
   return startListener({
     ...place,
     createApp: (transport) => createCoordinationApp(dependencies, transport),

@@ -81,10 +81,11 @@ function boundAnswers(app: App, log: Log): void {
   const held = new HeldAnswers(limits.heldAnswersBytesMax, (peer) =>
     log.warn({ ...peer }, 'connection closed: its client takes no answers'),
   )
-  app.addHook('onSend', async (request, reply, payload) => {
+  // With a callback, because each answer would wait for a promise.
+  app.addHook('onSend', (request, reply, payload, done) => {
     if (typeof payload === 'string' || Buffer.isBuffer(payload))
       held.note(reply.raw, payload.length, request.peer)
-    return payload
+    done(null, payload)
   })
 }
 

@@ -3,10 +3,10 @@ import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import type { TLSSocket } from 'node:tls'
-import { NodeConnections } from './node-connections.ts'
+import { ConnectionCounts } from './connection-counts.ts'
 
 test('a node has so many connections at once, whatever other nodes have', () => {
-  const connections = new NodeConnections()
+  const connections = new ConnectionCounts(limits.connectionsOfNodeMax)
   const open = (): TLSSocket => new EventEmitter() as TLSSocket
   const sockets = Array.from({ length: limits.connectionsOfNodeMax }, open)
   for (const socket of sockets) assert.ok(connections.admit('host-1', socket))
