@@ -5,7 +5,14 @@ import { imageToWire } from '../../wire/images.ts'
 import { ref } from '../../wire/named.ts'
 import { sha256Schema } from '../../wire/vm.ts'
 import { Refused } from '../../listener/refused.ts'
-import { goneAnswer, locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
+import {
+  BODY_CODES,
+  goneAnswer,
+  locationHeader,
+  noQuery,
+  problems,
+  requestIdHeader,
+} from '../../listener/answers.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { contextOf } from './vm-parts.ts'
 import { versionsOf } from '../versions.ts'
@@ -74,7 +81,7 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
         headers: { ...requestIdHeader, ...locationHeader },
       },
       204: goneAnswer('image'),
-      ...problems('state_unwritable', 'precondition_failed', 'image_in_use'),
+      ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES, 'image_in_use'),
     },
   }
   app.delete('/v1/images/:sha256', { schema }, async (request, reply) => {

@@ -8,7 +8,7 @@ import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { noteRefusal } from '../../../commands/capacity/note-refusal.ts'
 import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
-import { problems } from '../../listener/answers.ts'
+import { BODY_CODES, problems } from '../../listener/answers.ts'
 import { acceptedVm, contextOf, params, tags, vmAnswer } from './vm-parts.ts'
 import { auditedChange, versionsOf } from '../versions.ts'
 import type { FastifyReply } from 'fastify'
@@ -42,7 +42,7 @@ export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
   response: {
     200: vmAnswer('Nothing changed: the request equals the desired state. Or the answer to a dry run.'),
     202: acceptedVm('Stored. The host follows; poll until the generations are equal.'),
-    ...problems('state_unwritable', 'precondition_failed', ...codes),
+    ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES, ...codes),
   },
 })
 

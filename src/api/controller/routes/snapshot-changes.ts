@@ -38,7 +38,6 @@ function putSnapshot(app: App, dependencies: ApiDependencies): void {
       ...LEAVING_CODES,
       'snapshots_full',
       'url_not_allowed',
-      ...BODY_CODES,
     ),
     operationId: 'startSnapshot',
     summary: 'Take a snapshot of a VM',
@@ -58,7 +57,7 @@ function putSnapshot(app: App, dependencies: ApiDependencies): void {
 
 function putUpload(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed', ...BODY_CODES),
+    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed'),
     operationId: 'putSnapshotUrls',
     summary: 'Hand over URLs',
     description:
@@ -75,7 +74,7 @@ function putUpload(app: App, dependencies: ApiDependencies): void {
 
 function postComplete(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed', ...BODY_CODES),
+    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed'),
     operationId: 'completeSnapshot',
     summary: 'Let the upload be completed',
     description:
@@ -109,7 +108,7 @@ function removeSnapshot(app: App, dependencies: ApiDependencies): void {
         description: 'The snapshot does not exist, or no longer.',
         headers: requestIdHeader,
       },
-      ...problems('state_unwritable', 'precondition_failed'),
+      ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES),
     },
   }
   app.delete('/v1/snapshots/:id', { schema }, async (request, reply) => {

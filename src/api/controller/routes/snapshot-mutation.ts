@@ -1,7 +1,7 @@
 import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
 import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
 import { Refused } from '../../listener/refused.ts'
-import { problems, noQuery } from '../../listener/answers.ts'
+import { BODY_CODES, noQuery, problems } from '../../listener/answers.ts'
 import { acceptedSnapshot, params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
 import { contextOf } from './vm-parts.ts'
 import { auditedChange, versionsOf } from '../versions.ts'
@@ -25,7 +25,7 @@ export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
   response: {
     200: snapshotAnswer('Nothing changed: the snapshot is already like this.'),
     202: acceptedSnapshot('Stored. The host follows; watch `status`.'),
-    ...problems('state_unwritable', 'precondition_failed', ...codes),
+    ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES, ...codes),
   },
 })
 

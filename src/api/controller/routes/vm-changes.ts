@@ -12,7 +12,7 @@ import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { ADMISSION_CODES, dryRun, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
-import { BODY_CODES, goneAnswer } from '../../listener/answers.ts'
+import { goneAnswer } from '../../listener/answers.ts'
 import { contextOf } from './vm-parts.ts'
 import { versionsOf } from '../versions.ts'
 import type { VmId } from '../../../core/ids.ts'
@@ -33,13 +33,7 @@ export function vmChangeRoutes(app: App, dependencies: ApiDependencies): void {
 
 function putVm(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema(
-      ...ADMISSION_CODES,
-      'url_not_allowed',
-      'disk_too_small',
-      'sleep_needs_network',
-      ...BODY_CODES,
-    ),
+    ...mutationSchema(...ADMISSION_CODES, 'url_not_allowed', 'disk_too_small', 'sleep_needs_network'),
     operationId: 'createVm',
     summary: 'Create a VM',
     description:
@@ -99,7 +93,6 @@ function putPower(app: App, dependencies: ApiDependencies): void {
       'console_places_exhausted',
       'capacity_unknown',
       'systemd_unavailable',
-      ...BODY_CODES,
     ),
     operationId: 'setVmPower',
     summary: 'Set the desired power state',
@@ -126,7 +119,7 @@ function putPower(app: App, dependencies: ApiDependencies): void {
 
 function postReboot(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', 'vm_stopped', ...LEAVING_CODES, ...BODY_CODES),
+    ...mutationSchema('not_found', 'vm_deleting', 'vm_stopped', ...LEAVING_CODES),
     operationId: 'rebootVm',
     summary: 'Reboot a VM',
     description:
@@ -145,7 +138,7 @@ function postReboot(app: App, dependencies: ApiDependencies): void {
 
 function putMetadata(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', 'vm_migrating', ...BODY_CODES),
+    ...mutationSchema('not_found', 'vm_deleting', 'vm_migrating'),
     operationId: 'setVmMetadata',
     summary: 'Set labels and protection',
     description:
@@ -162,7 +155,7 @@ function putMetadata(app: App, dependencies: ApiDependencies): void {
 
 function putKeepAwake(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...BODY_CODES),
+    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES),
     operationId: 'keepVmAwake',
     summary: 'Keep a VM awake for a while',
     description:
@@ -180,7 +173,7 @@ function putKeepAwake(app: App, dependencies: ApiDependencies): void {
 
 function putExit(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...BODY_CODES),
+    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES),
     operationId: 'setVmExit',
     summary: 'Set what follows from the end of the guest',
     description:

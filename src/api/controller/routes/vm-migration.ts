@@ -1,4 +1,3 @@
-import { BODY_CODES } from '../../listener/answers.ts'
 import { offerVm, withdrawOffer } from '../../../commands/migration/offer-vm.ts'
 import { refuseMonitor } from '../../../commands/capacity/admit.ts'
 import { refuseNewVm } from '../../../commands/maintenance/refuse-cordoned.ts'
@@ -33,7 +32,6 @@ function putOffer(app: App, dependencies: ApiDependencies): void {
       'snapshot_under_way',
       'offers_full',
       'conflict',
-      ...BODY_CODES,
     ),
     operationId: 'offerVm',
     summary: 'Offer a VM to another host',
@@ -73,7 +71,6 @@ function putArrival(app: App, dependencies: ApiDependencies): void {
       'monitor_missing',
       'source_unreachable',
       'source_refused',
-      ...BODY_CODES,
     ),
     operationId: 'takeVm',
     summary: 'Take a VM from another host',

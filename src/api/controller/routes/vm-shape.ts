@@ -1,4 +1,3 @@
-import { BODY_CODES } from '../../listener/answers.ts'
 import {
   resize,
   setCompute,
@@ -49,7 +48,7 @@ const CAPACITY_CODES = [
   'systemd_unavailable',
 ] as const
 const shapeSchema = (...codes: readonly ProblemCode[]) =>
-  mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...codes, ...BODY_CODES)
+  mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...codes)
 
 function putCompute(app: App, dependencies: ApiDependencies): void {
   const schema = {
@@ -135,7 +134,7 @@ function putNetwork(app: App, dependencies: ApiDependencies): void {
 
 function putReadiness(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES, ...BODY_CODES),
+    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES),
     operationId: 'setVmReadiness',
     summary: 'Set how the host checks that the guest is ready',
     description:
