@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { before, test } from 'node:test'
+import { before, mock, test } from 'node:test'
 import { assertProblem, createBody, makePki, startControllerHost } from './support/controller-host.ts'
 import { eventually } from './support/eventually.ts'
 import type { VmId } from '../../src/core/ids.ts'
@@ -73,6 +73,23 @@ test('without a preference to wait, a known revision is 304 at once', async (t) 
   for (const tag of [etag, `W/${etag}`, `"0", ${etag}`, '*']) {
     assert.equal((await host.call({ path, headers: { 'if-none-match': tag } })).status, 304, tag)
   }
+})
+
+test('the VM in an answer has the revision of its ETag, also if it changes before the answer is sent', async (t) => {
+  const { host } = await withVm(t)
+  const flushed = host.store.flushed.bind(host.store)
+  let sinceMs = 0
+  mock.method(host.store, 'flushed', async () => {
+    sinceMs += 1
+    host.store.vms.recordProgress('web-1' as VmId, { observed: { state: 'starting', sinceMs }, nowMs: 1 })
+    await flushed()
+  })
+  const answers = [await host.call({ path }), await host.call({ path })]
+  assert.deepEqual(
+    answers.map(({ headers }) => headers.etag),
+    answers.map(({ json }) => `"${json.revision}"`),
+  )
+  assert.notEqual(answers[0]?.headers.etag, answers[1]?.headers.etag)
 })
 
 test('a change of another VM wakes no long poll', async (t) => {

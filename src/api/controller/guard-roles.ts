@@ -15,30 +15,38 @@ const CONTROLLER: Client = { role: 'controller' }
  * roles of each route that is added after this call. Without TLS every client is the controller.
  */
 export function guardRoles(app: App, dependencies: ApiDependencies): void {
+  const { clients } = dependencies
   app.addHook('onRoute', (route) => {
-    for (const method of [route.method].flat()) {
-      const roles = rolesFor(method, route.url)
-      if (method !== 'HEAD') describeRoles(route, roles)
-    }
+    const [method = ''] = [route.method].flat()
+    const roles = rolesFor(method, route.url)
+    if (method !== 'HEAD') describeRoles(route, roles)
+    const scoped = isOfVm(route.url) && roles.includes('console')
+    addTo(route, 'onRequest', (request, _reply, done) => {
+      const client = clients === undefined ? CONTROLLER : clients.get(request.peerName)
+      if (client === undefined) return done(new Error('a peer was admitted that is not among the clients'))
+      request.peer = { ...request.peer, role: client.role }
+      if (!roles.includes(client.role)) return done(refusal(roles, client.role))
+      done(scoped ? scopeRefusal(dependencies, request, client) : undefined)
+    })
+    if (!scoped) return
+    // During a long poll the VM may have left the scope.
+    addTo(route, 'onSend', (request, { statusCode }, payload, done) => {
+      const client = clients?.get(request.peerName)
+      const refused =
+        client === undefined || statusCode >= 400 ? undefined : scopeRefusal(dependencies, request, client)
+      if (refused === undefined) done(null, payload)
+      else done(refused)
+    })
   })
-  app.addHook('onRequest', async (request) => {
-    const { clients } = dependencies
-    const client = clients === undefined ? CONTROLLER : clients.get(request.peerName)
-    if (client === undefined) throw new Error('a peer was admitted that is not among the clients')
-    request.peer = { ...request.peer, role: client.role }
-    const { method, url = '' } = request.routeOptions
-    const roles = rolesFor([method].flat()[0] ?? '', url)
-    if (!roles.includes(client.role)) throw refusal(roles, client.role)
-    if (client.role === 'console' && isOfVm(url)) checkScope(dependencies, request, client.scope)
-  })
-  // During a long poll the VM may have left the scope.
-  app.addHook('preSerialization', async (request, { statusCode }, payload) => {
-    const client = dependencies.clients?.get(request.peerName)
-    const { url = '' } = request.routeOptions
-    if (client?.role === 'console' && isOfVm(url) && statusCode < 400)
-      checkScope(dependencies, request, client.scope)
-    return payload
-  })
+}
+
+/** Adds a hook to those of a route. */
+function addTo<Name extends 'onRequest' | 'onSend'>(
+  route: RouteOptions,
+  name: Name,
+  hook: Extract<NonNullable<RouteOptions[Name]>, (...args: never[]) => unknown>,
+): void {
+  route[name] = [...[route[name] ?? []].flat(), hook] as RouteOptions[Name]
 }
 
 /** Adds to the description of a route who may use it, and the refusal of others. */
@@ -63,11 +71,16 @@ const refusal = (roles: readonly Role[], role: Role): Refused =>
 
 const isOfVm = (url: string): boolean => url.startsWith('/v1/vms/:id') || url.startsWith('/ui/console/:id')
 
-/** Refuses a VM outside the scope, in the same words whether or not there is such a VM. */
-function checkScope(dependencies: ApiDependencies, { params }: FastifyRequest, scope: Scope): void {
+/** Returns the refusal of a VM outside the client's scope, in the same words whether or not there is such a VM. */
+function scopeRefusal(
+  dependencies: ApiDependencies,
+  { params }: FastifyRequest,
+  client: Client,
+): Refused | undefined {
+  if (client.role !== 'console') return undefined
   const id = String(Reflect.get(Object(params), 'id')) as VmId
-  if (isInScope(dependencies, id, scope)) return
-  throw new Refused({
+  if (isInScope(dependencies, id, client.scope)) return undefined
+  return new Refused({
     code: 'role_required',
     detail: `for VM ${id} this request needs the role controller: the client certificate is for the console of other VMs`,
   })

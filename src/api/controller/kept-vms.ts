@@ -13,8 +13,8 @@ type Page = {
 type Kept = { readonly revision: number; readonly text: string }
 
 /**
- * Keeps VMs as the text that is sent, each until it has another revision. Most VMs of a long list have not changed since
- * the last time, and to write each of them again takes most of the time of the answer.
+ * Keeps VMs as the text that is sent, each until it has another revision. Most VMs have not changed since the last
+ * time, and to read and write each of them again takes most of the time of an answer.
  */
 export class KeptVms {
   readonly #kept = new Map<VmId, Kept>()
@@ -22,11 +22,12 @@ export class KeptVms {
 
   /** Returns a page as JSON. `read` is called for the VMs whose text is not kept. */
   pageText({ items, ...rest }: Page, read: (id: VmId) => VmRecord): string {
-    const texts = items.map((vm) => this.#text(vm, read))
+    const texts = items.map((vm) => this.text(vm, read))
     return `{"items":[${texts.join(',')}],${JSON.stringify(rest).slice(1)}`
   }
 
-  #text({ id, revision }: RevisionOf, read: (id: VmId) => VmRecord): string {
+  /** Returns a VM as JSON. `read` is called if its text is not kept. */
+  text({ id, revision }: RevisionOf, read: (id: VmId) => VmRecord): string {
     const kept = this.#kept.get(id)
     if (kept?.revision === revision) return kept.text
     const text = JSON.stringify(vmToWire(read(id)))

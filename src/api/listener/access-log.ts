@@ -30,10 +30,11 @@ export function logAccess(app: App, log: Log, peerField?: string): void {
   app.decorateRequest('vmId', undefined)
   app.decorateRequest('problemCode', undefined)
   app.decorateRequest('hostFault', undefined)
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     const level = levelOf(request.method, reply.statusCode)
     const peer = peerField === undefined || request.peerName === '' ? {} : { [peerField]: request.peerName }
     log[level]({ ...fieldsOf(request, reply), ...peer }, 'request')
+    done()
   })
 }
 

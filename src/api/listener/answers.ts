@@ -4,6 +4,9 @@ import { closed } from '../../lib/schema-check.ts'
 import { mayRetry, PROBLEM_MEDIA_TYPE, problemHead } from '../wire/problem.ts'
 import type { ProblemCode } from '../../core/errors.ts'
 
+/** The media type of an answer that is text already: the one that Fastify gives to the others. */
+export const JSON_MEDIA_TYPE = 'application/json; charset=utf-8'
+
 export const requestIdHeader = {
   'X-Request-Id': {
     type: 'string',

@@ -47,10 +47,10 @@ const READS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS'
  */
 export function auditMutations(app: App, { log, find }: AuditOptions): void {
   app.decorateRequest('audited', undefined)
-  app.addHook('onSend', async (request, reply, payload) => {
+  app.addHook('onSend', (request, reply, payload, done) => {
     const isAudited = !READS.has(request.method) || request.routeOptions.config.audited === true
     if (isAudited) log.audit(fieldsOf(request, reply, find), 'request audited')
-    return payload
+    done(null, payload)
   })
 }
 

@@ -41,7 +41,10 @@ type AppOptions = {
   readonly log: Log
 }
 
-/** Creates an API on a transport, ready but not listening. All of it is the same for every API, but its routes. */
+/**
+ * Creates an API on a transport, ready but not listening. All of it is the same for every API, but its routes. Hooks
+ * that every request passes take callbacks, because it would wait for the promise of each.
+ */
 export async function createApp({ transport, log, ...options }: AppOptions): Promise<App> {
   const unrouted = unroutedAnswers(transport, log)
   const app: App = fastify({
@@ -81,7 +84,6 @@ function boundAnswers(app: App, log: Log): void {
   const held = new HeldAnswers(limits.heldAnswersBytesMax, (peer) =>
     log.warn({ ...peer }, 'connection closed: its client takes no answers'),
   )
-  // With a callback, because each answer would wait for a promise.
   app.addHook('onSend', (request, reply, payload, done) => {
     if (typeof payload === 'string' || Buffer.isBuffer(payload))
       held.note(reply.raw, payload.length, request.peer)
@@ -113,20 +115,23 @@ function guardRequests(app: App, transport: Transport, reference: string): void 
     ...new Set(routes.filter((route) => route.matches.test(path)).map(({ method }) => method)),
   ]
 
-  app.addHook('onRequest', async (request, reply) => {
+  const refuseUnrouted = (url = ''): Refused => {
+    const [path = ''] = url.split('?', 1)
+    const allowed = methodsAt(path).toSorted()
+    return allowed.length === 0
+      ? new Refused({ code: 'not_found', detail: `there is no such route; see ${reference}` })
+      : new Refused(
+          { code: 'method_not_allowed', detail: `this route takes ${allowed.join(', ')}` },
+          { allow: allowed.join(', ') },
+        )
+  }
+
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     request.peer = transport.peer(request.raw)
     const peer = transport.authorize(request.raw)
-    if (!peer.ok) throw new Refused(peer.error)
+    if (!peer.ok) return done(new Refused(peer.error))
     request.peerName = peer.value
-    if (!request.is404) return
-    const [path = ''] = (request.raw.url ?? '').split('?', 1)
-    const allowed = methodsAt(path).toSorted()
-    if (allowed.length === 0)
-      throw new Refused({ code: 'not_found', detail: `there is no such route; see ${reference}` })
-    throw new Refused(
-      { code: 'method_not_allowed', detail: `this route takes ${allowed.join(', ')}` },
-      { allow: allowed.join(', ') },
-    )
+    done(request.is404 ? refuseUnrouted(request.raw.url) : undefined)
   })
 }

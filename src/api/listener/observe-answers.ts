@@ -12,12 +12,13 @@ export type AnswerObserver = (answer: AnswerSeen) => void
 
 /** Calls the observer after each answer, with nothing that the client chose but the method. */
 export function observeAnswers(app: App, observer: AnswerObserver): void {
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     observer({
       method: request.method,
       route: request.is404 ? undefined : request.routeOptions.url,
       status: reply.statusCode,
       ms: reply.elapsedTime,
     })
+    done()
   })
 }

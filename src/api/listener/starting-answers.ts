@@ -2,6 +2,7 @@ import { unroutedAnswers } from './answer-errors.ts'
 import { aliveAnswer } from './health.ts'
 import { STORE_NOT_OPEN } from './refused.ts'
 import { requestIdOf } from './request-id.ts'
+import { JSON_MEDIA_TYPE } from './answers.ts'
 import type { RequestListener } from 'node:http'
 import type { Log } from '../../log/log.ts'
 import type { Transport } from './app.ts'
@@ -25,7 +26,7 @@ export function answerWhileStarting({ transport, version, log }: StartingOptions
     }
     response
       .writeHead(200, {
-        'content-type': 'application/json; charset=utf-8',
+        'content-type': JSON_MEDIA_TYPE,
         'x-request-id': requestIdOf(request),
       })
       .end(JSON.stringify(aliveAnswer(version)))

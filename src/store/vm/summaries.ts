@@ -61,6 +61,18 @@ export const readRevisions = (
     })
   })
 
+/** Returns the revision of a VM; undefined if there is none with that id. */
+export function readRevision(
+  statements: Statements,
+  unwritten: UnwrittenProgress,
+  id: VmId,
+): RevisionOf | undefined {
+  const row = statements.of('SELECT revision FROM vms WHERE id = ?').get(id) as
+    | Pick<VmRow, 'revision'>
+    | undefined
+  return row && { id, revision: (unwritten.get(id) ?? row).revision }
+}
+
 function summaryOf(row: SummaryRow, unwritten: UnwrittenProgress): VmSummary {
   const { id, state, monitor, memoryMib, desired, observed, fault, partialFaults } = row
   const summary = { id, monitor, memoryMib, generations: { desired, observed } }

@@ -9,7 +9,7 @@ import { noteImageUse } from '../images/image-uses.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
 import { changedRows, selectedRows } from './read-rows.ts'
 import { readRecorded } from './recorded-sums.ts'
-import { readRevisions, readStates, readSummaries, readWanted } from './summaries.ts'
+import { readRevision, readRevisions, readStates, readSummaries, readWanted } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
 import { SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
@@ -126,6 +126,11 @@ export class VmTable {
     return readRevisions(this.#statements, this.#unwritten, query)
   }
 
+  /** Returns the revision of a VM, and reads nothing else of its record; undefined if there is none with that id. */
+  revisionOf(id: VmId): RevisionOf | undefined {
+    return readRevision(this.#statements, this.#unwritten, id)
+  }
+
   /** Lists VMs with a later revision, in the order of revisions. */
   changedAfter(revision: number, limit: number): VmRecord[] {
     return changedRows(this.#statements, this.#unwritten, { revision, limit }).map(recordOf)
@@ -143,9 +148,7 @@ export class VmTable {
   }
 
   all(): VmRecord[] {
-    return (this.#sql('SELECT * FROM vms ORDER BY id').all() as VmRow[]).map((row) =>
-      recordOf(this.#unwritten.on(row)),
-    )
+    return this.list({})
   }
 
   /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
@@ -163,10 +166,7 @@ export class VmTable {
 
   /** Returns a user id that no VM has, the longest unused first; undefined if all ids are in use. */
   freeUserId(): UserId | undefined {
-    const last =
-      this.#lastUserId ?? this.#sql('SELECT max(user_id) AS last FROM vms').get()?.['last'] ?? undefined
-    const taken = this.#sql('SELECT 1 FROM vms WHERE user_id = ?')
-    return nextUserId(this.#userIds, last as number | undefined, (id) => taken.get(id) !== undefined)
+    return nextUserId(this.#statements, this.#userIds, this.#lastUserId)
   }
 
   inputs(id: VmId): VmInputs {

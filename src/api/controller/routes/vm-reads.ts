@@ -3,10 +3,9 @@ import { Type } from 'typebox'
 import { closed } from '../../../lib/schema-check.ts'
 import { limits } from '../../../config/limits.ts'
 import { ref } from '../../wire/named.ts'
-import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
-import { noQuery, problems } from '../../listener/answers.ts'
+import { JSON_MEDIA_TYPE, noQuery, problems } from '../../listener/answers.ts'
 import { Semaphore } from '../../../lib/semaphore.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { KeptVms } from '../kept-vms.ts'
@@ -22,6 +21,7 @@ import { pageOf } from './page.ts'
 import { pageQueryOf, vmFilterMembers } from './vm-filter.ts'
 import { contextOf, params, tags, vmAnswer, vmOf } from './vm-parts.ts'
 import type { VmId } from '../../../core/ids.ts'
+import type { VmRecord } from '../../../core/vm/record.ts'
 import type { CountersWire } from '../../wire/counters.ts'
 import type { PlanWire } from '../../wire/plan.ts'
 import type { VmListWire } from '../../wire/vm.ts'
@@ -30,14 +30,15 @@ import type { ApiDependencies } from '../dependencies.ts'
 
 /** Serves reads of VMs: one, or a page of them. */
 export function vmReadRoutes(app: App, dependencies: ApiDependencies): void {
-  listVms(app, dependencies)
-  getVm(app, dependencies)
+  const kept = new KeptVms()
+  listVms(app, dependencies, kept)
+  getVm(app, dependencies, kept)
   const looks = new Semaphore(limits.askedLooksMax)
   getPlan(app, dependencies, looks)
   getCounters(app, dependencies, looks)
 }
 
-function listVms(app: App, dependencies: ApiDependencies): void {
+function listVms(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
   const schema = {
     operationId: 'listVms',
     tags,
@@ -67,7 +68,6 @@ function listVms(app: App, dependencies: ApiDependencies): void {
     },
   }
   app.addHook('preClose', async () => dependencies.listWaits.end())
-  const kept = new KeptVms()
   app.get('/v1/vms', { schema }, async (request, reply): Promise<VmListWire> => {
     const { limit = limits.listItemsDefault, cursor, state, label, changed_after } = request.query
     if (changed_after !== undefined) {
@@ -88,8 +88,7 @@ function listVms(app: App, dependencies: ApiDependencies): void {
     const text = kept.pageText(page, (id) => vmOf(context, id))
     // Answer only what is on the disk.
     await store.flushed()
-    // This text is the serialized page.
-    return reply.type('application/json; charset=utf-8').send(text as unknown as VmListWire)
+    return reply.type(JSON_MEDIA_TYPE).send(text as unknown as VmListWire)
   })
 }
 
@@ -107,7 +106,7 @@ function refuseBeside(members: Readonly<Record<string, string | undefined>>): vo
   )
 }
 
-function getVm(app: App, dependencies: ApiDependencies): void {
+function getVm(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
   app.addHook('preClose', async () => dependencies.waits.end())
   const schema = {
     operationId: 'getVm',
@@ -128,13 +127,20 @@ function getVm(app: App, dependencies: ApiDependencies): void {
   app.get('/v1/vms/:id', { schema }, async (request, reply) => {
     const id = request.params.id as VmId
     const context = contextOf(dependencies)
-    const record = await readConditionally(request, reply, {
+    const { store } = context
+    const read = (): VmRecord => vmOf(context, id)
+    const found = await readConditionally(request, reply, {
       id,
       waits: dependencies.waits,
-      find: () => vmOf(context, id),
-      flushed: () => context.store.flushed(),
+      // The text belongs to this revision only as long as nothing else runs.
+      find: () => {
+        const vm = store.vms.revisionOf(id) ?? read()
+        return { revision: vm.revision, text: kept.text(vm, read) }
+      },
+      flushed: () => store.flushed(),
     })
-    return record === undefined ? reply.code(304).send() : vmToWire(record)
+    if (found === undefined) return reply.code(304).send()
+    return reply.type(JSON_MEDIA_TYPE).send(found.text)
   })
 }
 

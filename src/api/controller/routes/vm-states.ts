@@ -3,7 +3,7 @@ import { closed } from '../../../lib/schema-check.ts'
 import { ref } from '../../wire/named.ts'
 import { vmStateToWire } from '../../wire/vm-state.ts'
 import { KeptAnswers } from '../kept-answers.ts'
-import { problems } from '../../listener/answers.ts'
+import { JSON_MEDIA_TYPE, problems } from '../../listener/answers.ts'
 import { pageOf } from './page.ts'
 import { pageQueryOf, vmFilterMembers } from './vm-filter.ts'
 import { contextOf, tags } from './vm-parts.ts'
@@ -38,6 +38,6 @@ export function vmStateRoutes(app: App, dependencies: ApiDependencies): void {
     // Answer only what is on the disk.
     await store.flushed()
     // These bytes are the serialized page.
-    return reply.type('application/json; charset=utf-8').send(body as unknown as VmStateListWire)
+    return reply.type(JSON_MEDIA_TYPE).send(body as unknown as VmStateListWire)
   })
 }
