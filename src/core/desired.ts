@@ -78,6 +78,11 @@ export type Network = {
   readonly firewall?: Firewall
 }
 
+/** Returns the address by which the host reaches the guest: IPv4, else IPv6. */
+export const guestAddress = (
+  network: Pick<Network, 'ipv4Address' | 'ipv6Address'> | undefined,
+): string | undefined => network?.ipv4Address ?? network?.ipv6Address
+
 /** Rules for connections to and from a guest. Replies always pass, in both directions. */
 type Firewall = {
   /** Connections that others may open to the guest. Absent: as the host is configured. */

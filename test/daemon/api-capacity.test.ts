@@ -31,13 +31,15 @@ const MONITOR_MIB = 100
 function requestsFrom(random: () => number): Call[] {
   const upTo = (most: number): number => 1 + Math.floor(random() * most)
   return Array.from({ length: REQUESTS }, () => {
-    const path = `/v1/vms/vm-${upTo(NAMES)}`
+    const number = upTo(NAMES)
+    const path = `/v1/vms/vm-${number}`
     const sleep = random() < 0.5 ? 60 : 0
     const compute = { cpu_millicores: 100, memory_mib: 63 + upTo(1500), sleep_after_idle_seconds: sleep }
     const kind = random()
     if (kind < 0.3) {
       const disk = { size_mib: upTo(6000) }
-      return { method: 'PUT', path, body: createBody({ power: 'stopped', compute, disk, network: {} }) }
+      const network = { ipv4_address: `192.0.2.${number}` }
+      return { method: 'PUT', path, body: createBody({ power: 'stopped', compute, disk, network }) }
     }
     if (kind < 0.4) return { method: 'PUT', path: `${path}/power`, body: { state: POWERS[upTo(3) - 1] } }
     if (kind < 0.7)

@@ -1,6 +1,6 @@
 import { given } from '../../src/lib/given.ts'
 import { recordOf } from '../record.ts'
-import type { DesiredPower, DiskLimits } from '../../src/core/desired.ts'
+import type { DesiredPower, DiskLimits, Network } from '../../src/core/desired.ts'
 import type { Arrival, ArrivalStage } from '../../src/core/migration/arrival.ts'
 import type { ArrivalId, DepartureStage } from '../../src/core/migration/departure.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../../src/core/migration/offer.ts'
@@ -31,7 +31,7 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
   return recordOf({
     desired: {
       ...desired,
-      ...(network === undefined || words.has('no-network') ? {} : { network }),
+      ...networkOf(network, words),
       power,
       compute: {
         ...desired.compute,
@@ -63,6 +63,11 @@ export function recordFor(power: DesiredPower, words: Words, recorded: Words): V
       ...(recorded.has('no-disk') ? {} : { disk: { sizeMib: recorded.number('disk=') ?? 64 } }),
     },
   })
+}
+
+function networkOf(network: Network | undefined, words: Words): Pick<VmRecord['desired'], 'network'> {
+  if (network === undefined || words.has('no-network')) return {}
+  return { network: words.has('no-address') ? { macAddress: network.macAddress } : network }
 }
 
 function stopsOf(recorded: Words): VmRecord['stops'] {

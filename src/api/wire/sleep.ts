@@ -38,7 +38,7 @@ const lastWakeSchema = Type.Object(
       description:
         '`traffic`: a packet for it. `power`: a request set its power to `running` or `paused`. `console`: a shell over SSH. ' +
         '`keep_awake`: a request to keep it awake for a while. ' +
-        '`sleep_disabled`: its idle timeout became 0. `change`: a desired change needs the guest. `withdrawn`: it was saved for a migration that was withdrawn. ' +
+        '`sleep_disabled`: its idle timeout became 0, or it has no address. `change`: a desired change needs the guest. `withdrawn`: it was saved for a migration that was withdrawn. ' +
         '`host_booted`: it was saved when the host shut down. `maintenance`: it was saved to empty the host.',
     }),
     packet: Type.Optional(packetSchema),

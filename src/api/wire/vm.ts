@@ -49,7 +49,7 @@ export const computeMembers = {
     description:
       'Seconds. Puts the VM to sleep after this long without unicast IPv4 or IPv6 from host to guest. 0 switches this ' +
       'off, and wakes the VM. Work or packets of the guest do not count: choose a longer time than it ever takes to answer. ' +
-      'Traffic cannot wake a VM without network, so only 0 is accepted for it.',
+      'Traffic cannot wake a VM without an address, so only 0 is accepted for it.',
     examples: [0],
   }),
   wake: Type.Optional(

@@ -12,6 +12,8 @@ const compute = { cpuMillicores: 1000, memoryMib: 512, sleepAfterIdleSeconds: 0 
 /** More than any host has console places. */
 const VMS = limits.consolePlacesMax + 50
 const sleeps = { ...compute, sleepAfterIdleSeconds: 60 }
+/** For a VM beside that with the address of each request. */
+const another = { ipv4Address: '192.0.2.11' }
 
 const codeOf = (result: CommandResult): string =>
   result.ok ? 'taken' : 'code' in result.error ? result.error.code : ''
@@ -24,7 +26,7 @@ test('VMs that never sleep hold console places, and one more is refused', (t) =>
     codeOf(create({ compute, power: 'running', network: {} }, 'web-2')),
     'console_places_exhausted',
   )
-  assert.equal(codeOf(create({ compute: sleeps, power: 'running', network: {} }, 'web-2')), 'taken')
+  assert.equal(codeOf(create({ compute: sleeps, power: 'running', network: another }, 'web-2')), 'taken')
   assert.equal(codeOf(setPower(context, 'web-2' as VmId, 'paused')), 'console_places_exhausted')
   assert.equal(codeOf(setCompute(context, 'web-2' as VmId, compute)), 'console_places_exhausted')
   assert.equal(codeOf(setPower(context, 'web-1' as VmId, 'stopped')), 'taken')
@@ -34,8 +36,10 @@ test('VMs that never sleep hold console places, and one more is refused', (t) =>
 test('more VMs than there are console places may sleep', (t) => {
   const { capacity, create, store } = commandStage(t, VMS)
   capacity.total.consolePlaces = 0
-  for (let vm = 0; vm < VMS; vm += 1)
-    assert.equal(codeOf(create({ compute: sleeps, power: 'running', network: {} }, `vm-${vm}`)), 'taken')
+  for (let vm = 0; vm < VMS; vm += 1) {
+    const network = { ipv6Address: `2001:db8::${(vm + 1).toString(16)}` }
+    assert.equal(codeOf(create({ compute: sleeps, power: 'running', network }, `vm-${vm}`)), 'taken')
+  }
   assert.equal(store.vms.recorded().consolePlaces, 0)
 })
 
@@ -43,18 +47,12 @@ test('a timeout above 0 needs room for the saved memory, monitors need memory, i
   const { context, id, capacity, create } = commandStage(t)
   capacity.monitor = 128
   capacity.total.memoryMib = 639
-  assert.equal(
-    codeOf(create({ compute, power: 'stopped', network: {}, disk: { sizeMib: 100 } })),
-    'insufficient_capacity',
-  )
+  assert.equal(codeOf(create({ compute, power: 'stopped', disk: { sizeMib: 100 } })), 'insufficient_capacity')
   capacity.total.memoryMib = 640
   capacity.shares = { imagesMib: 30, stagingMib: 70 }
   capacity.total.diskMib = 200
-  assert.equal(
-    codeOf(create({ compute, power: 'stopped', network: {}, disk: { sizeMib: 101 } })),
-    'insufficient_capacity',
-  )
-  assert.equal(codeOf(create({ compute, power: 'stopped', network: {}, disk: { sizeMib: 100 } })), 'taken')
+  assert.equal(codeOf(create({ compute, power: 'stopped', disk: { sizeMib: 101 } })), 'insufficient_capacity')
+  assert.equal(codeOf(create({ compute, power: 'stopped', disk: { sizeMib: 100 } })), 'taken')
   assert.equal(codeOf(setCompute(context, id, sleeps)), 'insufficient_capacity')
   const wholeMib = 200 + compute.memoryMib + limits.savedDevicesMib
   capacity.total.diskMib = wholeMib - 1
@@ -70,7 +68,7 @@ test('a timeout above 0 needs room for the saved memory, monitors need memory, i
 
 test('a guest that may be saved keeps its room in the pool, although its timeout is 0 by now', (t) => {
   const { context, id, capacity, create, store } = commandStage(t)
-  create({ compute: sleeps, power: 'running', network: {}, disk: { sizeMib: 100 } })
+  create({ compute: sleeps, power: 'running', disk: { sizeMib: 100 } })
   store.vms.recordProgress(id, { observed: { state: 'sleeping', sinceMs: 1 }, mayBeSaved: true, nowMs: 1 })
   assert.equal(codeOf(setCompute(context, id, compute)), 'taken')
   const savedMib = compute.memoryMib + limits.savedDevicesMib
@@ -83,7 +81,7 @@ test('a guest that may be saved keeps its room in the pool, although its timeout
 
 test('a guest that may be saved needs no room for its sleep a second time', (t) => {
   const { context, id, capacity, create, store } = commandStage(t)
-  create({ compute: sleeps, power: 'running', network: {}, disk: { sizeMib: 100 } })
+  create({ compute: sleeps, power: 'running', disk: { sizeMib: 100 } })
   store.vms.recordProgress(id, { observed: { state: 'sleeping', sinceMs: 1 }, mayBeSaved: true, nowMs: 1 })
   assert.equal(codeOf(setCompute(context, id, compute)), 'taken')
   capacity.total.diskMib = 100 + compute.memoryMib + limits.savedDevicesMib
@@ -101,7 +99,7 @@ test('an unknown figure refuses what needs it, and nothing else', (t) => {
   const { capacity, create } = commandStage(t)
   capacity.placesFault = unknown('systemd does not answer')
   assert.equal(codeOf(create({ compute, power: 'running', network: {} })), 'capacity_unknown')
-  assert.equal(codeOf(create({ compute: sleeps, power: 'running', network: {} })), 'taken')
+  assert.equal(codeOf(create({ compute: sleeps, power: 'running' })), 'taken')
   capacity.placesFault = undefined
   capacity.sharesFault = unknown('the images were not listed yet')
   assert.equal(codeOf(create({ compute, power: 'running', network: {} }, 'web-2')), 'capacity_unknown')

@@ -33,4 +33,15 @@ test('a VM that brings its memory needs room for that here, although it never sl
   assert.equal(totalsOf(ledgerOf(store.vms.recorded(), NO_SHARES, capacity.memoryTerms())).diskMib, neededMib)
 })
 
+test('a VM without an address that comes with an idle timeout is one that never sleeps', (t) => {
+  const { context, id, store, accepted } = commandStage(t)
+  const { desired, ...before } = recordOf()
+  const { macAddress } = desired.network ?? assert.fail()
+  const compute = { ...desired.compute, sleepAfterIdleSeconds: 60 }
+  const request = offered(id, { ...before, desired: { ...desired, compute, network: { macAddress } } })
+  accepted(takeVm(context, id, request))
+  const { classes, consolePlaces } = store.vms.recorded()
+  assert.deepEqual([classes[0]?.sleepers, consolePlaces], [0, 1])
+})
+
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }

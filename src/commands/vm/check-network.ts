@@ -1,4 +1,6 @@
 import { networkContains, networkCovers } from '../../core/network/address.ts'
+import { guestAddress } from '../../core/desired.ts'
+import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import type { Network, Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, Refusal } from '../context.ts'
@@ -79,7 +81,7 @@ export function refuseLonePrefix(
   return { code: 'invalid_request', detail, errors: [{ pointer, code: 'not_allowed', detail }] }
 }
 
-type Sleeps = Pick<Desired, 'compute'> & { readonly network?: object }
+type Sleeps = Pick<Desired, 'compute'> & { readonly network?: Addresses }
 
 /** Returns the network with the name servers that it asks for, or with those of the host. An empty list is left out. */
 export function withNameServers<N extends Pick<Network, 'nameServers'>>(
@@ -91,25 +93,37 @@ export function withNameServers<N extends Pick<Network, 'nameServers'>>(
 }
 
 /**
- * Returns why an idle timeout cannot work: without network no traffic is counted, and none could wake the VM. `pointer`
- * is its place in the request.
+ * Returns why an idle timeout cannot work: packets are routed to a guest by its addresses, so without one none could wake
+ * the VM. `pointer` is its place in the request.
  */
-export function refuseSleep({ compute, network }: Sleeps, pointer: string): Rejection | undefined {
-  const seconds = compute.sleepAfterIdleSeconds
-  if (seconds === 0 || network !== undefined) return undefined
+export function refuseSleep(desired: Sleeps, pointer: string): Rejection | undefined {
+  const seconds = desired.compute.sleepAfterIdleSeconds
+  if (seconds === 0 || canSleep(desired)) return undefined
   return {
     code: 'sleep_needs_network',
-    detail: `sleep_after_idle_seconds is ${seconds}, and the VM has no network that could wake it: ask for 0, or for a network`,
-    errors: [{ pointer, code: 'not_allowed', detail: 'must be 0 without network' }],
+    detail: `sleep_after_idle_seconds is ${seconds}, and without an address no packet could wake the VM: ask for 0, or give the VM an address`,
+    errors: [{ pointer, code: 'not_allowed', detail: 'must be 0 without an address' }],
   }
+}
+
+/** Returns why the last address cannot be removed: the VM has an idle timeout, and no packet could wake it then. */
+export function refuseLastAddress(before: Sleeps, network: Addresses): Rejection | undefined {
+  if (!canSleep(before)) return undefined
+  const refusal = refuseSleep({ ...before, network }, '')
+  if (refusal === undefined) return undefined
+  const detail = 'must stay as long as sleep_after_idle_seconds is above 0'
+  const removed = [
+    ...(before.network?.ipv4Address === undefined ? [] : ['/ipv4_address']),
+    ...(before.network?.ipv6Address === undefined ? [] : ['/ipv6_address']),
+  ]
+  return { ...refusal, errors: removed.map((pointer) => ({ pointer, code: 'not_allowed', detail })) }
 }
 
 type Checks = Pick<Desired, 'readiness'> & { readonly network?: Addresses }
 
 /** Returns why a check cannot be made: the guest has no address. `pointer` is its place in the request. */
-export function refuseReadiness({ readiness, network = {} }: Checks, pointer: string): Rejection | undefined {
-  const address = network.ipv4Address ?? network.ipv6Address
-  if (readiness === undefined || address !== undefined) return undefined
+export function refuseReadiness({ readiness, network }: Checks, pointer: string): Rejection | undefined {
+  if (readiness === undefined || guestAddress(network) !== undefined) return undefined
   const detail =
     'a check needs an address, and the VM has none: leave the check out, or give the VM an address'
   return { code: 'invalid_request', detail, errors: [{ pointer, code: 'not_allowed', detail }] }

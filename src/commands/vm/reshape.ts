@@ -4,6 +4,7 @@ import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import {
   refuseAddresses,
+  refuseLastAddress,
   refuseLonePrefix,
   refuseReadiness,
   refuseSleep,
@@ -156,6 +157,7 @@ export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwor
         return err(notStopped(before, 'Addresses and name servers'))
       }
       const refusal =
+        refuseLastAddress(desired, after) ??
         refuseLonePrefix(after, '/ipv6_prefix') ??
         refuseAddresses(context, id, changedAddresses(desired.network, after))
       return refusal === undefined ? ok({ ...desired, network: after }) : err(refusal)

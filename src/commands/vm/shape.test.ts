@@ -347,20 +347,33 @@ test('a rehearsal returns what would be stored, stores nothing and wakes no work
   assert.deepEqual([seen, pokes], [[], []])
 })
 
-test('an idle timeout is refused for a VM without network, since nothing could wake it', (t) => {
+test('an idle timeout is refused for a VM without an address, since nothing could wake it', (t) => {
   const { context, id, create, accepted, refusal, store } = commandStage(t)
   const sleeper = { cpuMillicores: 1000, memoryMib: 256, sleepAfterIdleSeconds: 60 }
   const { network: _none, ...without } = createRequest({ compute: sleeper })
-  const refused = createVm(context, id, without)
-  assert.ok(!refused.ok && 'errors' in refused.error)
-  assert.equal(refused.error.code, 'sleep_needs_network')
-  assert.equal(refused.error.errors?.[0]?.pointer, '/compute/sleep_after_idle_seconds')
+  for (const network of [{}, { network: {} }]) {
+    const refused = refusal(createVm(context, id, { ...without, ...network }))
+    assert.equal(refused.code, 'sleep_needs_network')
+    assert.equal(refused.errors?.[0]?.pointer, '/compute/sleep_after_idle_seconds')
+  }
   const awake = { ...sleeper, sleepAfterIdleSeconds: 0 }
   accepted(createVm(context, id, { ...without, compute: awake }))
   assert.equal(refusal(setCompute(context, id, sleeper)).code, 'sleep_needs_network')
   assert.equal(refusal(resize(context, id, { compute: sleeper, diskMib: 64 })).code, 'sleep_needs_network')
   assert.equal(store.vms.get(id)?.generations.desired, 1)
   accepted(create({ compute: sleeper }, 'web-2'))
+})
+
+test('the last address of a VM with an idle timeout stays', (t) => {
+  const { context, id, create, accepted, refusal, seenAs } = commandStage(t)
+  const network = { ipv4Address: '192.0.2.10', ipv6Address: '2001:db8::10' }
+  accepted(create({ power: 'stopped', compute: { ...compute, sleepAfterIdleSeconds: 60 }, network }))
+  seenAs('stopped')
+  accepted(setNetwork(context, id, { ipv4Address: null }))
+  const refused = refusal(setNetwork(context, id, { ipv6Address: null }))
+  assert.deepEqual([refused.code, refused.errors?.[0]?.pointer], ['sleep_needs_network', '/ipv6_address'])
+  accepted(setCompute(context, id, compute))
+  accepted(setNetwork(context, id, { ipv6Address: null }))
 })
 
 test('a timeout that a VM without network has already keeps nothing else from changing', (t) => {

@@ -11,7 +11,7 @@ const MEMORY_MIB = 512
 const DISK_MIB = 64
 const TERMS = { monitorMib: () => 0, sleepRatio: 1 }
 const SAVED_MIB = MEMORY_MIB + limits.savedDevicesMib
-const network = { macAddress: '52:54:00:12:34:56' as never }
+const network = { macAddress: '52:54:00:12:34:56' as never, ipv4Address: '192.0.2.10' }
 
 for (const [monitor, states] of [
   ['qemu', 1],

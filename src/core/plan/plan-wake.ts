@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { canSleep } from '../sleep/idle-timeout.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { when } from './facet.ts'
@@ -25,7 +26,7 @@ export function wakeReason(
   // A VM falls asleep only when it is settled. So power that is not reached yet was requested afterwards, and needs the
   // guest.
   if (desired.power === 'paused' || powerGeneration > generations.observed) return 'power'
-  if (desired.compute.sleepAfterIdleSeconds === 0) return 'sleep_disabled'
+  if (!canSleep(desired)) return 'sleep_disabled'
   if (isTrafficWaiting({ traffic })) return 'traffic'
   // Only a running guest can be shown the new size of its disk.
   const disk = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined

@@ -5,13 +5,13 @@ export const sleep = {
   rejections: {
     sleep_needs_network: {
       status: 422,
-      title: 'Without network nothing could wake the VM',
-      meaning: 'An idle timeout is asked for, and the VM has no network: nothing could wake it.',
-      remedy: 'Ask for `sleep_after_idle_seconds: 0`, or create the VM with a network.',
+      title: 'Without an address nothing could wake the VM',
+      meaning: 'The VM would have an idle timeout and no address: no packet could wake it.',
+      remedy: 'Ask for `sleep_after_idle_seconds: 0`, or give the VM an address.',
       example:
-        'sleep_after_idle_seconds is 60, and the VM has no network that could wake it: ask for 0, or for a network',
+        'sleep_after_idle_seconds is 60, and without an address no packet could wake the VM: ask for 0, or give the VM an address',
       writtenBy: ['src/commands/vm/check-network.ts'],
-      advice: ['--ipv4 or --ipv6 gives it a network; --sleep-after 0 lets it run on'],
+      advice: ['--ipv4 or --ipv6 gives it an address; --sleep-after 0 lets it run on'],
     },
   },
   faults: {

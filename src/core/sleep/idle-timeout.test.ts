@@ -23,10 +23,14 @@ test('a timeout that is longer than the cap is never shortened', () => {
   assert.equal(idleTimeoutMs(sleeper(3600, 100)), 3_600_000)
 })
 
-test('a VM without timeout, or without network, never sleeps', () => {
+test('a VM without timeout, without network, or without an address, never sleeps', () => {
   assert.equal(idleTimeoutMs(sleeper(0)), undefined)
-  const { network: _network, ...desired } = sleeper(60).desired
+  const { network, ...desired } = sleeper(60).desired
   assert.equal(idleTimeoutMs({ ...sleeper(60), desired }), undefined)
+  const { macAddress } = network ?? assert.fail()
+  assert.equal(idleTimeoutMs({ ...sleeper(60), desired: { ...desired, network: { macAddress } } }), undefined)
+  const ipv6 = { ...desired, network: { macAddress, ipv6Address: '2001:db8::10' } }
+  assert.equal(idleTimeoutMs({ ...sleeper(60), desired: ipv6 }), 60_000)
 })
 
 test('a VM flaps from the first short sleep that lengthens its timeout', () => {

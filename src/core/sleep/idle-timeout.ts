@@ -1,10 +1,16 @@
 import { limits } from '../../config/limits.ts'
-import type { Desired } from '../desired.ts'
+import { guestAddress } from '../desired.ts'
+import type { Compute, Network } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
 
-/** Only a request could wake a guest without network, and no traffic would keep it awake. So it never sleeps. */
-export const canSleep = ({ compute, network }: Pick<Desired, 'compute' | 'network'>): boolean =>
-  compute.sleepAfterIdleSeconds > 0 && network !== undefined
+type Sleeps = {
+  readonly compute: Compute
+  readonly network?: Pick<Network, 'ipv4Address' | 'ipv6Address'>
+}
+
+/** Only a request could wake a guest without an address, and no traffic would keep it awake. So it never sleeps. */
+export const canSleep = ({ compute, network }: Sleeps): boolean =>
+  compute.sleepAfterIdleSeconds > 0 && guestAddress(network) !== undefined
 
 /**
  * Returns how long a VM must be idle before it sleeps, in milliseconds; undefined if it never sleeps. After several

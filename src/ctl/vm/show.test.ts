@@ -121,7 +121,7 @@ test('a VM whose memory stays promised is shown with that', () => {
 test('a VM that nothing could wake is shown as one that never sleeps', () => {
   const { network: _network, ...desired } = vm.desired
   const text = renderVm({ ...vm, desired }, 0, (word) => word)
-  assert.match(text, /512 MiB, never sleeps, since without network nothing could wake it;/)
+  assert.match(text, /512 MiB, never sleeps, since without an address nothing could wake it;/)
 })
 
 test('a VM that moves is shown with how far it is, where it goes, and that it came', () => {

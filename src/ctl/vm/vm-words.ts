@@ -60,10 +60,14 @@ type LastWake = NonNullable<Vm['observed']['last_wake']>
 export function idleWords({ desired: { compute, network } }: Vm): string {
   const seconds = compute.sleep_after_idle_seconds
   if (seconds === 0) return ''
-  return network === undefined
-    ? ', never sleeps, since without network nothing could wake it'
-    : `, sleeps after ${showSpan(seconds * 1000)} without traffic`
+  return hasAddress(network)
+    ? `, sleeps after ${showSpan(seconds * 1000)} without traffic`
+    : ', never sleeps, since without an address nothing could wake it'
 }
+
+/** Returns whether packets can be routed to the guest, and so wake it. */
+const hasAddress = (network: Vm['desired']['network']): boolean =>
+  (network?.ipv4_address ?? network?.ipv6_address) !== undefined
 
 /** The same for a column; for a VM that sleeps, the size of its saved state. */
 export function sleepCell({ desired, observed }: Vm): string {
@@ -71,7 +75,7 @@ export function sleepCell({ desired, observed }: Vm): string {
   if (saved !== undefined) return `${showMib(saved.size_mib)} saved`
   if (flapping !== undefined) return `after ${showSpan(flapping.sleep_after_idle_seconds * 1000)}, flaps`
   const seconds = desired.compute.sleep_after_idle_seconds
-  return seconds === 0 || desired.network === undefined ? '' : `after ${showSpan(seconds * 1000)}`
+  return seconds > 0 && hasAddress(desired.network) ? `after ${showSpan(seconds * 1000)}` : ''
 }
 
 type Fact = readonly [name: string, value: string | undefined, colour?: 'yellow']

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { judgeHostKey } from '../../core/console/guest-ssh.ts'
 import { Places } from '../../core/console/console-viewer.ts'
+import { guestAddress } from '../../core/desired.ts'
 import { nodeAfter } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { awaken, isSleepingOrWaking } from './awaken.ts'
@@ -91,7 +92,7 @@ export class SshSessions {
     if (this.#ending.signal.aborted) return err({ kind: 'daemon_stops' })
     const { state } = record.observed
     if (record.deleting || !ANSWERING.includes(state)) return err({ kind: 'vm_not_running', state })
-    const address = record.desired.network?.ipv4Address ?? record.desired.network?.ipv6Address
+    const address = guestAddress(record.desired.network)
     if (address === undefined) return err({ kind: 'no_address' })
     const release = this.#places.take(record.id)
     if (release === undefined) return err({ kind: 'full' })

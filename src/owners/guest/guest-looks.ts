@@ -9,6 +9,7 @@ import {
   missesAfter,
   nextLookMs,
 } from '../../core/guest/guest-seen.ts'
+import { guestAddress } from '../../core/desired.ts'
 import { given } from '../../lib/given.ts'
 import { partsOf } from '../../lib/parts.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
@@ -48,7 +49,7 @@ type Shown = { readonly guest: GuestSeen; readonly address: string | undefined }
 
 const shownBy = ({ guest = {}, desired: { network } }: VmRecord): Shown => ({
   guest,
-  address: network?.ipv4Address ?? network?.ipv6Address,
+  address: guestAddress(network),
 })
 
 /** States in which the guest is still the one that was looked at. */

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage, packed, sha256Of } from '../../../test/store-stage.ts'
 import { ageStore } from '../../../test/age-store.ts'
 import { SCHEMA_VERSION } from './migrations.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
-import type { OperationId } from '../../core/ids.ts'
+import type { MacAddress, OperationId } from '../../core/ids.ts'
+import type { Network } from '../../core/desired.ts'
 
 for (let version = 1; version < SCHEMA_VERSION; version += 1) {
   test(`a store of version ${version} is lifted with all its VMs, and has all that later ones have`, (t) => {
@@ -61,4 +63,26 @@ test('a VM that is to be stopped owes that stop after its store was lifted, unti
   stage.store.vms.changeDesired(id, { desired: stopped, operationId: 'op-2' as OperationId, nowMs: 2 })
   stage.reopen(() => ageStore(stage.directory, 4))
   assert.deepEqual(stage.store.vms.get(id)?.stops, { accepted: 2, carriedOut: 0 })
+})
+
+test('a VM without an address that was counted as one that sleeps holds a console place, and no room for its memory', (t) => {
+  const stage = new StoreStage(t)
+  const macAddress = '02:76:00:09:27:c0' as MacAddress
+  const networks: readonly Network[] = [{ macAddress }, { macAddress, ipv6Address: '2001:db8::10' }]
+  for (const [number, network] of networks.entries()) {
+    const id = stage.insertVm(`web-${number}`, { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+    const { desired } = stage.store.vms.get(id) ?? assert.fail()
+    const compute = { ...desired.compute, sleepAfterIdleSeconds: 60 }
+    const change = { desired: { ...desired, compute, network }, operationId: 'op-2' as OperationId, nowMs: 2 }
+    stage.store.vms.changeDesired(id, change)
+  }
+  const right = stage.store.vms.recorded()
+  assert.deepEqual([right.consolePlaces, right.classes[0]?.sleepers], [1, 1])
+  stage.reopen(() => {
+    ageStore(stage.directory, 20)
+    const db = new DatabaseSync(`${stage.directory}/vmhostd.db`)
+    db.exec('UPDATE vms SET can_sleep = 1, holds_place = 0')
+    db.close()
+  })
+  assert.deepEqual(stage.store.vms.recorded(), right)
 })

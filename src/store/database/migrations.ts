@@ -183,6 +183,11 @@ const migrations: readonly string[] = [
     desired ->> '$.image.rootfsSha256', desired ->> '$.image.kernelSha256', desired ->> '$.image.initrdSha256'
   );
   `,
+  `
+  -- A guest without an address never sleeps, because no packet could wake it.
+  UPDATE vms SET can_sleep = 0, holds_place = holds_place OR desired ->> '$.power' = 'running'
+    WHERE can_sleep AND ipv4_address IS NULL AND ipv6_address IS NULL;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

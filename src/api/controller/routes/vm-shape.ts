@@ -114,6 +114,7 @@ function putNetwork(app: App, dependencies: ApiDependencies): void {
       'vm_not_stopped',
       'address_in_use',
       'address_not_allowed',
+      'sleep_needs_network',
       ...CAPACITY_CODES,
       'network_failed',
     ),
