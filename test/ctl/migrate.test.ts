@@ -9,6 +9,7 @@ import type { Generation } from '../../src/core/ids.ts'
 import type { Fault } from '../../src/core/vm/record.ts'
 import type { NodeName } from '../../src/core/migration/offer.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
+import type { CtlStage } from './support/ctl-stage.ts'
 
 let pki: Pki
 before(async () => {
@@ -293,6 +294,33 @@ test('trouble of a host is shown with its name, and waited out', async (t) => {
   await hosts.arrive()
   await hosts.removed(hosts.source)
   assert.equal((await running.result).status, 0)
+})
+
+test('with --fail-on-error only an error since the request ends a move', async (t) => {
+  const hosts = await TwoHosts.start(t, pki)
+  const fault = (step: string, attempt: number): Fault => ({
+    code: 'source_unreachable',
+    step,
+    message: `asking the source ${attempt}`,
+    generation: 1 as Generation,
+    sinceMs: 1,
+    attempt,
+    nextAttemptAtMs: Date.now() + 30_000,
+  })
+  const fails = ({ host: { store } }: CtlStage, seen: Fault): void => {
+    store.vms.recordProgress(WEB, { observed: { state: 'running', sinceMs: 1, fault: seen }, nowMs: 1 })
+  }
+  fails(hosts.source, fault('storage.ensure-limits', 1))
+  const first = await hosts.begin('--fail-on-error')
+  fails(hosts.destination, fault('arrival.pull', 2))
+  assert.match((await first.result).err, /web-1: arrival\.pull: asking the source 2/)
+  const url = 'https://10.0.0.2:9001'
+  hosts.destination.host.host.sourceHosts.peers.set(url, hosts.source.host.departures)
+  const second = await hosts.begin(`--fail-on-error --source-url ${url}`)
+  fails(hosts.destination, fault('arrival.pull', 3))
+  assert.match((await second.result).err, /web-1: arrival\.pull: asking the source 3/)
+  const third = await hosts.run(`--fail-on-error --source-url ${url}`)
+  assert.match(third.err, /web-1: arrival\.pull: asking the source 3/)
 })
 
 test('what cannot be meant is refused before a host is asked', async (t) => {

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
+import { isInTrouble } from '../vm/vm-words.ts'
 import { waitFor } from '../wait.ts'
 import { arrivalOf, departureOf, hostOf } from './hosts.ts'
 import { hasArrived, lineOf, moveNotes, moveWriter, stageWords } from './migrate-words.ts'
@@ -33,7 +34,7 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
       if (json && line !== printed) shell.stdout.write(`${line}\n`)
       printed = line
       refuseEnd(seen, move, offered)
-      if (given.isSet('fail-on-error')) refuseTrouble(seen)
+      if (given.isSet('fail-on-error')) refuseTrouble(seen, offered)
       return hasArrived(seen)
     },
     missed: `is not at ${hostOf(destination)}`,
@@ -69,8 +70,11 @@ function refuseEnd(sides: Sides, { id, source, destination }: Move, { migrationI
   )
 }
 
-function refuseTrouble({ here, there }: Sides): void {
-  const troubled = [there, here].find((vm) => vm?.observed.error !== undefined)
+/** Throws on an error of a host. One from before the request does not count. */
+function refuseTrouble({ here, there }: Sides, { earlier }: Offered): void {
+  const isThere = there !== undefined && isInTrouble(there, earlier)
+  const isHere = here !== undefined && isInTrouble(here)
+  const troubled = isThere ? there : isHere ? here : undefined
   if (troubled === undefined) return
   const { error = '', fault } = troubled.observed
   throw new CtlError(`${troubled.id}: ${error}`, {

@@ -21,8 +21,7 @@ export type Moved = { readonly sides: Sides; readonly node: string; readonly isK
 export async function beginMove(context: Context, move: Move, url: string): Promise<Offered> {
   await clearRest(context, move)
   const offered = await ensureOffer(context, move)
-  await ensureTaken(context, move, { offered, url })
-  return offered
+  return ensureTaken(context, move, { offered, url })
 }
 
 type Begun = {

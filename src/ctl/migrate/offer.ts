@@ -10,7 +10,13 @@ import type { Context } from '../command.ts'
 import type { Departure, Move } from './hosts.ts'
 
 /** An offer at the source, and whether this call has made it. */
-export type Offered = { readonly migrationId: string; readonly node: string; readonly isNew: boolean }
+export type Offered = {
+  readonly migrationId: string
+  readonly node: string
+  readonly isNew: boolean
+  /** The fault that the VM had at the destination when that was asked to try again. */
+  readonly earlier?: Vm['observed']['fault']
+}
 
 /** Ensures that the source offers the VM to the destination. Reuses an offer to it that is under way. Throws CtlError. */
 export async function ensureOffer(context: Context, move: Move): Promise<Offered> {

@@ -14,21 +14,25 @@ import type { IsEmpty } from './remove-record.ts'
 
 /**
  * Ensures that the destination takes the VM. If it refuses, withdraws an offer that this call has made: then nothing has
- * changed. Throws CtlError.
+ * changed. Returns the offer with the fault that the destination is to try again. Throws CtlError.
  */
 export async function ensureTaken(
   context: Context,
   move: Move,
   { offered, url }: { readonly offered: Offered; readonly url: string },
-): Promise<void> {
+): Promise<Offered> {
   const { id, destination } = move
   const { migrationId, isNew } = offered
   const arrival = (await lookAt(destination, id))?.observed.arrival
   const isTaken = arrival?.migration_id === migrationId
-  if (isTaken && !context.given.hasAny(['source-url'])) return
+  if (isTaken && !context.given.hasAny(['source-url'])) return offered
   const body = { migration_id: migrationId, source_url: url }
   try {
-    await answered<Vm>(destination.client.PUT('/v1/vms/{id}/arrival', { params: { path: { id } }, body }))
+    const { data, status } = await answered<Vm>(
+      destination.client.PUT('/v1/vms/{id}/arrival', { params: { path: { id } }, body }),
+    )
+    // A request that changes nothing makes no other try.
+    return status === 200 ? offered : { ...offered, earlier: data.observed.fault }
   } catch (error) {
     if (isNew && error instanceof ApiProblem) await withdraw(move)
     throw destination.failed(error)

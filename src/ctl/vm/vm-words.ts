@@ -9,6 +9,19 @@ export const isSettled = ({ generations }: Vm): boolean => generations.observed 
 export const isEnded = (vm: Vm): boolean =>
   isSettled(vm) && vm.observed.state === 'stopped' && vm.desired.power !== 'stopped'
 
+type Fault = Vm['observed']['fault']
+
+/**
+ * Returns whether an error stands against what is desired now. One from before the newest change does not count, nor does
+ * the fault that the VM had (`earlier`) when the daemon was asked to try again.
+ */
+export function isInTrouble({ observed: { error, fault }, generations }: Vm, earlier?: Fault): boolean {
+  if (error === undefined) return false
+  if (fault === undefined) return true
+  const isEarlier = fault.since === earlier?.since && fault.attempt === earlier.attempt
+  return fault.generation >= generations.desired && !isEarlier
+}
+
 /** Returns whether the guest is saved or is being restored, or an error prevents its restore. */
 export const isSavedOrWaking = ({ observed: { state, saved_state: saved } }: Vm): boolean =>
   state === 'sleeping' || state === 'waking' || saved !== undefined

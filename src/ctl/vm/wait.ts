@@ -4,7 +4,15 @@ import { CtlError } from '../ctl-error.ts'
 import { printable } from '../../lib/text.ts'
 import { exitStatus } from '../exit-status.ts'
 import { boundOptions, waitFor, waitOptions } from '../wait.ts'
-import { errorWords, generationWords, isEnded, isSettled, progressWords, readyWords } from './vm-words.ts'
+import {
+  errorWords,
+  generationWords,
+  isEnded,
+  isInTrouble,
+  isSettled,
+  progressWords,
+  readyWords,
+} from './vm-words.ts'
 import { eachNamed } from '../several.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Command } from '../command.ts'
@@ -87,11 +95,10 @@ function errorNotes(vm: Vm, nowMs: number): readonly Note[] {
   return error === undefined || text === undefined ? [] : [{ about: 'error', news: error, text }]
 }
 
-/** Throws on an error. One from before the newest change, or before the daemon was asked to try again, does not count. */
-function refuseError({ id, observed, generations }: Vm, earlier: Until['earlier']): void {
-  const { error, fault } = observed
-  if (error === undefined || (fault !== undefined && fault.generation < generations.desired)) return
-  if (fault !== undefined && fault.since === earlier?.since && fault.attempt === earlier.attempt) return
+function refuseError(vm: Vm, earlier: Until['earlier']): void {
+  if (!isInTrouble(vm, earlier)) return
+  const { id } = vm
+  const { error = '', fault } = vm.observed
   throw new CtlError(`${id}: ${error}`, {
     code: fault?.code ?? 'failed',
     status: exitStatus.failed,
