@@ -359,8 +359,8 @@ test('a wrong command line is refused before any request', async () => {
     ['console', /missing required argument 'VM'/],
     ['console a b', /Expected 1 argument but got 2: a, b/],
     ['console a --ssh --follow', /a shell cannot --follow a VM/],
-    ['console a --user root', /--user is for --ssh/],
-    [`console a --accept-host-key ${fingerprint}`, /--accept-host-key is for --ssh/],
+    ['console a --user root', /--user has no effect without --ssh/],
+    [`console a --accept-host-key ${fingerprint}`, /--accept-host-key has no effect without --ssh/],
     ['console a --ssh --accept-host-key MD5:12', /--accept-host-key MD5:12 is not a fingerprint/],
   ] as const) {
     const { status, err } = await ctl(line.split(' '))

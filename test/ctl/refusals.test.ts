@@ -56,6 +56,7 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
     ['vm stop a --wait --timeout soon', /--timeout soon is not a time/],
     ['vm stop a --timeout 2m', /--timeout has no effect without --wait\n {2}see vmhostctl vm stop --help/],
     ['snapshot urls a --fail-on-error', /--fail-on-error has no effect without --wait/],
+    ['host drain --label a=b', /--label has no effect without --to/],
     ['vm ls --label env', /--label env is not KEY=VALUE/],
     ['completion tcsh', /'tcsh' is invalid for argument 'SHELL'. Allowed choices are bash, zsh, fish/],
   ]

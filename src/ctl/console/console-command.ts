@@ -19,12 +19,13 @@ export const consoleCommand: Command = {
   operand: { placeholder: 'VM', completes: 'vm' },
   options: [
     { name: 'ssh', help: 'a shell over SSH instead of the serial console; a sleeping VM is woken by it' },
-    { name: USER, value: 'NAME', help: 'with --ssh: who to log in as (root)' },
+    { name: USER, value: 'NAME', help: 'with --ssh: who to log in as (root)', needs: 'ssh' },
     {
       name: ACCEPT_HOST_KEY,
       value: 'FINGERPRINT',
       help: 'with --ssh: take this host key of the guest from now on, where it has changed',
       check: checkFingerprint,
+      needs: 'ssh',
     },
     {
       name: FOLLOW,
@@ -42,18 +43,9 @@ export const consoleCommand: Command = {
 
 function requestOf(given: Arguments): ConsoleRequest {
   const vm = given.operand
-  const user = given.text(USER)
-  const acceptHostKey = given.text(ACCEPT_HOST_KEY)
-  if (given.isSet('ssh')) {
-    if (given.isSet(FOLLOW)) throw usageError('a shell cannot --follow a VM', 'leave out --ssh or --follow')
-    return { vm, mode: 'ssh', user, acceptHostKey }
-  }
-  if (given.hasAny([USER, ACCEPT_HOST_KEY]))
-    throw usageError(
-      `--${user === undefined ? ACCEPT_HOST_KEY : USER} is for --ssh`,
-      'the serial console has no users',
-    )
-  return { vm, mode: 'tty', follow: given.isSet(FOLLOW) }
+  if (!given.isSet('ssh')) return { vm, mode: 'tty', follow: given.isSet(FOLLOW) }
+  if (given.isSet(FOLLOW)) throw usageError('a shell cannot --follow a VM', 'leave out --ssh or --follow')
+  return { vm, mode: 'ssh', user: given.text(USER), acceptHostKey: given.text(ACCEPT_HOST_KEY) }
 }
 
 /** Checks the form that OpenSSH prints: SHA-256 in base64 without padding. */

@@ -57,13 +57,15 @@ export const drainCommand: Command = {
       many: true,
       help: 'with --to: only VMs with this label move',
       check: parseLabel,
+      needs: 'to',
     },
-    { name: 'cold', help: 'with --to: each guest is stopped, and only its disk moves' },
+    { name: 'cold', help: 'with --to: each guest is stopped, and only its disk moves', needs: 'to' },
     {
       name: 'source-url',
       value: 'URL',
       help: 'with --to: where the other hosts find this one, as for vmhostctl vm migrate',
       check: parseSourceUrl,
+      needs: 'to',
     },
     REASON_OPTION,
     ...boundOptions(limits.ctlDrainSecondsDefault, {
@@ -86,8 +88,7 @@ export const drainCommand: Command = {
   ],
   run: async (context) => {
     const drain = drainOf(context)
-    if (context.given.texts('to').length === 0) refuseWithoutTo(context)
-    else {
+    if (context.given.texts('to').length > 0) {
       const outcome = await moveAway(context, drain)
       if (drain.guests === undefined || outcome === exitStatus.unreachable) return outcome
     }
@@ -97,11 +98,6 @@ export const drainCommand: Command = {
     context.print(maintenance, () => 'drained: no guest is left')
     return exitStatus.done
   },
-}
-
-function refuseWithoutTo({ given }: Context): void {
-  const name = ['label', 'cold', 'source-url'].find((option) => given.hasAny([option]))
-  if (name !== undefined) throw usageError(`--${name} is for VMs that move`, 'give --to PROFILE with it')
 }
 
 function drainOf({ given }: Context): Drain {
