@@ -366,8 +366,8 @@ export const limits = {
   /** Certificates of clients that are remembered, and for how long after their last connection. */
   clientCertificatesMax: 64,
   clientCertificateSeenMs: 7 * 24 * 3_600_000,
-  /** A certificate of a controller without a connection for so long was probably replaced; no alert is about it. */
-  controllerSeenMs: 24 * 3_600_000,
+  /** A certificate that a controller or a reader of metrics has not used for so long was probably replaced; no alert is about it. */
+  neededClientSeenMs: 24 * 3_600_000,
   /** The daemon warns about a certificate that expires sooner than this. */
   certificateWarningDays: 30,
   /** How often it warns, until the certificate is replaced. */

@@ -142,7 +142,7 @@ function certificateFacts({
   clock,
 }: Sync['host']): [string, string, Colour | undefined][] {
   const others = clients
-    .filter(({ role }) => role !== 'controller')
+    .filter(({ role }) => role === 'reader' || role === 'console')
     .map(({ name, not_after }) => ({ name: `client ${name}`, not_after }))
   const all: readonly { readonly name: string; readonly not_after: string }[] = [...certificates, ...others]
   const [first] = all.toSorted((a, b) => Date.parse(a.not_after) - Date.parse(b.not_after))

@@ -22,12 +22,13 @@ type MetricsParts = {
 /** Builds what the listener for metrics serves. */
 export const buildMonitoring = (
   { readiness, version, log }: Pick<MetricsParts, 'readiness' | 'version' | 'log'>,
-  metrics: Metrics,
+  { metrics, certificates }: { readonly metrics: Metrics; readonly certificates: CertificateEnds },
 ): MetricsDependencies => ({
   metrics,
   waitingFor: readiness.waitingFor,
   errorsMarkdown: () => readAsset('errors.md'),
   onAnswered: (answer) => metrics.activity.answered({ listener: 'metrics', ...answer }),
+  onReader: (socket, isRevoked) => certificates.clients.noteSocket(socket, 'metrics', isRevoked),
   version,
   log,
 })

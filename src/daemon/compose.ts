@@ -161,7 +161,7 @@ export function compose(parts: Parts): Composition {
     source,
     coordination: buildCoordination(parts, { departures: source, activity, certificates }),
     metrics,
-    monitoring: buildMonitoring(parts, metrics),
+    monitoring: buildMonitoring(parts, { metrics, certificates }),
     explain: (id) => explain(looker, id),
   }
 }

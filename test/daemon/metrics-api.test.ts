@@ -111,6 +111,8 @@ test('the listener for metrics admits the names of the configuration alone, and 
     assert.equal((await readWith(host, pki, 'prometheus', path)).status, 404, path)
   assert.equal((await readWith(host, pki, 'prometheus', '/metrics', 'POST')).status, 405)
   assert.deepEqual(host.seen.map(({ route }) => route).filter((route) => route === '/metrics').length, 5)
+  const readers = host.clients.list().map(({ commonName, role }) => `${commonName}: ${role}`)
+  assert.deepEqual([...new Set(readers)], ['backup-prometheus: metrics', 'prometheus: metrics'])
 })
 
 test('the document of the listener for metrics has exactly its routes', async (t) => {

@@ -118,6 +118,20 @@ test('certificates of clients are kept for a week after their last connection, a
   assert.ok(serials.includes('199') && !serials.includes('b'))
 })
 
+test('the certificate of a reader of metrics is shown and warned of', () => {
+  const nowMs = Date.UTC(2030, 0, 1)
+  const { log, lines } = recordingLog()
+  const ends = new CertificateEnds(log, () => nowMs)
+  const notAfterMs = nowMs + 3 * DAY_MS
+  ends.clients.note({ commonName: 'prometheus', role: 'metrics', serial: 'a', notAfterMs })
+  assert.deepEqual(ends.list(), [{ name: 'metrics', notAfterMs }])
+  ends.check()
+  assert.deepEqual(
+    lines.map(({ certificate_name: name, days_left: left }) => [name, left]),
+    [['prometheus', 3]],
+  )
+})
+
 test('of the controllers the one that ends first is shown, until a day after its last connection', () => {
   let nowMs = Date.UTC(2030, 0, 1)
   const ends = new CertificateEnds(recordingLog().log, () => nowMs)

@@ -17,8 +17,11 @@ type OnCheck = (seen: TrustSeen, nowMs: number) => void
 
 const DAY_MS = 86_400_000
 
-/** A certificate of this host; that of the controller is among the certificates of clients. */
-type OwnCertificate = Exclude<CertificateName, 'controller'>
+/** A certificate of this host; those of the controller and of the reader of metrics are among those of clients. */
+type OwnCertificate = Exclude<CertificateName, (typeof NEEDED_CLIENTS)[number]>
+
+/** The roles of clients that this host depends on. */
+const NEEDED_CLIENTS = ['controller', 'metrics'] as const
 
 const ADVICE: Readonly<Record<OwnCertificate, string>> = {
   server: 'replace its files, no restart is needed',
@@ -60,17 +63,19 @@ export class CertificateEnds {
   /** Returns the certificates in the order of their names. */
   list(): readonly CertificateEnd[] {
     const own = [...this.#ends].map(([name, { notAfterMs }]): CertificateEnd => ({ name, notAfterMs }))
-    return [...own, ...this.#controller()].toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    return [...own, ...NEEDED_CLIENTS.flatMap((role) => this.#clientOf(role))].toSorted((a, b) =>
+      a.name < b.name ? -1 : 1,
+    )
   }
 
-  /** Returns the first to expire of the controllers of the last day; without any, that of the last one. */
-  #controller(): CertificateEnd[] {
-    const controllers = this.clients.list().filter(({ role }) => role === 'controller')
-    if (controllers.length === 0) return []
-    const lastMs = Math.max(...controllers.map(({ seenMs }) => seenMs))
-    const sinceMs = Math.min(lastMs, this.#now() - limits.controllerSeenMs)
-    const lately = controllers.filter(({ seenMs }) => seenMs >= sinceMs)
-    return [{ name: 'controller', notAfterMs: Math.min(...lately.map(({ notAfterMs }) => notAfterMs)) }]
+  /** Returns the first to expire of the clients of the last day that have this role; without any, that of the last one. */
+  #clientOf(name: (typeof NEEDED_CLIENTS)[number]): CertificateEnd[] {
+    const clients = this.clients.list().filter(({ role }) => role === name)
+    if (clients.length === 0) return []
+    const lastMs = Math.max(...clients.map(({ seenMs }) => seenMs))
+    const sinceMs = Math.min(lastMs, this.#now() - limits.neededClientSeenMs)
+    const lately = clients.filter(({ seenMs }) => seenMs >= sinceMs)
+    return [{ name, notAfterMs: Math.min(...lately.map(({ notAfterMs }) => notAfterMs)) }]
   }
 
   /** Takes a function that returns the lists of a listener. */

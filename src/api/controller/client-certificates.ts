@@ -7,7 +7,8 @@ import type { Role } from './clients.ts'
 /** The certificate of a client that connected lately. */
 export type ClientCertificate = {
   readonly commonName: string
-  readonly role: Role
+  /** `metrics`: it reads metrics, on their listener. */
+  readonly role: Role | 'metrics'
   /** As `openssl x509 -serial` prints it. */
   readonly serial: string
   readonly notAfterMs: number
@@ -54,6 +55,12 @@ export class ClientCertificates {
     }
   }
 
+  /** Notes a connection until it closes. */
+  noteSocket(socket: TLSSocket, role: ClientCertificate['role'], isRevoked: () => boolean): void {
+    const certificate = certificateOf(socket)
+    if (certificate !== undefined) socket.once('close', this.note({ ...certificate, role }, isRevoked))
+  }
+
   #put(seen: Seen): void {
     this.#seen.delete(seen.client.serial)
     this.#seen.set(seen.client.serial, seen)
@@ -75,7 +82,7 @@ export class ClientCertificates {
 }
 
 /** Returns name, serial number and end of a peer's certificate; undefined if the connection does not have it. */
-export function certificateOf(
+function certificateOf(
   socket: TLSSocket,
 ): Pick<ClientCertificate, 'commonName' | 'serial' | 'notAfterMs'> | undefined {
   const certificate = socket.getPeerX509Certificate()

@@ -2,9 +2,9 @@ import { BoundListener } from '../listener/listener.ts'
 import { createControllerApp } from './create-app.ts'
 import { noteInUse } from './certificate-ends.ts'
 import { admitClients } from './clients.ts'
-import { certificateOf } from './client-certificates.ts'
 import { limits } from '../../config/limits.ts'
 import { ConnectionCounts } from '../listener/connection-counts.ts'
+import { peerCertificate } from '../listener/peer-chain.ts'
 import { beginsUpgrade } from './upgrade.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Log } from '../../log/log.ts'
@@ -48,10 +48,8 @@ export async function bindControllerApi(options: ControllerApiOptions): Promise<
         onCertificates: noteInUse(dependencies.certificates, nodeFiles),
         onConnection(socket, isRevoked) {
           // A client may renew its certificate on a schedule of its own.
-          const certificate = certificateOf(socket)
-          const role = clients.get(certificate?.commonName ?? '')?.role
-          if (certificate !== undefined && role !== undefined)
-            socket.once('close', dependencies.certificates.clients.note({ ...certificate, role }, isRevoked))
+          const role = clients.get(peerCertificate(socket).certificate_name ?? '')?.role
+          if (role !== undefined) dependencies.certificates.clients.noteSocket(socket, role, isRevoked)
         },
       }),
   }

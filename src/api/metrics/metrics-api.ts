@@ -1,5 +1,6 @@
 import { err, ok } from '../../lib/result.ts'
 import { startListener } from '../listener/listener.ts'
+import { peerCertificate } from '../listener/peer-chain.ts'
 import { createMetricsApp } from './create-app.ts'
 import type { Listener, ListenerPlace } from '../listener/listener.ts'
 import type { Admit } from '../listener/transports.ts'
@@ -19,6 +20,10 @@ export function createMetricsApi(options: MetricsApiOptions): Promise<Listener> 
     createApp: (transport) => createMetricsApp(dependencies, transport),
     admit: admitReader(commonNames),
     beginsUpgrade: () => false,
+    onConnection: (socket, isRevoked) => {
+      const { certificate_name: name = '' } = peerCertificate(socket)
+      if (commonNames.includes(name)) dependencies.onReader?.(socket, isRevoked)
+    },
     version: dependencies.version,
     log: dependencies.log,
   })

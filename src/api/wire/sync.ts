@@ -16,11 +16,11 @@ const COMMITTED =
   'Committed to all existing VMs, including stopped and sleeping ones and those under deletion.'
 const ALLOCATABLE = 'The most that all VMs together may commit'
 
-const CERTIFICATE_NAMES = ['authority', 'controller', 'node', 'node_authority', 'server'] as const
+const CERTIFICATE_NAMES = ['authority', 'controller', 'metrics', 'node', 'node_authority', 'server'] as const
 
 export type CertificateName = (typeof CERTIFICATE_NAMES)[number]
 
-const ROLES = ['controller', 'reader', 'console'] as const
+const ROLES = ['controller', 'reader', 'console', 'metrics'] as const
 
 const hostSchema = Type.Object(
   {
@@ -63,7 +63,8 @@ const hostSchema = Type.Object(
           description:
             '`server`: of this API. `authority`: the one that signs clients; if there are several, the first to expire. `node`: of the host towards ' +
             'other hosts. `node_authority`: the one that signs nodes, if it is not in the file of the other. `controller`: of the controllers ' +
-            'that had a connection in the last day, the first to expire; if none had, of the last one.',
+            'that had a connection in the last day, the first to expire; if none had, of the last one. `metrics`: the same of those that read metrics ' +
+            'on their listener.',
         }),
         not_after: Type.String({ format: 'date-time', description: 'When it expires.' }),
       }),
@@ -75,7 +76,10 @@ const hostSchema = Type.Object(
           description: 'Common name of the certificate.',
           examples: ['vmhost-controller'],
         }),
-        role: Type.Enum(ROLES, { type: 'string', description: 'What the configuration lets it do.' }),
+        role: Type.Enum(ROLES, {
+          type: 'string',
+          description: 'What the configuration lets it do. `metrics`: to read metrics, on their listener.',
+        }),
         serial: Type.String({
           description: 'Serial number, hexadecimal, as `openssl x509 -serial` prints it.',
           examples: ['4F1B2C'],

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ClientCertificates } from '../../../src/api/controller/client-certificates.ts'
 import { createMetricsApi } from '../../../src/api/metrics/metrics-api.ts'
 import { readAsset } from '../../../src/daemon/assets.ts'
 import { silentLog } from '../../../src/log/log.ts'
@@ -16,6 +17,8 @@ export type MetricsHost = {
   readonly text: string
   /** The answers that were observed. */
   readonly seen: AnswerSeen[]
+  /** The certificates of its readers. */
+  readonly clients: ClientCertificates
 }
 
 /** Starts the listener for metrics on loopback with real TLS, for readers with these names. */
@@ -27,10 +30,12 @@ export async function startMetricsHost(
   const directory = mkdtempSync(join(tmpdir(), 'metrics-'))
   const text = '# HELP up A figure.\n# TYPE up gauge\nup 1\n'
   const seen: AnswerSeen[] = []
+  const clients = new ClientCertificates(Date.now)
   const api = await createMetricsApi({
     dependencies: {
       metrics: { scrape: async () => text },
       onAnswered: (answer) => seen.push(answer),
+      onReader: (socket, isRevoked) => clients.noteSocket(socket, 'metrics', isRevoked),
       waitingFor: () => [],
       errorsMarkdown: () => readAsset('errors.md'),
       version: '1.2.3',
@@ -45,7 +50,7 @@ export async function startMetricsHost(
     await api.close(0)
     rmSync(directory, { recursive: true })
   })
-  return { port: api.port, text, seen }
+  return { port: api.port, text, seen, clients }
 }
 
 /** Sends a request with a certificate of this name. */
