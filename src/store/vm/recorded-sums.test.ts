@@ -5,7 +5,7 @@ import { StoreStage } from '../../../test/store-stage.ts'
 import { USES } from '../images/image-uses.ts'
 import { RECORDED_SUMS } from './recorded-sums.ts'
 
-const SUMS = { ...RECORDED_SUMS, 'uses of images': USES }
+const SUMS = { 'promises to VMs': RECORDED_SUMS, 'uses of images': USES }
 
 for (const [name, sql] of Object.entries(SUMS)) {
   test(`a sum over all VMs (${name}) goes through an index, and not through the records`, (t) => {
