@@ -1,16 +1,11 @@
 import { given } from '../lib/given.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
-import { isStopCarriedOut } from '../core/plan/plan-power.ts'
 import { waitsForOthers } from '../core/plan/step.ts'
-import { drainFact } from '../core/maintenance/drain.ts'
 import { HostFault } from '../core/errors.ts'
-import { isComing } from '../core/migration/arrival.ts'
-import { withGrace } from '../core/status/grace.ts'
 import { findLaunch } from '../core/status/launch.ts'
 import { observedState } from '../core/status/observed-state.ts'
 import { partialFaults } from '../core/status/partial-faults.ts'
 import { nextFault, resyncDelayMs, retryDelayMs } from '../core/retry/retry.ts'
-import { wakeThatBegins, wakeThatEnds } from '../core/status/wake-progress.ts'
 import { unreachable } from '../lib/assert.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
@@ -18,15 +13,15 @@ import { act } from './act.ts'
 import { decide, factsOf, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
 import { deleteWhenDue, noteExit } from './note-exit.ts'
+import { noteLook } from './note-look.ts'
 import { fail, observed, resyncTerms, write } from './progress.ts'
 import type { ProcessFacts } from './decide.ts'
-import type { Facts } from '../core/plan/facet.ts'
 import type { Waiting } from '../core/plan/step.ts'
 import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
-import type { Observed, ObservedState, VmRecord, LastWake } from '../core/vm/record.ts'
+import type { Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
 import type { Failure } from '../core/retry/retry.ts'
-import type { Next, Pass, PassContext, Turn, WorkerContext } from './progress.ts'
+import type { Next, Pass, Turn, WorkerContext } from './progress.ts'
 
 /** Inspects the host, plans, acts step by step, and records the result. Throws StateUnwritable, and bugs. */
 export async function runPass(context: WorkerContext, read: VmRecord, turn: Turn): Promise<Next> {
@@ -42,12 +37,8 @@ async function passOver(context: WorkerContext, read: VmRecord, turn: Turn): Pro
   // The desired state must be on the disk before the host shows it.
   await context.store.flushed()
   if (turn.signal.aborted) return { kind: 'again' }
-  const unsaved = noteUnsaved(context, read, world)
-  const stopped = noteStop(context, noteGrace(context, unsaved, world), world)
-  // While the host shuts down, a guest that is wanted is not woken, and one that systemd ends has not exited.
   const hostEnds = context.hostEnd.policy !== undefined
-  const drain = drainFact(context.store.maintenance.get(), stopped)
-  const noted = hostEnds ? stopped : noteWake(context, stopped, world, drain)
+  const { record: noted, drain } = noteLook(context, read, { world, hostEnds })
   const record = context.memory.lendAfterFailedWake(noted, world)
   const pass: Pass = {
     ...context,
@@ -66,6 +57,7 @@ async function passOver(context: WorkerContext, read: VmRecord, turn: Turn): Pro
   logNewFaults(pass)
   // A host that no longer lends memory lets a VM start without taking it back.
   if (record.memoryLent === true && hasUnit(world)) context.memory.end(id)
+  // A guest that systemd ends while the host shuts down has not exited.
   const next = (hostEnds ? undefined : noteLaunch(pass)) ?? (await pursue(pass))
   return untilGraceEnds(record, next, context.host.clock.now())
 }
@@ -78,102 +70,6 @@ function untilGraceEnds({ stops: { grace } }: VmRecord, next: Next, nowMs: numbe
 
 const hasUnit = ({ unit }: World): boolean =>
   unit.known && (unit.value.kind === 'active' || unit.value.kind === 'activating')
-
-/** Returns the record without the note that something may be saved, if this look finds nothing saved. */
-function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: World): VmRecord {
-  const { mayBeSaved, ...rest } = record
-  if (mayBeSaved !== true || !saved.known || saved.value.kind !== 'absent') return record
-  // Its memory may come at any moment.
-  if (record.arrival !== undefined && isComing(record.arrival)) return record
-  store.vms.recordProgress(record.id, {
-    observed: record.observed,
-    mayBeSaved: false,
-    nowMs: host.clock.now(),
-  })
-  return rest
-}
-
-/** Returns the record to plan with while a guest may end by itself, and notes the end of that time. */
-function noteGrace({ store, host, log }: PassContext, read: VmRecord, world: World): VmRecord {
-  const nowMs = host.clock.now()
-  const { record, ended } = withGrace(read, world, nowMs)
-  if (ended === undefined) return record
-  const shown = { ...record.observed, lastStop: ended }
-  store.vms.recordProgress(record.id, { observed: shown, graceOver: ended.generation, nowMs })
-  log.info({ how: ended.kind, stop_generation: ended.generation }, 'grace of the stop ended')
-  return { ...record, observed: shown }
-}
-
-/**
- * Returns the record with the stop marked as carried out, if this look finds nothing left of the guest. The next start
- * then no longer has to finish the stop. If the host loses power before this is flushed, it restarts without a guest,
- * and a look finds that again.
- */
-function noteStop({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
-  if (!isStopCarriedOut(record, world)) return record
-  const { launch: _ended, wake: _over, ...rest } = record
-  const { accepted } = record.stops
-  const nowMs = host.clock.now()
-  const shown = withLastStop(record, nowMs)
-  store.vms.recordProgress(record.id, {
-    observed: shown,
-    stopCarriedOut: accepted,
-    launch: null,
-    wake: null,
-    exitStreak: 0,
-    nowMs,
-  })
-  log.info({ stop_generation: accepted, ...given({ how: shown.lastStop?.kind }) }, 'stopped')
-  return { ...rest, observed: shown, exitStreak: 0, stops: { accepted, carriedOut: accepted } }
-}
-
-/** Returns what is shown after a stop. A creation as stopped ends no guest. */
-function withLastStop({ observed: shown, stops: { accepted } }: VmRecord, nowMs: number): Observed {
-  if (accepted === 1 || shown.lastStop?.generation === accepted) return shown
-  return { ...shown, lastStop: { atMs: nowMs, kind: 'hard', generation: accepted } }
-}
-
-/** Returns the record with a wake that begins or ends by this look. On a drained host none begins. The wake is on record before any step runs. */
-function noteWake(
-  { store, host, log, observer }: PassContext,
-  record: VmRecord,
-  world: World,
-  drain: Facts['drain'],
-): VmRecord {
-  // The request for the time after the maintenance is not over because the guest still runs.
-  if (drain === 'save') return record
-  const nowMs = host.clock.now()
-  const end = wakeThatEnds(record, world, nowMs)
-  if (end !== undefined) {
-    const { wake: _over, ...rest } = record
-    const shown = { ...record.observed, ...end }
-    store.vms.recordProgress(record.id, { observed: shown, wake: null, nowMs })
-    if (end.lastWake !== undefined) {
-      log.info({ ...wakeWords(end.lastWake) }, 'woken')
-      observer?.woken(end.lastWake)
-    }
-    return { ...rest, observed: shown }
-  }
-  if (drain !== undefined) return record
-  const { capabilities } = host.monitors[record.monitor]
-  // Reads the record as it is now: a request for the guest during this look came first.
-  const asked = record.wake ?? store.vms.wantedOf(record.id)?.wake
-  const known = asked === undefined ? record : { ...record, wake: asked }
-  const wake = wakeThatBegins(known, world, { nowMs, capabilities })
-  if (wake === undefined) return record
-  store.vms.recordProgress(record.id, { observed: record.observed, wake, nowMs })
-  if (asked?.savedAtMs === undefined) {
-    log.info({ reason: wake.reason, waited_ms: nowMs - wake.atMs }, 'waking')
-  }
-  return { ...record, wake }
-}
-
-const wakeWords = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake): object => ({
-  reason,
-  duration_ms: durationMs,
-  held_packets: heldPackets,
-  dropped_packets: droppedPackets,
-})
 
 /** Logs new faults. The plan that follows may repair a partial fault at once, so the log must keep it. */
 function logNewFaults({ record, found, log }: Pass): void {
