@@ -2,58 +2,23 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { breakRecord } from '../../test/break-record.ts'
 import { lockStore } from '../../test/locked-store.ts'
-import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
+import { memoryStage, named } from '../../test/memory-stage.ts'
+import { IDLE_MS, SLEEPER } from '../../test/sleep-stage.ts'
 import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { keepAwake } from '../commands/vm/wake-vm.ts'
 import { limits } from '../config/limits.ts'
-import { heldMemoryMib } from '../core/capacity/ledger.ts'
 import { HostFault } from '../core/errors.ts'
-import type { TestContext } from 'node:test'
 import type { CommandResult } from '../commands/context.ts'
-import type { VmId } from '../core/ids.ts'
-import type { VmRecord } from '../core/vm/record.ts'
-
-const named = (number: number): VmId => `web-${number}` as VmId
 
 /** Returns the code of a refusal; undefined if the change was accepted. */
 function refusalOf(result: CommandResult): string | undefined {
   return result.ok || !('code' in result.error) ? undefined : result.error.code
 }
 
-/** Three sleepers on a host that has memory for `places` of them, and that lends all of it. */
-async function sharedHost(t: TestContext, places: number) {
-  const stage = await sleepStage(t)
-  const { store, capacity, context, host, idle, later } = stage
-  capacity.sleepRatio = 0
-  for (const number of [2, 3]) stage.createAnother(number)
-  await idle()
-  await later(IDLE_MS)
-  await later(IDLE_MS)
-  capacity.total.memoryMib = places * SLEEPER.memoryMib
-  const vm = (number: number): VmRecord => store.vms.get(named(number)) ?? assert.fail(`${number} is gone`)
-  const states = (): string => [1, 2, 3].map((number) => vm(number).observed.state).join(' ')
-  assert.equal(states(), 'sleeping sleeping sleeping')
-  return {
-    ...stage,
-    one: vm,
-    states,
-    heldMib: (): number => heldMemoryMib(store.vms.recorded(), context.capacity.memoryTerms()),
-    /** Lets one pass lead to the next, of this VM or another. */
-    passes: async (): Promise<void> => {
-      for (let pass = 0; pass < 3; pass += 1) await later(limits.sleepRecheckMs)
-    },
-    places: (): (number | undefined)[] => [1, 2, 3].map((number) => vm(number).observed.memoryQueue?.place),
-    receive: async (number: number): Promise<void> => {
-      host.traffic.receive(vm(number).host.device, { name: `packet for ${number}` })
-      await idle()
-    },
-  }
-}
-
 test('a wake beyond the memory of the host waits in order, and says its place', async (t) => {
-  const { receive, states, places, one, heldMib } = await sharedHost(t, 1)
+  const { receive, states, places, one, heldMib } = await memoryStage(t, 1)
   await receive(2)
   await receive(3)
   await receive(1)
@@ -65,7 +30,7 @@ test('a wake beyond the memory of the host waits in order, and says its place', 
 })
 
 test('a look at a VM that sleeps on does not sum over all VMs, and a wake does', async (t) => {
-  const { store, receive, later, states } = await sharedHost(t, 1)
+  const { store, receive, later, states } = await memoryStage(t, 1)
   const sums = t.mock.method(store.vms, 'recorded')
   await later(limits.resyncMs)
   assert.equal(sums.mock.callCount(), 0)
@@ -75,7 +40,7 @@ test('a look at a VM that sleeps on does not sum over all VMs, and a wake does',
 })
 
 test('an idle VM sleeps early to make room, and the queue goes on in order without a packet lost', async (t) => {
-  const { receive, states, later, host, one, heldMib, passes } = await sharedHost(t, 1)
+  const { receive, states, later, host, one, heldMib, passes } = await memoryStage(t, 1)
   await receive(2)
   await receive(3)
   await receive(1)
@@ -93,7 +58,7 @@ test('an idle VM sleeps early to make room, and the queue goes on in order witho
 })
 
 test('a VM that is kept awake does not sleep early, and takes no place of one that may', async (t) => {
-  const { context, receive, states, later, store, clock, passes } = await sharedHost(t, 2)
+  const { context, receive, states, later, store, clock, passes } = await memoryStage(t, 2)
   await receive(1)
   assert.equal(keepAwake(context, named(1), clock.now() + 10 * IDLE_MS).ok, true)
   await later(1)
@@ -108,7 +73,7 @@ test('a VM that is kept awake does not sleep early, and takes no place of one th
 })
 
 test('a VM whose memory stays promised does not sleep early, because it would make no room', async (t) => {
-  const { context, receive, states, later, store, clock, passes } = await sharedHost(t, 2)
+  const { context, receive, states, later, store, clock, passes } = await memoryStage(t, 2)
   setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })
   await receive(1)
   await later(1)
@@ -122,7 +87,7 @@ test('a VM whose memory stays promised does not sleep early, because it would ma
 })
 
 test('of the VMs that may make room, those that may sleep first are asked first', async (t) => {
-  const { context, receive, states, store, clock, later } = await sharedHost(t, 3)
+  const { context, receive, states, store, clock, later } = await memoryStage(t, 3)
   const patient = { ...SLEEPER, sleepAfterIdleSeconds: 10 * SLEEPER.sleepAfterIdleSeconds }
   assert.equal(refusalOf(setCompute(context, named(1), patient)), undefined)
   await receive(1)
@@ -135,14 +100,14 @@ test('of the VMs that may make room, those that may sleep first are asked first'
 })
 
 test('no VM sleeps early when no VM waits for memory', async (t) => {
-  const { receive, states, later } = await sharedHost(t, 3)
+  const { receive, states, later } = await memoryStage(t, 3)
   await receive(1)
   await later(IDLE_MS * limits.earlySleepShare + 1)
   assert.equal(states(), 'running sleeping sleeping')
 })
 
 test('the queue outlives the daemon', async (t) => {
-  const { receive, states, places, stop, start, idle } = await sharedHost(t, 1)
+  const { receive, states, places, stop, start, idle } = await memoryStage(t, 1)
   await receive(2)
   await receive(3)
   await receive(1)
@@ -154,7 +119,7 @@ test('the queue outlives the daemon', async (t) => {
 })
 
 test('a VM whose wake is guaranteed keeps its memory promised, and never waits', async (t) => {
-  const { context, receive, states, capacity, heldMib, one } = await sharedHost(t, 1)
+  const { context, receive, states, capacity, heldMib, one } = await memoryStage(t, 1)
   capacity.total.memoryMib = 2 * SLEEPER.memoryMib
   const guaranteed = { ...SLEEPER, wake: 'guaranteed' } as const
   assert.equal(setCompute(context, named(1), guaranteed).ok, true)
@@ -168,14 +133,14 @@ test('a VM whose wake is guaranteed keeps its memory promised, and never waits',
 })
 
 test('a guarantee that the host cannot give is refused', async (t) => {
-  const { context, receive } = await sharedHost(t, 1)
+  const { context, receive } = await memoryStage(t, 1)
   await receive(2)
   const result = setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })
   assert.equal(refusalOf(result), 'insufficient_capacity')
 })
 
 test('a VM that is never to sleep again needs its whole memory promised', async (t) => {
-  const { context, receive, states, capacity } = await sharedHost(t, 1)
+  const { context, receive, states, capacity } = await memoryStage(t, 1)
   await receive(2)
   const awake = { ...SLEEPER, sleepAfterIdleSeconds: 0 }
   assert.equal(refusalOf(setCompute(context, named(1), awake)), 'insufficient_capacity')
@@ -186,7 +151,7 @@ test('a VM that is never to sleep again needs its whole memory promised', async 
 })
 
 test('the memory that a VM without sleep lends is promised to no new VM', async (t) => {
-  const { context, receive, states, idle, later } = await sharedHost(t, 1)
+  const { context, receive, states, idle, later } = await memoryStage(t, 1)
   await receive(2)
   setCompute(context, named(2), { ...SLEEPER, sleepAfterIdleSeconds: 0 })
   await receive(3)
@@ -202,7 +167,7 @@ test('the memory that a VM without sleep lends is promised to no new VM', async 
 })
 
 test('a VM whose wake became guaranteed while a pass settled it lends nothing', async (t) => {
-  const { context, store, one, heldMib } = await sharedHost(t, 3)
+  const { context, store, one, heldMib } = await memoryStage(t, 3)
   const settled = one(1)
   store.memoryLoans.end(named(1))
   assert.equal(refusalOf(setCompute(context, named(1), { ...SLEEPER, wake: 'guaranteed' })), undefined)
@@ -213,7 +178,7 @@ test('a VM whose wake became guaranteed while a pass settled it lends nothing', 
 })
 
 test('a stop makes room for a VM that waits, and the stopped one waits in its turn when it starts', async (t) => {
-  const { context, receive, states, places, idle, later, heldMib } = await sharedHost(t, 1)
+  const { context, receive, states, places, idle, later, heldMib } = await memoryStage(t, 1)
   await receive(2)
   await receive(3)
   assert.equal(states(), 'sleeping running waking')
@@ -228,7 +193,7 @@ test('a stop makes room for a VM that waits, and the stopped one waits in its tu
 })
 
 test('a stopped VM keeps its memory while no other waits', async (t) => {
-  const { context, receive, idle, one, later } = await sharedHost(t, 1)
+  const { context, receive, idle, one, later } = await memoryStage(t, 1)
   await receive(2)
   setPower(context, named(2), 'stopped')
   await idle()
@@ -237,7 +202,7 @@ test('a stopped VM keeps its memory while no other waits', async (t) => {
 })
 
 test('a VM that can never have its memory keeps no other waiting', async (t) => {
-  const { context, receive, states, places, one, capacity, later, idle } = await sharedHost(t, 3)
+  const { context, receive, states, places, one, capacity, later, idle } = await memoryStage(t, 3)
   setPower(context, named(1), 'stopped')
   await idle()
   const [two, four] = [2, 4].map((times) =>
@@ -258,7 +223,7 @@ test('a VM that can never have its memory keeps no other waiting', async (t) => 
 })
 
 test('a VM that was stopped while it slept waits for memory too, and a stop takes it out of the queue', async (t) => {
-  const { context, receive, states, places, idle, one, later } = await sharedHost(t, 1)
+  const { context, receive, states, places, idle, one, later } = await memoryStage(t, 1)
   await receive(2)
   setPower(context, named(1), 'stopped')
   await idle()
@@ -275,7 +240,7 @@ test('a VM that was stopped while it slept waits for memory too, and a stop take
 })
 
 test('a larger VM is not overtaken by a smaller one', async (t) => {
-  const { store, context, receive, states, places, idle, later, capacity } = await sharedHost(t, 3)
+  const { store, context, receive, states, places, idle, later, capacity } = await memoryStage(t, 3)
   setPower(context, named(1), 'stopped')
   await idle()
   assert.equal(store.vms.get(named(1))?.memoryLent, true)
@@ -292,7 +257,7 @@ test('a larger VM is not overtaken by a smaller one', async (t) => {
 })
 
 test('a VM that lent its memory wakes while no record can be written, and its memory counts at once', async (t) => {
-  const { directory, store, host, context, clock, receive, states, heldMib, one, idle } = await sharedHost(
+  const { directory, store, host, context, clock, receive, states, heldMib, one, idle } = await memoryStage(
     t,
     1,
   )
@@ -312,10 +277,8 @@ test('a VM that lent its memory wakes while no record can be written, and its me
 })
 
 test('a VM that waited for memory wakes while no record can be written, and the next one follows', async (t) => {
-  const { directory, context, clock, receive, states, capacity, later, one, places, idle } = await sharedHost(
-    t,
-    1,
-  )
+  const { directory, context, clock, receive, states, capacity, later, one, places, idle } =
+    await memoryStage(t, 1)
   await receive(2)
   await receive(3)
   await receive(1)
@@ -335,7 +298,7 @@ test('a VM that waited for memory wakes while no record can be written, and the 
 })
 
 test('a VM that waits first and fails keeps no other waiting', async (t) => {
-  const { context, receive, states, places, host, idle, later, one } = await sharedHost(t, 1)
+  const { context, receive, states, places, host, idle, later, one } = await memoryStage(t, 1)
   await receive(2)
   await receive(3)
   await receive(1)
@@ -352,7 +315,7 @@ test('a VM that waits first and fails keeps no other waiting', async (t) => {
 })
 
 test('a VM whose wake fails gives its memory to one that waits, and then waits in its turn', async (t) => {
-  const { host, receive, states, places, later, passes, heldMib } = await sharedHost(t, 1)
+  const { host, receive, states, places, later, passes, heldMib } = await memoryStage(t, 1)
   host.fakeUnits.failNext('ensureStarted', new HostFault('unit_start_failed', 'on purpose'))
   await receive(2)
   await receive(3)
@@ -364,7 +327,7 @@ test('a VM whose wake fails gives its memory to one that waits, and then waits i
 })
 
 test('a VM whose wake fails keeps its memory while no other waits', async (t) => {
-  const { host, receive, states, later, one } = await sharedHost(t, 1)
+  const { host, receive, states, later, one } = await memoryStage(t, 1)
   host.fakeUnits.failNext('ensureStarted', new HostFault('unit_start_failed', 'on purpose'))
   await receive(2)
   assert.deepEqual([one(2).observed.fault?.code, one(2).memoryLent], ['unit_start_failed', undefined])
@@ -373,7 +336,7 @@ test('a VM whose wake fails keeps its memory while no other waits', async (t) =>
 })
 
 test('a VM that waits first and whose record cannot be read keeps no other waiting', async (t) => {
-  const { context, directory, receive, one, idle, later } = await sharedHost(t, 1)
+  const { context, directory, receive, one, idle, later } = await memoryStage(t, 1)
   await receive(2)
   await receive(3)
   await receive(1)

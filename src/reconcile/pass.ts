@@ -1,4 +1,5 @@
 import { given } from '../lib/given.ts'
+import { backOffLeftMs } from '../core/plan/back-off.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { waitsForOthers } from '../core/plan/step.ts'
 import { HostFault } from '../core/errors.ts'
@@ -19,7 +20,7 @@ import type { ProcessFacts } from './decide.ts'
 import type { Waiting } from '../core/plan/step.ts'
 import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
-import type { Observed, ObservedState, VmRecord } from '../core/vm/record.ts'
+import type { Observed, ObservedState, VmRecord, WaitReason } from '../core/vm/record.ts'
 import type { Failure } from '../core/retry/retry.ts'
 import type { Next, Pass, Turn, WorkerContext } from './progress.ts'
 
@@ -131,18 +132,57 @@ async function pursue(pass: Pass): Promise<Next> {
 function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   if (waiting.for === 'a turn to wake') pass.restores.waitForPlace(pass.record.id)
   const shown = observed(pass, state)
-  const waitedMs = waiting.waitedMs ?? pass.host.clock.now() - shown.sinceMs
+  const nowMs = pass.host.clock.now()
+  const waits = waitOf(pass, waiting, nowMs)
+  const waitedMs = waiting.waitedMs ?? nowMs - shown.sinceMs
   if (waitedMs >= waiting.deadlineMs) {
     const message = `${state} for ${Math.round(waitedMs / 1000)} s, waiting for ${waiting.for}`
-    const step = waiting.for === 'the monitor to answer' ? 'monitor.inspect' : 'unit.inspect'
-    return fail(pass, { step, code: 'wait_overdue', retry: 'backoff', message }, {}, state)
+    return overdue(pass, waiting, { state, message, waits })
   }
   const { fault, ...rest } = shown
   const seen = waitsForOthers(waiting) ? rest : { ...rest, ...given({ fault }) }
-  const sinceMs = pass.store.vms.get(pass.record.id)?.memoryWantedAtMs ?? pass.host.clock.now()
-  const memoryQueue = waiting.queue && { ...waiting.queue, sinceMs }
-  write(pass, { observed: { ...seen, waitingFor: waiting.for, ...given({ memoryQueue }) } })
+  write(pass, { observed: { ...seen, ...waits } })
   return { kind: 'after', ms: waiting.recheckMs }
+}
+
+type Waits = Pick<Observed, 'waitingFor' | 'memoryQueue'>
+
+function waitOf({ store, record }: Pass, { for: waitingFor, queue }: Waiting, nowMs: number): Waits {
+  const sinceMs = store.vms.get(record.id)?.memoryWantedAtMs ?? nowMs
+  return { waitingFor, ...given({ memoryQueue: queue && { ...queue, sinceMs } }) }
+}
+
+/**
+ * Counts and logs an overdue wait once in each back-off. A place in a queue is looked at as often as before, because no
+ * event says that the host has more to give.
+ */
+function overdue(
+  pass: Pass,
+  waiting: Waiting,
+  {
+    state,
+    message,
+    waits,
+  }: { readonly state: ObservedState; readonly message: string; readonly waits: Waits },
+): Next {
+  const step = LOOKS[waiting.for] ?? 'unit.inspect'
+  const { fault } = pass.record.observed
+  const isKnown = fault?.step === step && fault.code === 'wait_overdue'
+  const leftMs = isKnown ? backOffLeftMs(fault, pass.host.clock.now()) : 0
+  const soonEnoughMs = (ms: number): number =>
+    waiting.queue === undefined ? ms : Math.min(ms, waiting.recheckMs)
+  if (leftMs > 0) {
+    write(pass, { observed: { ...observed(pass, state), ...waits } })
+    return { kind: 'after', ms: soonEnoughMs(leftMs) }
+  }
+  const failure = { step, code: 'wait_overdue', retry: 'backoff', message, ...waits } as const
+  return { kind: 'after', ms: soonEnoughMs(fail(pass, failure, {}, state).ms) }
+}
+
+/** The inspections that show the end of a wait; of the unit if none is named. */
+const LOOKS: { readonly [R in WaitReason]?: string } = {
+  'the monitor to answer': 'monitor.inspect',
+  memory: 'memory.inspect',
 }
 
 function settle(pass: Pass, state: ObservedState): Next {

@@ -117,8 +117,8 @@ export function fail(
   const nowMs = host.clock.now()
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = record.deleting ? 'deleting' : state
-  const { waitingFor } = failure
-  write(pass, { ...also, observed: { ...observed(pass, shown), ...given({ waitingFor }), fault } })
+  const waits = given({ waitingFor: failure.waitingFor, memoryQueue: failure.memoryQueue })
+  write(pass, { ...also, observed: { ...observed(pass, shown), ...waits, fault } })
   const { code, step, attempt, nextAttemptAtMs } = fault
   log.warn({ step, code, attempt, reasons: cause.reasons, error: failure.message }, 'pass failed')
   pass.observer?.passFailed(step, code)

@@ -167,7 +167,7 @@ export const vms = {
       title: 'The host takes longer than expected',
       meaning: 'A state that should pass takes longer than its deadline. The error says what is waited for.',
       remedy:
-        'See `systemctl status vmhost-<id>`; a process in uninterruptible sleep points to a storage fault.',
+        'See `systemctl status vmhost-<id>`; a process in uninterruptible sleep points to a storage fault. For memory: stop VMs, or let them sleep.',
       example: 'stopping for 30 s, waiting for the unit to stop',
       writtenBy: ['src/reconcile/pass.ts', 'src/core/plan/plan-power.ts'],
     },

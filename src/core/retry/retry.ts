@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { endingTogetherMs } from '../../lib/ending-together.ts'
 import type { FaultCode, RetryClass } from '../errors.ts'
-import type { Fault, VmRecord, WaitReason } from '../vm/record.ts'
+import type { Fault, MemoryQueuePlace, VmRecord, WaitReason } from '../vm/record.ts'
 
 /** A failure of a pass, before it is counted. */
 export type Failure = {
@@ -12,6 +12,8 @@ export type Failure = {
   readonly message: string
   /** As in a plan that is blocked (`core/plan/step.ts`). */
   readonly waitingFor?: WaitReason
+  /** The place in the queue of a wait that is overdue. */
+  readonly memoryQueue?: MemoryQueuePlace
   /** Number of earlier attempts, if something other than the fault on record counts them. */
   readonly attemptsBefore?: number
 }
