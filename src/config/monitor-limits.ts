@@ -26,6 +26,12 @@ export const monitorLimits = {
   /** Space and files in the runtime directories of all monitors: sockets, configurations, and devices of restored guests. */
   monitorRuntimeMib: 64,
   monitorRuntimeFilesMax: 65_536,
+  /**
+   * Looks at a VM that its monitor can cause, by what it reports or does to its tap: at once, and then one in each such
+   * time. A start, a sleep or a wake causes a few. A monitor that its guest took over could cause them without end.
+   */
+  monitorLooksBurst: 30,
+  monitorLookEveryMs: 5000,
   /** Until an agent in the guest takes a connection; Firecracker itself gives up after as long. */
   vsockConnectMs: 2000,
 

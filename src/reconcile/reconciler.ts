@@ -24,6 +24,8 @@ export type EndedGuests = {
   readonly left: readonly VmId[]
 }
 
+const DEVICE_CHANGED = 'network device changed'
+
 /** Runs a worker for every VM on record, and the watchers that wake the workers. */
 export class Reconciler {
   readonly silences = new Silences()
@@ -68,7 +70,8 @@ export class Reconciler {
   async start(): Promise<void> {
     const { store, host } = this.#context
     host.units.watch((id) => this.#notice(id, 'unit changed'))
-    for (const kind of MONITOR_KINDS) host.monitors[kind].watch((id) => this.#notice(id, 'guest changed'))
+    for (const kind of MONITOR_KINDS)
+      host.monitors[kind].watch((id) => this.#workers.get(id)?.report('guest changed'))
     host.taps.watch((device) => this.#noticeDevice(device))
     this.#stopTraffic = host.traffic.watch((userId) => {
       const id = store.vms.withUserId(userId)
@@ -234,8 +237,10 @@ export class Reconciler {
   }
 
   #noticeDevice(device: DeviceName | undefined): void {
-    const id = device === undefined ? undefined : this.#context.store.vms.withDevice(device)
-    if (device === undefined || id !== undefined) this.#notice(id, 'network device changed')
+    if (device === undefined) return this.#notice(undefined, DEVICE_CHANGED)
+    const id = this.#context.store.vms.withDevice(device)
+    // A monitor can change its tap: its carrier, its offloads, its queues.
+    if (id !== undefined) this.#workers.get(id)?.report(DEVICE_CHANGED)
   }
 
   #worker(id: VmId): Worker {

@@ -4,6 +4,7 @@ import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { inLogContext } from '../log/log.ts'
 import { endedPass, runPass } from './pass.ts'
+import { ReportedLooks } from './reported-looks.ts'
 import { isLong } from './steps/steps.ts'
 import type { StepKind } from '../core/plan/step.ts'
 import type { VmId } from '../core/ids.ts'
@@ -54,6 +55,7 @@ export class Worker {
   /** Held by a pass, or by a task that needs the VM to hold still. */
   readonly #turn = new Semaphore(1)
   #still: { readonly record: VmRecord; readonly abort: AbortController } | undefined
+  readonly #reported: ReportedLooks
   #cancelTimer = (): void => {}
   #stopping = false
   #hasBegun = false
@@ -65,6 +67,15 @@ export class Worker {
     this.#context = context
     this.#id = id
     this.#options = options
+    this.#reported = new ReportedLooks(context.host.clock, (reason) => this.poke(reason, false))
+  }
+
+  /** Asks for a pass because of something that the VM's monitor can cause. Too many such passes are put off. */
+  report(reason: string): void {
+    if (this.#stopping) return
+    // A pass that is due anyway looks at it, and costs nothing more.
+    if (this.#reasons.size > 0) this.poke(reason, false)
+    else this.#reported.report(reason)
   }
 
   /** Asks for a pass. `change` means that desired state or its inputs changed; that overrides a back-off. */
@@ -122,6 +133,7 @@ export class Worker {
   async stop(): Promise<void> {
     this.#stopping = true
     this.#cancelTimer()
+    this.#reported.stop()
     this.#running?.abort.abort()
     this.#still?.abort.abort()
     await this.#idle
@@ -227,6 +239,7 @@ export class Worker {
         return
       case 'gone':
         this.#stopping = true
+        this.#reported.stop()
         this.#options.onGone()
         return
       default:
