@@ -189,6 +189,8 @@ export const limits = {
   /** A daemon watches a stopped VM at least so long before it deletes it by its age: the clock may be corrected meanwhile. */
   deletionHoldMs: 600_000,
   monitorAnswerMs: 30_000,
+  /** The next look at a silent monitor comes after this part of its silence, but not sooner than the time that follows. */
+  monitorRecheckShare: 0.05,
   monitorRecheckMs: 10,
   /** How long a resumed guest whose disk failed is observed. By then its request has failed again, or succeeded. */
   resumeProofMs: 1000,

@@ -253,10 +253,17 @@ function ofUnusable(
 export const waitForMonitor = (silentMs: number): Waiting => ({
   outcome: 'wait',
   for: 'the monitor to answer',
-  recheckMs: limits.monitorRecheckMs,
+  recheckMs: monitorRecheckMs(silentMs),
   deadlineMs: limits.monitorAnswerMs,
   waitedMs: silentMs,
 })
+
+/** Returns when to look at a silent monitor again: one that starts answers soon, and one that may be its guest's has no end of silence. */
+const monitorRecheckMs = (silentMs: number): number => {
+  const leftMs = limits.monitorAnswerMs - silentMs
+  const shareMs = Math.round(silentMs * limits.monitorRecheckShare)
+  return Math.max(limits.monitorRecheckMs, Math.min(shareMs, leftMs))
+}
 
 /** Returns whether something may be saved, judged by the record alone. */
 export const mayBeSaved = ({ mayBeSaved: noted, observed }: VmRecord): boolean =>
