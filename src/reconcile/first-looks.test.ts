@@ -6,7 +6,10 @@ import { IDLE_MS, SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { limits } from '../config/limits.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { HostFault } from '../core/errors.ts'
+import type { FakeHost } from '../../test/fakes/fake-host.ts'
 import type { VmId } from '../core/ids.ts'
+import type { VmRecord } from '../core/vm/record.ts'
+import type { TapFacts } from '../core/world/network-state.ts'
 
 /** Returns how many times the pool was asked about a VM during what it does. */
 async function looksDuring(
@@ -71,12 +74,24 @@ test('a packet that came while no daemon ran wakes its guest', async (t) => {
   assert.deepEqual(given(), ['came without a daemon'])
 })
 
+function alterTap({ taps }: FakeHost, { host: { device } }: VmRecord, change: Partial<TapFacts>): void {
+  const found = taps.devices.get(device)
+  assert.ok(found?.kind === 'tap')
+  taps.devices.set(device, { ...found, facts: { ...found.facts, ...change } })
+}
+
 const differences: Record<string, (stage: Awaited<ReturnType<typeof sleepStage>>) => unknown> = {
   'has no tap, as after a boot': ({ host, vm }) => host.taps.devices.delete(vm().host.device),
+  'has a tap that lost a route': ({ host, vm }) => alterTap(host, vm(), { routes: [] }),
+  'has a tap that lost its neighbours': ({ host, vm }) => alterTap(host, vm(), { neighbours: [] }),
+  'has a tap that is down': ({ host, vm }) => alterTap(host, vm(), { up: false }),
   'has no files in the pool': ({ host, id }) =>
     host.storage.disks.delete(id) && host.storage.seeds.delete(id),
   'has frames that are not held': ({ host, vm }) => host.traffic.ensureFlowing(vm().host, { deliver: false }),
-  'cannot be listed': ({ host }) => host.taps.failNext('list', new HostFault('network_failed', 'on purpose')),
+  'has a tap that cannot be seen': ({ host }) =>
+    host.taps.failNext('inspect', new HostFault('network_failed', 'on purpose')),
+  'cannot be listed': ({ host }) =>
+    host.storage.failNext('list', new HostFault('storage_failed', 'on purpose')),
 }
 
 for (const [name, makeDifferent] of Object.entries(differences)) {
