@@ -55,7 +55,7 @@ export const migrationLimits = {
   offerReadMs: 10_000,
   /** Attempts to load a guest here before it is left at its source. */
   loadAttemptsMax: 2,
-  /** Interval at which deadlines are compared with the clock, which may have been set. */
+  /** Between two tries to withdraw an offer that has expired. */
   offerRecheckMs: 10_000,
   /**
    * Bytes of one frame of a round. Both sides check and hash a frame in one turn of the event loop: about a millisecond.

@@ -30,13 +30,13 @@ function stage(t: TestContext, expiresInMs = 60_000) {
   accepted(offerVm(context, id, offer(expiresInMs)))
   pokes.length = 0
   const clock = new FakeClock({ nowMs: START_MS })
-  const expiry = new OfferExpiry({
-    store,
-    clock,
-    poke: (vm, reason) => pokes.push(`${vm}: ${reason}`),
-    log: silentLog,
-  })
-  t.after(() => expiry.stop())
+  const newExpiry = (): OfferExpiry => {
+    const poke = (vm: VmId, reason: string): void => void pokes.push(`${vm}: ${reason}`)
+    const made = new OfferExpiry({ store, clock, poke, log: silentLog })
+    t.after(() => made.stop())
+    return made
+  }
+  const expiry = newExpiry()
   return {
     directory,
     clock,
@@ -49,6 +49,14 @@ function stage(t: TestContext, expiresInMs = 60_000) {
       return other
     },
     expiry,
+    /** Ends the life of the daemon, and begins the next one while the clock is set. */
+    restart: (setByMs: number): void => {
+      expiry.stop()
+      clock.set(setByMs)
+      newExpiry().start()
+    },
+    /** Offers the VM until another time. */
+    moveTo: (ms: number): void => void accepted(offerVm(context, id, offer(ms))),
     pokes,
     store,
     record: () => store.vms.get(id) ?? assert.fail('the VM is gone'),
@@ -107,11 +115,42 @@ test('an offer that expired while the daemon was down is withdrawn at its start'
   assert.equal(record().departure?.because, 'expired')
 })
 
-test('a clock that was set forward ends an offer at the next look', (t) => {
-  const { clock, expiry, record } = stage(t, limits.offerMsMax)
+test('a clock that was set ends no offer and no handover early or late', (t) => {
+  for (const byMs of [limits.offerMsMax, -limits.offerMsMax]) {
+    const { clock, expiry, record } = stage(t, 60_000)
+    expiry.start()
+    clock.set(byMs)
+    clock.advance(59_999)
+    assert.equal(record().departure?.stage, 'offered')
+    clock.advance(1)
+    assert.equal(record().departure?.because, 'expired')
+    const other = stage(t, limits.offerMsMax)
+    other.expiry.start()
+    other.happens({ kind: 'copy', arrival }, { kind: 'hand_over', arrival, lived: 'running' })
+    other.clock.set(byMs)
+    other.clock.advance(limits.handoverMsMax - 1)
+    assert.equal(other.record().departure?.stage, 'handing_over')
+    other.clock.advance(1)
+    assert.equal(other.record().departure?.because, 'handover_expired')
+  }
+})
+
+test('a clock that was set back while the daemon was down leaves no more time than a handover may have', (t) => {
+  const { clock, restart, record, happens } = stage(t, limits.offerMsMax)
+  happens({ kind: 'copy', arrival }, { kind: 'hand_over', arrival, lived: 'running' })
+  restart(-limits.offerMsMax)
+  clock.advance(limits.handoverMsMax)
+  assert.equal(record().departure?.because, 'handover_expired')
+})
+
+test('an offer whose time was moved ends at the new one', (t) => {
+  const { clock, expiry, record, moveTo } = stage(t, 60_000)
   expiry.start()
-  clock.set(limits.offerMsMax)
-  clock.advance(limits.offerRecheckMs)
+  clock.advance(30_000)
+  moveTo(120_000)
+  clock.advance(89_999)
+  assert.equal(record().departure?.stage, 'offered')
+  clock.advance(1)
   assert.equal(record().departure?.because, 'expired')
 })
 

@@ -2,15 +2,31 @@ import { limits } from '../../config/limits.ts'
 import { isUndecided } from '../../core/migration/departure.ts'
 import { warnOfFault } from '../../log/log.ts'
 import { withdraw } from './withdraw.ts'
+import type { VmId } from '../../core/ids.ts'
 import type { WithdrawalReason } from '../../core/migration/departure.ts'
+import type { MigrationId } from '../../core/migration/offer.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { DepartureContext } from './context.ts'
 
-type Deadline = { readonly atMs: number; readonly because: WithdrawalReason }
+type Deadline = {
+  readonly migration: MigrationId
+  readonly because: WithdrawalReason
+  /** Milliseconds since the epoch. */
+  readonly atMs: number
+  /** The time that can be left of it. */
+  readonly leftMsMax: number
+}
 
-/** Withdraws offers and handovers whose time is over. */
+/** A deadline, and when it is on the monotonic clock. */
+type Timed = Deadline & { readonly endsMs: number }
+
+/**
+ * Withdraws offers and handovers whose time is over. How much time is left is computed when the daemon first sees the deadline;
+ * from then on the monotonic clock counts it, because the time of day may be set.
+ */
 export class OfferExpiry {
   readonly #options: DepartureContext
+  readonly #timed = new Map<VmId, readonly Timed[]>()
   #cancelTimer = (): void => {}
   #isStopped = false
 
@@ -34,10 +50,10 @@ export class OfferExpiry {
 
   #look(): void {
     const { store, clock, log } = this.#options
-    const nowMs = clock.now()
+    const nowMs = clock.monotonicMs()
     const why = (record: VmRecord): WithdrawalReason | undefined => {
-      const deadline = deadlineOf(record)
-      return deadline !== undefined && deadline.atMs <= nowMs ? deadline.because : undefined
+      const [first] = this.#deadlines(record)
+      return first !== undefined && first.endsMs <= nowMs ? first.because : undefined
     }
     // A transaction is opened only for an offer that has expired.
     const expired = store.departures.undecided().filter((record) => why(record) !== undefined)
@@ -52,26 +68,49 @@ export class OfferExpiry {
     this.#wait(leastMs)
   }
 
-  /** Waits for the next deadline, for at least `leastMs`, but not for long: the clock may be set meanwhile. */
+  /** Waits for the next deadline, for at least `leastMs`. */
   #wait(leastMs = 0): void {
     this.#cancelTimer()
     if (this.#isStopped) return
     const { store, clock } = this.#options
-    const deadlines = store.departures.undecided().flatMap((record) => deadlineOf(record)?.atMs ?? [])
-    if (deadlines.length === 0) return
-    const waitMs = Math.min(...deadlines) - clock.now()
-    this.#cancelTimer = clock.after(Math.max(leastMs, Math.min(waitMs, limits.offerRecheckMs)), () =>
-      this.#look(),
-    )
+    const undecided = store.departures.undecided()
+    const ends = undecided.flatMap((record) => this.#deadlines(record)[0]?.endsMs ?? [])
+    const ids = new Set(undecided.map(({ id }) => id))
+    for (const id of this.#timed.keys()) if (!ids.has(id)) this.#timed.delete(id)
+    if (ends.length === 0) return
+    const waitMs = Math.min(...ends) - clock.monotonicMs()
+    this.#cancelTimer = clock.after(Math.max(leastMs, waitMs), () => this.#look())
+  }
+
+  /** Returns when an offer ends by itself, the first deadline first; nothing if none is under way. */
+  #deadlines(record: VmRecord): readonly Timed[] {
+    const { clock } = this.#options
+    const known = this.#timed.get(record.id) ?? []
+    const timed = deadlinesOf(record).map((deadline) => {
+      const { migration, because, atMs, leftMsMax } = deadline
+      const same = known.find(
+        (one) => one.migration === migration && one.because === because && one.atMs === atMs,
+      )
+      const leftMs = Math.min(atMs - clock.now(), leftMsMax)
+      return same ?? { ...deadline, endsMs: clock.monotonicMs() + leftMs }
+    })
+    this.#timed.set(record.id, timed)
+    return timed.toSorted((a, b) => a.endsMs - b.endsMs)
   }
 }
 
-/** Returns when an offer ends by itself; undefined if none is under way. */
-function deadlineOf({ departure, desired: { migration } }: VmRecord): Deadline | undefined {
-  if (departure === undefined || migration === undefined || !isUndecided(departure)) return undefined
-  const expired: Deadline = { atMs: migration.expiresAtMs, because: 'expired' }
-  const { handoverSinceMs } = departure
-  if (handoverSinceMs === undefined) return expired
-  const handover: Deadline = { atMs: handoverSinceMs + limits.handoverMsMax, because: 'handover_expired' }
-  return handover.atMs < expired.atMs ? handover : expired
+/** Returns the times at which an offer ends by itself; none if no offer is under way. */
+function deadlinesOf({ departure, desired: { migration } }: VmRecord): readonly Deadline[] {
+  if (departure === undefined || migration === undefined || !isUndecided(departure)) return []
+  const { id, handoverSinceMs } = departure
+  const expired: Deadline = {
+    migration: id,
+    because: 'expired',
+    atMs: migration.expiresAtMs,
+    leftMsMax: limits.offerMsMax,
+  }
+  if (handoverSinceMs === undefined) return [expired]
+  const { handoverMsMax } = limits
+  const atMs = handoverSinceMs + handoverMsMax
+  return [{ migration: id, because: 'handover_expired', atMs, leftMsMax: handoverMsMax }, expired]
 }
