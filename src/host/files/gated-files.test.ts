@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -32,6 +41,17 @@ test('an open that is given up leaves no file open when it ends later', async (t
   while (!(await free().catch(() => false))) await new Promise(setImmediate)
   // The one more file is the writer's end, which the test itself has open.
   assert.equal(openFiles(), before + 1)
+})
+
+test('a copy that is given up leaves no file when it ends later', async (t) => {
+  const { directory, files, calls } = stage(t, { boundMs: HANGS_MS })
+  const hung = hungPath(t)
+  const copy = join(directory, 'copy')
+  await assert.rejects(files.copyFile(hung.path, copy, constants.COPYFILE_EXCL), NoAnswer)
+  hung.release()
+  const free = (): Promise<boolean> => calls.take(async () => true, { about: [copy] })
+  while (!(await free().catch(() => false))) await new Promise(setImmediate)
+  assert.deepEqual(readdirSync(directory), [])
 })
 
 test('a file is closed when a given-up call on it ends, and close does not wait for that', async (t) => {

@@ -41,7 +41,7 @@ export function gatedFiles(gate: FileGate): GatedFiles {
   const plain: Plain = {
     chmod: gated(gate, 'chmod'),
     chown: gated(gate, 'chown'),
-    copyFile: gated(gate, 'copyFile', 2),
+    copyFile: (from, to, mode) => copyFile(gate, { from: String(from), to: String(to), mode }),
     link: gated(gate, 'link', 2),
     lstat: gated(gate, 'lstat'),
     mkdir: gated(gate, 'mkdir'),
@@ -73,6 +73,23 @@ function gated<N extends keyof Plain>(gate: FileGate, name: N, paths = 1): Plain
   const take = (...args: unknown[]): Promise<unknown> =>
     gate.calls.take(() => call(...args), { about: args.slice(0, paths).map(String) })
   return take as Plain[N]
+}
+
+type Copying = { readonly from: string; readonly to: string; readonly mode: number | undefined }
+
+/** Copies a file. A copy to a new name that was given up is removed when it ends, because its caller cannot see that. */
+async function copyFile(gate: FileGate, { from, to, mode = 0 }: Copying): Promise<void> {
+  const isNew = (mode & fs.constants.COPYFILE_EXCL) !== 0
+  let isWanted = true
+  const copying = async (): Promise<void> => {
+    await fs.copyFile(from, to, mode)
+    if (!isWanted && isNew) await fs.unlink(to)
+  }
+  try {
+    await gate.calls.take(copying, { about: [from, to] })
+  } finally {
+    isWanted = false
+  }
 }
 
 /** Makes one call after another. Node's `rm` makes as many at once as a directory has entries. */
