@@ -23,6 +23,11 @@ export const migrationLimits = {
   streamPauseMs: 100,
   /** Time for which a destination may take nothing of a stream; then it is cut, and gives up its place and its round. */
   streamStallMs: 60_000,
+  /**
+   * Streams of one offer that its destination has open at once. It reads one at a time; those of lines that broke end later,
+   * at the latest after `streamStallMs`.
+   */
+  streamsPerOfferMax: 8,
   /** Time for which packets for a VM that was released are kept for its destination. */
   departedFramesMs: 60_000,
   /** VMs whose disks are copied to other hosts at the same time, and the pause between requests that ends a copy. */

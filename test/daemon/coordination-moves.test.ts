@@ -9,6 +9,7 @@ import { withdrawOffer } from '../../src/commands/migration/offer-vm.ts'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { HttpSourceHosts } from '../../src/host/source/http-source-hosts.ts'
+import { StreamsFull } from '../../src/owners/migration/copy-places.ts'
 import { ANYWHERE } from '../fakes/outbound.ts'
 import { DISK_BYTES, leaveStage } from '../leave-stage.ts'
 import { assertProblem, makePki } from './support/controller-host.ts'
@@ -296,6 +297,18 @@ test('a fault in the midst of a stream cuts it, and one before it is a problem',
   assert.equal(error.code, 'ECONNRESET')
   assert.equal(response.complete, false)
   await eventually(() => logLines.some((line) => line.includes('"stream cut"')))
+})
+
+test('a destination with as many streams as it may have hears how many, and to ask again', async (t) => {
+  const next = (): Promise<never> => Promise.reject(new StreamsFull('on purpose'))
+  const chunks = (): AsyncIterable<Uint8Array> => ({ [Symbol.asyncIterator]: () => ({ next }) })
+  const { call } = await movingHost(t, streaming(chunks))
+  const answer = await call({ path: `${PATH}/rounds/1${MINE}` })
+  assertProblem(answer, 503, 'migrations_busy')
+  assert.match(
+    String(answer.json.detail),
+    new RegExp(`reads ${limits.streamsPerOfferMax} streams of migration`),
+  )
 })
 
 test('a stream whose chunks share their memory is sent as it was, however slowly it is read', async (t) => {

@@ -26,6 +26,11 @@ export function granted<T>(id: MigrationId, answer: Result<T, MoveRefusal> | und
   return answer.value
 }
 
+export const refuseStream = (id: MigrationId): Rejection => ({
+  code: 'migrations_busy',
+  detail: `the destination reads ${limits.streamsPerOfferMax} streams of migration ${id} at once: end some of them, and ask again`,
+})
+
 export function rejectionOf(id: MigrationId, refusal: MoveRefusal): Rejection {
   switch (refusal) {
     case 'withdrawn':

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream'
 import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { CopyEnded } from '../../owners/migration/copy-places.ts'
+import { CopyEnded, StreamsFull } from '../../owners/migration/copy-places.ts'
 import { requestIdHeader } from '../listener/answers.ts'
 import { Refused } from '../listener/refused.ts'
-import { rejectionOf } from './refusals.ts'
+import { refuseStream, rejectionOf } from './refusals.ts'
 import { offerOf } from './requests.ts'
 import type { FastifyReply } from 'fastify'
 import type { Log } from '../../log/log.ts'
@@ -32,7 +32,9 @@ export async function whileConnected<T>(
     return await task(gone.signal)
   } catch (error) {
     // The next request gets the reason.
-    if (error instanceof CopyEnded) throw new Refused(rejectionOf(offerOf(reply.request).id, 'busy'))
+    const { id } = offerOf(reply.request)
+    if (error instanceof StreamsFull) throw new Refused(refuseStream(id))
+    if (error instanceof CopyEnded) throw new Refused(rejectionOf(id, 'busy'))
     if (!(error instanceof ClientGone)) throw error
     reply.hijack()
   }

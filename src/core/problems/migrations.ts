@@ -147,8 +147,9 @@ export const migrations = {
     migrations_busy: {
       status: 503,
       retryAfterSeconds: 5,
-      title: 'The host copies other VMs now',
-      meaning: 'A host copies a bounded number of VMs at the same time.',
+      title: 'The host copies as much as it may',
+      meaning:
+        'A host copies a bounded number of VMs at the same time, and a destination reads a bounded number of streams of each.',
       remedy: 'Ask again after `Retry-After` seconds. The destination asks again by itself.',
       example: 'this host copies 2 other VMs now: ask again in a while',
       writtenBy: ['src/api/coordination/refusals.ts'],

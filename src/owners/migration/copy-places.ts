@@ -14,7 +14,12 @@ type Place = { readonly copies: Set<Copy>; restsSinceMs: number }
 
 /** Ends a copy whose migration is decided, or belongs to another destination by now. */
 export class CopyEnded extends Error {
-  override readonly name = 'CopyEnded'
+  override readonly name: string = 'CopyEnded'
+}
+
+/** Refuses a stream, because its destination has as many as it may. */
+export class StreamsFull extends CopyEnded {
+  override readonly name = 'StreamsFull'
 }
 
 /**

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { got, leaveStage, never, said } from '../../../test/leave-stage.ts'
 import { offerVm, withdrawOffer } from '../../commands/migration/offer-vm.ts'
 import { limits } from '../../config/limits.ts'
-import { CopyEnded } from './copy-places.ts'
+import { CopyEnded, StreamsFull } from './copy-places.ts'
 import type { Sha256, VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
@@ -133,6 +133,22 @@ test('a stream that its destination does not read gives its place up when the of
   assert.ok(withdrawOffer(context, id).ok)
   await idle()
   assert.equal(typeof (await said(source().ensureRound(third, 1, never))), 'object')
+})
+
+test('a destination has a bounded number of streams, until one of them ends', async (t) => {
+  const { round, source, move } = await leaveStage(t)
+  await got(round(1))
+  const begin = async () => {
+    const frames = await got(source().reads.roundFrames(move, { number: 1, from: 0 }, never))
+    const iterator = frames[Symbol.asyncIterator]()
+    await iterator.next()
+    return iterator
+  }
+  const open = await Promise.all(Array.from({ length: limits.streamsPerOfferMax }, begin))
+  await assert.rejects(begin(), StreamsFull)
+  await open[0]?.return?.()
+  await begin()
+  await assert.rejects(begin(), StreamsFull)
 })
 
 test('a wait ends when the client goes away', async (t) => {

@@ -2,8 +2,10 @@ import { limits } from '../../config/limits.ts'
 import { isUndecided, refuseRead } from '../../core/migration/departure.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { err, ok } from '../../lib/result.ts'
+import { StreamsFull } from './copy-places.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { DepartureRefusal } from '../../core/migration/departure.ts'
+import type { MigrationId } from '../../core/migration/offer.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
@@ -18,17 +20,20 @@ type Parts = { readonly moves: Moves; readonly places: CopyPlaces; readonly endi
 type Opened = {
   readonly isWanted: () => boolean
   readonly open: (signal: AbortSignal) => Bytes
+  readonly signal: AbortSignal
 }
 
 /**
- * What destinations read from the source. An iteration throws HostFault, the reason of the signal, and CopyEnded when the migration is
- * decided meanwhile. All iterations together keep to the pace of the host.
+ * What destinations read from the source. An iteration throws HostFault, the reason of the signal, CopyEnded when the migration is
+ * decided meanwhile, and StreamsFull at its beginning. All iterations together keep to the pace of the host.
  */
 export class SourceReads {
   readonly #context: SourceContext
   readonly #moves: Moves
   readonly #places: CopyPlaces
   readonly #ending: AbortSignal
+  /** The streams of each offer that have not ended. Each holds a file and the bytes that it has read ahead. */
+  readonly #streams = new Map<MigrationId, number>()
 
   constructor(context: SourceContext, { moves, places, ending }: Parts) {
     this.#context = context
@@ -49,7 +54,7 @@ export class SourceReads {
     const { id } = found.value
     const open = (until: AbortSignal): Bytes =>
       this.#context.host.rounds.frames({ id, arrival, number }, from, until)
-    return ok(this.#paced(found.value, { isWanted: () => this.#isCopying(move), open }, signal))
+    return ok(this.#paced(move.id, found.value, { isWanted: () => this.#isCopying(move), open, signal }))
   }
 
   /** Reads the saved memory of a guest that is handed over; see `SavedStates.frames`. */
@@ -59,7 +64,7 @@ export class SourceReads {
     const { id, departure } = found.value
     if (departure?.stage !== 'handed_over') return err('too_early')
     const open = (until: AbortSignal): Bytes => this.#context.host.savedStates.frames(id, from, until)
-    return ok(this.#paced(found.value, { isWanted: () => this.#isCopying(move), open }, signal))
+    return ok(this.#paced(move.id, found.value, { isWanted: () => this.#isCopying(move), open, signal }))
   }
 
   /** Reads the kernel or the initrd of the VM; undefined for any other image. */
@@ -72,7 +77,7 @@ export class SourceReads {
     if (sha256 !== kernelSha256 && sha256 !== initrdSha256) return undefined
     const open = (until: AbortSignal): Bytes => this.#context.host.storage.readImage(sha256, until)
     const isWanted = (): boolean => this.#moves.isUndecided(record.id, move)
-    return ok(this.#paced(record, { isWanted, open }, signal))
+    return ok(this.#paced(move.id, record, { isWanted, open, signal }))
   }
 
   /**
@@ -162,10 +167,13 @@ export class SourceReads {
   }
 
   async *#paced(
+    offer: MigrationId,
     { id }: VmRecord,
-    { isWanted, open }: Opened,
-    signal: AbortSignal,
+    { isWanted, open, signal }: Opened,
   ): AsyncGenerator<Uint8Array, void> {
+    const streams = this.#streams.get(offer) ?? 0
+    if (streams >= limits.streamsPerOfferMax) throw new StreamsFull(`${streams} streams are open`)
+    this.#streams.set(offer, streams + 1)
     const copy = this.#places.begin(id, isWanted, signal)
     try {
       for await (const chunk of open(copy.signal)) {
@@ -175,6 +183,13 @@ export class SourceReads {
       }
     } finally {
       copy.end()
+      this.#leave(offer)
     }
+  }
+
+  #leave(offer: MigrationId): void {
+    const left = (this.#streams.get(offer) ?? 0) - 1
+    if (left > 0) this.#streams.set(offer, left)
+    else this.#streams.delete(offer)
   }
 }
