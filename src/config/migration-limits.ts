@@ -16,6 +16,8 @@ export const migrationLimits = {
   sourceConnectMs: 5000,
   /** Time for which a source may send nothing: longer than its long polls, `handoverPollMs`. */
   sourceSilenceMs: 30_000,
+  /** Time after which an answer that is not ready begins with white space; below `sourceSilenceMs`. */
+  answerQuietMs: 10_000,
   /** Bytes of an answer of a source that is not a stream. Held packets and user data are the largest parts. */
   sourceAnswerBytesMax: 8 * 1024 * 1024,
   /** Attempts in a row to continue a stream that was cut, without a new frame; each pause is twice the one before. */

@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { request as httpsRequest } from 'node:https'
 import { join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { before, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { withdrawOffer } from '../../src/commands/migration/offer-vm.ts'
 import { limits } from '../../src/config/limits.ts'
@@ -17,6 +19,7 @@ import { clientWith, startCoordinationHost } from './support/coordination-host.t
 import { eventually } from './support/eventually.ts'
 import type { IncomingMessage } from 'node:http'
 import type { TestContext } from 'node:test'
+import type { TLSSocket } from 'node:tls'
 import type { Departures } from '../../src/api/coordination/dependencies.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
 import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'
@@ -346,17 +349,43 @@ test('a stream ends when its client goes away, and nothing is answered or logged
   assert.ok(!logLines.some((line) => line.includes('stream cut') || line.includes('internal')))
 })
 
+/** Returns a POST that is not sent yet. */
+function posting(port: number, route: string, body: string) {
+  const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+  const path = `${PATH}/${route}`
+  return httpsRequest({
+    ...{ host: '127.0.0.1', port, path, method: 'POST', headers },
+    ...clientWith(pki, node),
+  })
+}
+
+test('the answer to a round that takes long to compare begins meanwhile', async (t) => {
+  const { port, host } = await movingHost(t)
+  const release = host.rounds.holdNext('ensureRound')
+  const body = JSON.stringify({ arrival: 'first', number: 1 })
+  const sent = posting(port, 'rounds', body)
+  sent.flushHeaders()
+  const [socket] = (await once(sent, 'socket')) as [TLSSocket]
+  await once(socket, 'secureConnect')
+  const begun = once(sent, 'response') as Promise<[IncomingMessage]>
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  sent.end(body)
+  do t.mock.timers.tick(limits.answerQuietMs)
+  while (!(await Promise.race([begun.then(() => true), setImmediate(false)])))
+  const [response] = await begun
+  assert.equal(response.statusCode, 200)
+  release()
+  const answer = await textOf(response)
+  assert.match(answer, /^ /)
+  assert.deepEqual(Object.keys(JSON.parse(answer)), ['number', 'size_bytes', 'changed_bytes'])
+})
+
 test('a handover whose client goes away goes on, and its request is not logged as a fault', async (t) => {
   const { port, post, host, stageNow, logLines } = await movingHost(t)
   await post('rounds', { arrival: 'first', number: 1 })
   const release = host.monitor.holdNext('save')
   const body = JSON.stringify({ arrival: 'first' })
-  const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-  const path = `${PATH}/handover`
-  const sent = httpsRequest({
-    ...{ host: '127.0.0.1', port, path, method: 'POST', headers },
-    ...clientWith(pki, node),
-  })
+  const sent = posting(port, 'handover', body)
   sent.on('error', () => {}).end(body)
   await eventually(() => stageNow() === 'handing_over')
   sent.destroy()

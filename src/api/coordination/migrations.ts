@@ -6,7 +6,7 @@ import { ref } from '../wire/named.ts'
 import { granted, MOVE_CODES } from './refusals.ts'
 import { idParams, moveOf, offerOf, POOL_FAULTS, tags } from './requests.ts'
 import { readRoutes } from './reads.ts'
-import { whileConnected } from './streams.ts'
+import { sendWhenReady, whileConnected } from './streams.ts'
 import type { App } from '../listener/app.ts'
 import type { ManifestWire } from '../wire/manifest.ts'
 import type { CoordinationDependencies, Departures } from './dependencies.ts'
@@ -15,7 +15,7 @@ import type { CoordinationDependencies, Departures } from './dependencies.ts'
 export function migrationRoutes(app: App, dependencies: CoordinationDependencies): void {
   const departures = (): Departures => onceOpen(dependencies.departures())
   getMigration(app, departures)
-  takeRound(app, departures)
+  takeRound(app, departures, dependencies)
   handOver(app, departures)
   endMove(app, departures)
   readRoutes(app, dependencies)
@@ -52,13 +52,14 @@ const requestSchema = <B extends 'TakeRound' | 'Arrival' | 'Release'>(body: B) =
   body: ref(body),
 })
 
-function takeRound(app: App, departures: Source): void {
+function takeRound(app: App, departures: Source, { log }: Pick<CoordinationDependencies, 'log'>): void {
   const schema = {
     operationId: 'takeRound',
     summary: 'Take a round of the disk',
     description:
       'Takes a round of the disk as it is now, or returns the one with this number. Rounds are numbered from 1. A destination ' +
-      'copies each of them completely before it asks for the next one, or for the handover.',
+      'copies each of them completely before it asks for the next one, or for the handover. White space comes before the answer while ' +
+      'this host compares clones, and the connection is cut if that fails.',
     ...requestSchema('TakeRound'),
     response: {
       200: { ...ref('Round'), description: 'The round.', headers: requestIdHeader },
@@ -77,7 +78,9 @@ function takeRound(app: App, departures: Source): void {
     whileConnected(reply, async (signal) => {
       const { number } = request.body
       const move = moveOf(request, request.body)
-      return roundToWire(number, granted(move.id, await departures().ensureRound(move, number, signal)))
+      const take = async () =>
+        roundToWire(number, granted(move.id, await departures().ensureRound(move, number, signal)))
+      return sendWhenReady(reply, take(), log)
     }),
   )
 }

@@ -70,5 +70,38 @@ export async function sendStream(
   }
   // Node counts each byte that the connection takes, and sets its own time again after the answer.
   reply.raw.setTimeout(stallMs, () => reply.raw.destroy())
-  return reply.type('application/octet-stream').send(Readable.from(copies(), { highWaterMark: 1 }))
+  if (!reply.hasHeader('content-type')) reply.type('application/octet-stream')
+  return reply.send(Readable.from(copies(), { highWaterMark: 1 }))
+}
+
+/**
+ * Answers with JSON that may take long to make. White space, which may stand before a value (RFC 8259, section 2), goes out while it
+ * is not ready, because a client takes a host that sends nothing for one that is gone. What fails before the first of it is answered
+ * as a problem. What fails later cuts the connection, and the next request gets the reason.
+ */
+export async function sendWhenReady<T extends object>(
+  reply: FastifyReply,
+  making: Promise<T>,
+  log: Log,
+  quietMs: number = limits.answerQuietMs,
+): Promise<T | FastifyReply> {
+  if (await isSettled(making, quietMs)) return making
+  const parts = async function* (): AsyncGenerator<Uint8Array, void> {
+    do yield Buffer.from(' ')
+    while (!(await isSettled(making, quietMs)))
+    yield Buffer.from(JSON.stringify(await making))
+  }
+  reply.type('application/json; charset=utf-8')
+  return sendStream(reply, parts(), log)
+}
+
+/** Returns whether a promise is settled within some time. */
+async function isSettled(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  const { promise: waited, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => resolve(false), ms)
+  promise.then(
+    () => resolve(true),
+    () => resolve(true),
+  )
+  return await waited.finally(() => clearTimeout(timer))
 }

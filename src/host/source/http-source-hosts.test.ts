@@ -128,6 +128,13 @@ test('a POST uses a kept connection too, because it is safe to repeat', async (t
   assert.match(server.heads[0] ?? '', /^POST .*content-type: application\/json\r\n/is)
 })
 
+test('an answer may begin with white space: its source needs time', async (t) => {
+  const { hosts } = await destination(t)
+  const server = await serve(t, answering('  {"number":1,"size_bytes":4096,"changed_bytes":8}'))
+  const answer = await hosts.at(server.origin).ensureRound(move, 1, never)
+  assert.deepEqual(answer, { ok: true, value: { sizeBytes: 4096, changedBytes: 8 } })
+})
+
 test('a problem of the API is a refusal, by its code', async (t) => {
   const { hosts } = await destination(t)
   for (const [status, code, refusal] of [
