@@ -8,6 +8,7 @@ import { setPower } from '../../src/commands/vm/set-power.ts'
 import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { offerVm, withdrawOffer } from '../../src/commands/migration/offer-vm.ts'
 import { takeVm } from '../../src/commands/migration/take-vm.ts'
+import { hasEnded } from '../../src/core/vm/exit-policy.ts'
 import { FakeClock } from '../fakes/fake-clock.ts'
 import { calm } from './chaos.ts'
 import { endGuest } from './disturb.ts'
@@ -232,8 +233,9 @@ export class MoveSimulation {
     const { record } = home
     const state = record?.observed.state
     const maySleep = this.#lives === 'sleeping'
+    const expected = record !== undefined && hasEnded(record) ? 'stopped' : record?.desired.power
     assert.ok(
-      state === record?.desired.power || (maySleep && state === 'sleeping'),
+      state === expected || (maySleep && state === 'sleeping'),
       `${home.origin}: ${state} ${JSON.stringify(record?.observed.fault)}`,
     )
     // An offer that no host could take stands until it expires.

@@ -4,6 +4,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import { calm } from './chaos.ts'
 import { endGuest } from './disturb.ts'
 import { setMaintenance } from '../../src/commands/maintenance/set-maintenance.ts'
+import { setPower } from '../../src/commands/vm/set-power.ts'
 import { vmsLeft } from '../../src/owners/maintenance/drainer.ts'
 import { MoveSimulation } from './move-simulation.ts'
 import { VM } from './two-hosts.ts'
@@ -46,7 +47,7 @@ test('a VM that moves cold boots at its destination', async () => {
   })
 })
 
-test('a VM whose guest has ended for good moves with its disk, and boots at its destination', async () => {
+test('a VM whose guest has ended for good moves with its disk, and stays ended', async () => {
   await simulate({ ...still, lives: 'running' }, async (simulation) => {
     await simulation.endGuest()
     simulation.offer()
@@ -54,8 +55,11 @@ test('a VM whose guest has ended for good moves with its disk, and boots at its 
     await simulation.pass(60_000)
     const { source, destination } = simulation
     assert.equal(source.record?.departure?.stage, 'released')
-    assert.equal(destination.record?.observed.state, 'running')
+    assert.equal(destination.record?.observed.state, 'stopped')
     simulation.checkAtRest()
+    assert.ok(setPower(destination.context, VM, 'running').ok)
+    await simulation.pass(60_000)
+    assert.equal(destination.record?.observed.state, 'running')
   })
 })
 

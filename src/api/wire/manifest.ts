@@ -74,6 +74,11 @@ const movingVmSchema = Type.Object(
     last_traffic_at: Type.Optional(timeSchema),
     keep_awake_until: Type.Optional(timeSchema),
     exit_streak: Type.Integer({ minimum: 0, description: 'Exits in a row, each soon after its start.' }),
+    ended: Type.Optional(
+      Type.Boolean({
+        description: 'The guest has ended for good by its `restart_policy`, and stays so at the destination.',
+      }),
+    ),
   },
   {
     description:
@@ -149,5 +154,6 @@ const movingToWire = ({ desired, metadata, inputs, ...vm }: MovingVm): MovingVmW
     ssh_host_key: vm.sshHostKey,
     last_traffic_at: vm.lastTrafficAtMs === undefined ? undefined : time(vm.lastTrafficAtMs),
     keep_awake_until: vm.keepAwakeUntilMs === undefined ? undefined : time(vm.keepAwakeUntilMs),
+    ended: vm.ended,
   }),
 })

@@ -11,7 +11,8 @@ test('a manifest is the same after its way over the wire', () => {
   const formatted = { ...manifest, monitor: { ...manifest.monitor, format: '10.0.0' } }
   const network = { ...manifestNetwork, ipv6Address: '2001:db8::10', ipv6Prefix: '2001:db8:1::/64' }
   const routed = { ...manifest, network, vm: { ...manifest.vm, desired: { ...vm, network } } }
-  for (const sent of [manifest, formatted, routed, { ...bare, vm: { ...manifest.vm, desired: vm } }])
+  const ended = { ...manifest, vm: { ...manifest.vm, ended: true as const } }
+  for (const sent of [manifest, formatted, routed, ended, { ...bare, vm: { ...manifest.vm, desired: vm } }])
     assert.deepEqual(manifestFromWire(JSON.parse(JSON.stringify(manifestToWire(sent)))), sent)
 })
 

@@ -50,6 +50,7 @@ function movingFromWire(vm: ManifestWire['vm']): MovingVm {
       sshHostKey: vm.ssh_host_key,
       lastTrafficAtMs: vm.last_traffic_at === undefined ? undefined : Date.parse(vm.last_traffic_at),
       keepAwakeUntilMs: vm.keep_awake_until === undefined ? undefined : Date.parse(vm.keep_awake_until),
+      ended: vm.ended === true || undefined,
     }),
   }
 }

@@ -1,5 +1,6 @@
 import { unreachable } from '../../lib/assert.ts'
 import { changed } from '../../lib/changed.ts'
+import { mayRunHere } from '../migration/arrival.ts'
 import type { ExitPolicy } from '../desired.ts'
 import type { ExitChange } from './create.ts'
 import type { ExitCause } from './last-exit.ts'
@@ -32,11 +33,16 @@ export function changedExit(before: ExitPolicy | undefined, change: ExitChange):
 /** A policy in which each member may be absent. */
 type Loose = Partial<Omit<ExitPolicy, 'deleteOnExit'>> & { readonly deleteOnExit?: boolean }
 
-/** Returns whether the guest ended for good after the newest request for power. */
+/**
+ * Returns whether the guest ended for good after the newest request for power. One that is not released to this host is its
+ * source's, whatever the source has said of it.
+ */
 export const hasEnded = ({
   observed: { endedAtPower },
   powerGeneration,
-}: Pick<VmRecord, 'observed' | 'powerGeneration'>): boolean => endedAtPower === powerGeneration
+  arrival,
+}: Pick<VmRecord, 'observed' | 'powerGeneration' | 'arrival'>): boolean =>
+  endedAtPower === powerGeneration && (arrival === undefined || mayRunHere(arrival))
 
 /**
  * Returns when a VM that is settled will be deleted, in milliseconds since the epoch; undefined if it is not stopped, or

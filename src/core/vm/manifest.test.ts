@@ -49,7 +49,8 @@ for (const [power, isSaved, shown] of [
 test('a guest that has ended for good counts as stopped', () => {
   const record = recordOf()
   const ended = { ...record, observed: { ...record.observed, endedAtPower: record.powerGeneration } }
-  assert.equal(manifestOf(ended, departure, needs).power, 'stopped')
+  const { power, vm } = manifestOf(ended, departure, needs)
+  assert.deepEqual([power, vm.ended], ['stopped', true])
 })
 
 test('a guest that is woken counts as running, and one that is handed over as it lived before', () => {

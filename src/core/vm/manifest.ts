@@ -25,6 +25,8 @@ export type MovingVm = {
   readonly lastTrafficAtMs?: number
   readonly keepAwakeUntilMs?: number
   readonly exitStreak: number
+  /** The guest has ended for good, although its power is still as it was; absent: it has not. */
+  readonly ended?: true
 }
 
 /** A VM that is offered to another host: what that host must know before anything moves. */
@@ -87,6 +89,7 @@ export function manifestOf(record: VmRecord, departure: Departure, needs: Manife
         sshHostKey,
         lastTrafficAtMs: record.observed.lastTrafficAtMs,
         keepAwakeUntilMs: record.keepAwakeUntilMs,
+        ended: hasEnded(record) || undefined,
       }),
     },
   }

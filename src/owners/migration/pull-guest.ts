@@ -37,7 +37,7 @@ export type HandedOver = {
 
 /**
  * Brings the guest that the source has saved: makes its disk the VM's, and its memory a saved state of that disk. Safe to
- * repeat. Returns whether the guest is to run.
+ * repeat, and called between two passes of the VM. Returns whether the guest is to run.
  */
 export async function pullGuest(
   pulling: Pulling,
@@ -55,6 +55,11 @@ export async function pullGuest(
   if (memory === undefined) {
     // The guest has ended, and its session with it.
     await host.consoles.endSession(id)
+    if (vm.ended === true) {
+      const { observed, powerGeneration } = pulling.record()
+      const ended = { ...observed, endedAtPower: powerGeneration }
+      store.vms.recordProgress(id, { observed: ended, nowMs: host.clock.now() })
+    }
     return { wakes: false }
   }
   // The guest has read this seed, so it stays as it was.
