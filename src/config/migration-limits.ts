@@ -73,6 +73,9 @@ export const migrationLimits = {
   roundGapBytesMax: 32 * 1024,
   /** Extents that the kernel reports in one call. They are compared in one turn of the event loop: a few milliseconds. */
   mapExtentsMax: 256,
+  /** Calls for maps that found no change from which on their stretch is kept, and the stretches that are kept of one round. */
+  quietPagesMin: 16,
+  quietStretchesMax: 4096,
   /** Between two states of the digest of a round that are kept, so that a stream continues without reading all again. */
   roundDigestEveryBytes: 16 * 1024 * 1024,
   /** The states that are kept of one round. They must cover what connections may have under way. */

@@ -6,29 +6,50 @@ import { ExtentCutter } from '../../core/migration/extents.ts'
 import type { Extent } from '../../core/migration/extents.ts'
 import { assert } from '../../lib/assert.ts'
 import type { GatedFile } from '../files/gated-file.ts'
+import type { QuietStretches } from './quiet-stretches.ts'
 
 /** Two clones of one disk. Without `before`, all data of `now` has changed: so it may be any file. */
-export type Clones = { readonly now: GatedFile; readonly before?: GatedFile; readonly sizeBytes: number }
+export type Clones = {
+  readonly now: GatedFile
+  readonly before?: GatedFile
+  readonly sizeBytes: number
+  /** The stretches of these two that are known not to differ. More are added. */
+  readonly quiet?: QuietStretches
+}
 
 /**
  * Yields what differs between two clones from an offset on, in pieces of at most one frame of data. It reads the maps page
  * by page, so its memory does not depend on the number of extents.
  */
 export async function* changesOf(
-  { now, before, sizeBytes }: Clones,
+  { now, before, sizeBytes, quiet }: Clones,
   from: number,
   signal: AbortSignal,
 ): AsyncGenerator<Extent, void> {
   const cutter = new ExtentCutter(limits.roundFrameBytesMax)
   const [earlier, later] = [new MapPages(before), new MapPages(now)]
+  let quietFrom = from
+  let quietPages = 0
   for (let at = from; at < sizeBytes;) {
     signal.throwIfAborted()
+    const quietTo = quiet?.endOf(at)
+    if (quietTo !== undefined) {
+      at = quietFrom = quietTo
+      quietPages = 0
+      continue
+    }
     const [was, is] = [await earlier.from(at), await later.from(at)]
     const to = Math.min(was.to, is.to, sizeBytes)
     assert(to > at, 'a page of a map ends behind its beginning')
-    for (const change of changedExtents({ before: was.extents, now: is.extents, from: at, to }))
-      yield* cutter.add(change)
+    const changes = changedExtents({ before: was.extents, now: is.extents, from: at, to })
+    for (const change of changes) yield* cutter.add(change)
     at = to
+    quietPages = changes.length === 0 ? quietPages + 1 : 0
+    if (quietPages === limits.quietPagesMin) quiet?.note(quietFrom, at)
+    if (quietPages === 0 || quietPages === limits.quietPagesMin) {
+      quietFrom = at
+      quietPages = 0
+    }
   }
   yield* cutter.end()
 }

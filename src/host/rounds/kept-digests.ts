@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
-import type { VmId } from '../../core/ids.ts'
 import { FrameWriter } from '../../core/migration/frames.ts'
+import { KeptOfVms } from './kept-of-vms.ts'
 import { streamChecks } from './stream-checks.ts'
 
 /** A writer that has written the frames up to an offset. */
@@ -30,19 +30,8 @@ export class KeptDigests {
 }
 
 /** The digests of one file of each VM, which is its present one. */
-export class DigestsOfVms {
-  readonly #present = new Map<VmId, { readonly file: string; readonly kept: KeptDigests }>()
-
-  /** Returns the digests of a file. @param file names it among all that the VM ever has */
-  of(id: VmId, file: string): KeptDigests {
-    const found = this.#present.get(id)
-    if (found?.file === file) return found.kept
-    const kept = new KeptDigests()
-    this.#present.set(id, { file, kept })
-    return kept
-  }
-
-  forget(id: VmId): void {
-    this.#present.delete(id)
+export class DigestsOfVms extends KeptOfVms<KeptDigests> {
+  constructor() {
+    super(() => new KeptDigests())
   }
 }

@@ -17,7 +17,9 @@ import { changesOf } from './changes.ts'
 import type { Clones } from './changes.ts'
 import { framesOf } from './frame-stream.ts'
 import { DigestsOfVms } from './kept-digests.ts'
+import { KeptOfVms } from './kept-of-vms.ts'
 import { checkArrival, lostRound, roundFault } from './lost-round.ts'
+import { QuietStretches } from './quiet-stretches.ts'
 
 const never = new AbortController().signal
 
@@ -27,6 +29,7 @@ export class PoolRounds implements DiskRounds {
   readonly #turns = new Turns<VmId>()
   /** The digests of each VM's present round, which its path names. */
   readonly #digests = new DigestsOfVms()
+  readonly #quiet = new KeptOfVms(() => new QuietStretches())
 
   constructor(access: PoolAccess) {
     this.#access = access
@@ -80,6 +83,8 @@ export class PoolRounds implements DiskRounds {
   async #take({ id, arrival, number }: RoundRef, doing: string, signal: AbortSignal): Promise<void> {
     const { paths } = this.#access
     const path = paths.round(id, arrival, number)
+    // A round of this name that is gone had other content.
+    this.#forget(id)
     const temporary = join(paths.tmp, `round-${randomUUID()}`)
     try {
       await cloneDisk(paths.disk(id), temporary, { doing, signal })
@@ -113,11 +118,13 @@ export class PoolRounds implements DiskRounds {
   /** Opens a round, and the one before it. */
   async #open({ id, arrival, number }: RoundRef): Promise<Clones> {
     const { paths } = this.#access
-    const now = await open(paths.round(id, arrival, number), 'r')
+    const path = paths.round(id, arrival, number)
+    const now = await open(path, 'r')
     try {
-      const { size } = await now.stat()
-      if (number === 1) return { now, sizeBytes: size }
-      return { now, before: await open(paths.round(id, arrival, number - 1), 'r'), sizeBytes: size }
+      const { size: sizeBytes } = await now.stat()
+      const quiet = this.#quiet.of(id, path)
+      if (number === 1) return { now, sizeBytes, quiet }
+      return { now, before: await open(paths.round(id, arrival, number - 1), 'r'), sizeBytes, quiet }
     } catch (error) {
       await now.close()
       throw error
@@ -126,7 +133,7 @@ export class PoolRounds implements DiskRounds {
 
   async remove(id: VmId): Promise<void> {
     await this.#access.ready()
-    this.#digests.forget(id)
+    this.#forget(id)
     const { paths } = this.#access
     const remove = async (): Promise<void> => {
       const removed = paths.removed()
@@ -138,6 +145,11 @@ export class PoolRounds implements DiskRounds {
     await orStorageFault(`removing the rounds of the disk of VM ${id}`, () =>
       this.#turns.run(id, remove, never),
     )
+  }
+
+  #forget(id: VmId): void {
+    this.#digests.forget(id)
+    this.#quiet.forget(id)
   }
 
   async list(): Promise<readonly VmId[]> {
