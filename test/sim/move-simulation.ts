@@ -112,6 +112,13 @@ export class MoveSimulation {
     await this.pass(1000)
   }
 
+  /** Moves the VM to its destination, and gives it the time for that. */
+  async move(): Promise<void> {
+    this.offer()
+    await this.take(this.destination)
+    await this.pass(60_000)
+  }
+
   offer(expiresInMs = EXPIRES_MS): void {
     const expiresAtMs = this.clock.now() + expiresInMs
     const offered = offerVm(this.source.context, VM, {

@@ -24,9 +24,7 @@ const DRAINED = { state: 'drained', drain: { guests: 'sleep', graceSeconds: 0, a
 for (const lives of LIVES) {
   test(`a ${lives} VM moves, with its memory and its disk`, async () => {
     await simulate({ ...still, lives }, async (simulation) => {
-      simulation.offer()
-      await simulation.take(simulation.destination)
-      await simulation.pass(60_000)
+      await simulation.move()
       const { source, destination } = simulation
       assert.equal(source.record?.departure?.stage, 'released')
       assert.equal(destination.record?.arrival?.stage, 'released', JSON.stringify(destination.record))
@@ -39,9 +37,7 @@ for (const lives of LIVES) {
 
 test('a VM that moves cold boots at its destination', async () => {
   await simulate({ ...still, lives: 'running', mode: 'cold' }, async (simulation) => {
-    simulation.offer()
-    await simulation.take(simulation.destination)
-    await simulation.pass(60_000)
+    await simulation.move()
     assert.equal(simulation.destination.record?.observed.state, 'running')
     simulation.checkAtRest()
   })
@@ -50,9 +46,7 @@ test('a VM that moves cold boots at its destination', async () => {
 test('a VM whose guest has ended for good moves with its disk, and stays ended', async () => {
   await simulate({ ...still, lives: 'running' }, async (simulation) => {
     await simulation.endGuest()
-    simulation.offer()
-    await simulation.take(simulation.destination)
-    await simulation.pass(60_000)
+    await simulation.move()
     const { source, destination } = simulation
     assert.equal(source.record?.departure?.stage, 'released')
     assert.equal(destination.record?.observed.state, 'stopped')
@@ -66,9 +60,7 @@ test('a VM whose guest has ended for good moves with its disk, and stays ended',
 test('a VM that was rebuilt moves with its new disk, which its destination does not make again', async () => {
   await simulate({ ...still, lives: 'running' }, async (simulation) => {
     await simulation.rebuild()
-    simulation.offer()
-    await simulation.take(simulation.destination)
-    await simulation.pass(60_000)
+    await simulation.move()
     const { record, host } = simulation.destination
     assert.deepEqual([record?.observed.state, record?.observed.rebuild], ['running', 1])
     const note = host.storage.disks.get(VM)?.note
