@@ -55,9 +55,10 @@ export interface Traffic {
   /** Forgets the guest; its device may be gone already. */
   remove(subject: TrafficSubject): Promise<void>
   /**
-   * Calls back when a packet that counts came for a guest whose frames are held. Returns the function that ends this.
+   * Calls back when a packet that counts came for a guest whose frames are held; with `only`, for that guest alone.
+   * Returns the function that ends this.
    */
-  watch(onTraffic: (userId: UserId) => void): () => void
+  watch(onTraffic: (userId: UserId) => void, only?: TrafficSubject): () => void
   /** Calls back at each packet that is held for a guest. Returns the function that ends this. */
   watchHeld(onHeld: (userId: UserId) => void): () => void
 }

@@ -36,10 +36,10 @@ export async function watched(traffic: Traffic, subject = guest): Promise<Watche
   return state.kind === 'watched' ? state : assert.fail(`${subject.device} is ${state.kind}`)
 }
 
-/** VMs that were reported to a daemon as wanted. */
-export function listen(traffic: Traffic): UserId[] {
+/** VMs that were reported to a daemon as wanted; with a subject, to a watcher of that guest. */
+export function listen(traffic: Traffic, only?: TrafficSubject): UserId[] {
   const wanted: UserId[] = []
-  traffic.watch((userId) => wanted.push(userId))
+  traffic.watch((userId) => wanted.push(userId), only)
   return wanted
 }
 

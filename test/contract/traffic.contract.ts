@@ -206,6 +206,23 @@ function wantedPromises(promise: Promised): void {
     await until(() => wanted, has(1))
     assert.deepEqual(ended, [])
   })
+
+  promise(
+    'a watcher of one guest is notified of that guest alone, also if it is wanted already',
+    async (stage) => {
+      const traffic = stage.daemon()
+      const [all, early, late] = [listen(traffic), listen(traffic, guest), listen(traffic, otherGuest)]
+      await traffic.ensureHeld(guest)
+      await traffic.ensureHeld(otherGuest)
+      await stage.send(otherGuest, 'one')
+      await stage.send(guest, 'one')
+      await until(() => all, has(2))
+      assert.deepEqual([early, late], [[guest.userId], [otherGuest.userId]])
+      const after = listen(traffic, guest)
+      await until(() => after, has(1))
+      assert.deepEqual(after, [guest.userId])
+    },
+  )
 }
 
 function lossPromises(promise: Promised): void {

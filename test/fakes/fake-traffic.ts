@@ -192,16 +192,19 @@ export class FakeTraffic implements Traffic {
     })
   }
 
-  watch(onTraffic: (userId: UserId) => void): () => void {
-    this.#watchers.push(onTraffic)
+  watch(onTraffic: (userId: UserId) => void, only?: TrafficSubject): () => void {
+    const watcher = (userId: UserId): void => {
+      if (only === undefined || only.userId === userId) onTraffic(userId)
+    }
+    this.#watchers.push(watcher)
     queueMicrotask(() => {
-      if (!this.#watchers.includes(onTraffic)) return
+      if (!this.#watchers.includes(watcher)) return
       for (const watched of this.#watched.values()) {
-        if (wantedMsOf(watched) !== undefined) onTraffic(watched.userId)
+        if (wantedMsOf(watched) !== undefined) watcher(watched.userId)
       }
     })
     return () => {
-      this.#watchers = this.#watchers.filter((other) => other !== onTraffic)
+      this.#watchers = this.#watchers.filter((other) => other !== watcher)
     }
   }
 

@@ -182,13 +182,15 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  watch(onTraffic: (userId: UserId) => void): () => void {
+  watch(onTraffic: (userId: UserId) => void, only?: TrafficSubject): () => void {
     let ended = false
     let unwatch = (): void => {}
     setImmediate(() => {
       if (ended) return
-      const wanted = this.#wanted()
-      unwatch = this.#watchers.add(onTraffic)
+      const wanted = this.#wanted(only)
+      unwatch = this.#watchers.add((userId) => {
+        if (only === undefined || only.userId === userId) onTraffic(userId)
+      })
       for (const userId of wanted) onTraffic(userId)
     })
     return () => {
@@ -220,13 +222,17 @@ export class TapTraffic implements Traffic {
   }
 
   /**
-   * Returns the guests that all watchers were already called for. If the program cannot be loaded now, the first use
-   * reports why.
+   * Returns the guests that all watchers were already called for; with `only`, that guest or none. If the program cannot
+   * be loaded now, the first use reports why.
    */
-  #wanted(): readonly UserId[] {
+  #wanted(only: TrafficSubject | undefined): readonly UserId[] {
     try {
       const held = this.#held()
       held.catchUp()
+      if (only !== undefined) {
+        const ifindex = this.#holding(only)
+        return ifindex !== undefined && held.wantedAtNs(ifindex) !== undefined ? [only.userId] : []
+      }
       return this.#program
         .guests()
         .filter(({ ifindex, frames }) => frames === 'held' && held.wantedAtNs(ifindex) !== undefined)

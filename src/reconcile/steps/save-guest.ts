@@ -18,9 +18,9 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, any
   const { host, signal } = context
   const subject = subjectOf(context)
   const wanted = new AbortController()
-  const stopWatching = host.traffic.watch((userId) => {
-    if (userId === subject.userId && !anyway) wanted.abort()
-  })
+  const stopWatching = host.traffic.watch(() => {
+    if (!anyway) wanted.abort()
+  }, subject)
   const publication: Publication = { mayBePublished: false }
   try {
     const isIdle = async (): Promise<boolean> =>
