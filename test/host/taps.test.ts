@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { run } from '../../src/host/exec/exec.ts'
+import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { tapSpec } from '../contract/taps-stage.ts'
 import { tapsContract } from '../contract/taps.contract.ts'
@@ -24,6 +25,17 @@ class LookedAtOften extends RoutedTaps {
     return super.inspect(...args)
   }
 }
+
+test('a tap that is there is read once when it is ensured', { skip }, async (t) => {
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
+  await taps.ensure(tapSpec)
+  const link = t.mock.method(Rtnetlink.prototype, 'link')
+  await taps.ensure(tapSpec)
+  const names = link.mock.calls.map((call) => call.arguments[0])
+  assert.equal(names.filter((name) => name === tapSpec.device).length, 1)
+})
 
 for (const [name, make] of [
   ['routed taps', () => new RoutedTaps({ storeId: 'store-1' })],

@@ -54,8 +54,7 @@ export class RoutedTaps implements Taps {
     const { device, vmId, userId } = spec
     const mark = this.#mark(vmId)
     try {
-      if (this.#ours(spec) === undefined) await createTap(this.#links, { device, userId, mark })
-      const link = this.#present(spec)
+      const link = this.#ours(spec) ?? (await this.#create(spec))
       applySettings(this.#links, link, tapSettings(spec))
       const facts = this.#facts(link)
       this.#refuseOtherRoute(spec, facts)
@@ -224,6 +223,12 @@ export class RoutedTaps implements Taps {
       'network_failed',
       `${doing}: this host has a route to it by ${other}: remove that route, or give the VM another prefix`,
     )
+  }
+
+  async #create(spec: TapSpec): Promise<Link> {
+    const { device, vmId, userId } = spec
+    await createTap(this.#links, { device, userId, mark: this.#mark(vmId) })
+    return this.#present(spec)
   }
 
   /** Returns the VM's device. Throws ENODEV if there is none, and `tap_name_taken` for a device that is not the VM's. */
