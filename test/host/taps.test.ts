@@ -26,16 +26,23 @@ class LookedAtOften extends RoutedTaps {
   }
 }
 
-test('a tap that is there is read once when it is ensured', { skip }, async (t) => {
-  const taps = new RoutedTaps({ storeId: 'store-1' })
-  atEnd(t, () => taps.close())
-  atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
-  await taps.ensure(tapSpec)
-  const link = t.mock.method(Rtnetlink.prototype, 'link')
-  await taps.ensure(tapSpec)
-  const names = link.mock.calls.map((call) => call.arguments[0])
-  assert.equal(names.filter((name) => name === tapSpec.device).length, 1)
-})
+test(
+  'a tap is read once when it is ensured, and what is on it only if it was there before',
+  { skip },
+  async (t) => {
+    const taps = new RoutedTaps({ storeId: 'store-1' })
+    atEnd(t, () => taps.close())
+    atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
+    const neighbours = t.mock.method(Rtnetlink.prototype, 'permanentNeighbours')
+    await taps.ensure(tapSpec)
+    assert.equal(neighbours.mock.callCount(), 0, 'nothing is on a new tap')
+    const link = t.mock.method(Rtnetlink.prototype, 'link')
+    await taps.ensure(tapSpec)
+    assert.equal(neighbours.mock.callCount(), 1)
+    const names = link.mock.calls.map((call) => call.arguments[0])
+    assert.equal(names.filter((name) => name === tapSpec.device).length, 1)
+  },
+)
 
 for (const [name, make] of [
   ['routed taps', () => new RoutedTaps({ storeId: 'store-1' })],

@@ -15,11 +15,14 @@ import { tapOf, TapWatch } from './tap-watch.ts'
 import { DEVICE_PREFIX } from '../../core/network/tap.ts'
 import { tapSettings } from '../../core/network/tap-settings.ts'
 import type { LinkCounters } from '../../core/world/counters.ts'
-import type { TapSpec } from '../../core/network/tap.ts'
+import type { TapLayout, TapSpec } from '../../core/network/tap.ts'
 import type { TapFacts, TapState } from '../../core/world/network-state.ts'
 import type { DeviceName, UserId, VmId } from '../../core/ids.ts'
 import type { Taps } from '../../ports/network.ts'
 import type { Link } from '../netlink/route-codec.ts'
+
+/** The layout of a tap that was just made. */
+const NEW: TapLayout = { addresses: [], routes: [], neighbours: [] }
 
 /**
  * Manages one routed tap per VM, in the network namespace of the daemon. The host side has the gateway's addresses. The
@@ -54,9 +57,11 @@ export class RoutedTaps implements Taps {
     const { device, vmId, userId } = spec
     const mark = this.#mark(vmId)
     try {
-      const link = this.#ours(spec) ?? (await this.#create(spec))
+      const found = this.#ours(spec)
+      const link = found ?? (await this.#create(spec))
       applySettings(this.#links, link, tapSettings(spec))
-      const facts = this.#facts(link)
+      // The kernel would go through what is on all links to say that nothing is on a new one.
+      const facts = found === undefined ? this.#factsOf(link, NEW) : this.#facts(link)
       this.#refuseOtherRoute(spec, facts)
       // Each is a request of its own, and the first that fails ends it: in a datagram with several, the kernel would
       // continue with those after the one that failed.
@@ -189,17 +194,21 @@ export class RoutedTaps implements Taps {
   }
 
   #facts(link: Link): TapFacts {
-    const { index, up, carrier } = link
     // What changed until now must not be taken from what was kept before. Without a watch nothing is kept.
     if (this.#watch === undefined) this.#tables.forget()
     else this.#watch.catchUp()
+    const { index } = link
+    return this.#factsOf(link, { addresses: this.#links.addresses(index), ...this.#tables.of(index) })
+  }
+
+  #factsOf(link: Link, layout: TapLayout): TapFacts {
+    const { up, carrier } = link
     return {
       up,
       attached: carrier,
       bandwidth: this.#limits.read(link),
       settings: settingsOf(link),
-      addresses: this.#links.addresses(index),
-      ...this.#tables.of(index),
+      ...layout,
     }
   }
 
