@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { CopyEnded, StreamsFull } from '../../owners/migration/copy-places.ts'
-import { requestIdHeader } from '../listener/answers.ts'
+import { JSON_MEDIA_TYPE, requestIdHeader } from '../listener/answers.ts'
 import { Refused } from '../listener/refused.ts'
 import { refuseStream, rejectionOf } from './refusals.ts'
 import { offerOf } from './requests.ts'
@@ -91,7 +91,7 @@ export async function sendWhenReady<T extends object>(
     while (!(await isSettled(making, quietMs)))
     yield Buffer.from(JSON.stringify(await making))
   }
-  reply.type('application/json; charset=utf-8')
+  reply.type(JSON_MEDIA_TYPE)
   return sendStream(reply, parts(), log)
 }
 
