@@ -22,6 +22,15 @@ export const networkLimits = {
    * one, with the kernel's part: a guest with the most rules has 850 KB.
    */
   nftBytesPerMs: 100,
+  /**
+   * Next hops beyond this host that a guest may begin to use: for long, and at once. The kernel looks 3 s for a hop that
+   * does not answer (3 requests, 1 s apart), and has 1,024 places for all guests of a family (gc_thresh3). So a guest
+   * takes at most 90 of them at once, and 30 for long. Most guests have one hop, the router.
+   */
+  nextHopsPerSecond: 10,
+  nextHopsAtOnce: 60,
+  /** While the kernel looks for a hop, further packets to it take no other place. */
+  nextHopLookupSeconds: 3,
   /** Guests that one transaction adds without running nft: their keys must fit into a netlink attribute of 64 KiB. */
   firewallGuestsAtOnceMax: 512,
 

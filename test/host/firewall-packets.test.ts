@@ -191,6 +191,24 @@ test('a guest cannot fill the neighbour table of the host from link-local addres
   assert.ok(known < 20, `${known} neighbours`)
 })
 
+test('a guest cannot fill the neighbour table of the host with addresses beyond it', { skip }, async (t) => {
+  const all = await stage(t)
+  const [, { guest: source, world }] = families
+  const sent = 500
+  for (let i = 1; i <= sent; i++) {
+    const frame = ipv6({ source, destination: `2001:db8:ffff::bad:${i.toString(16)}` })
+    only(all).inject(Buffer.concat([macBytes(GATEWAY_MAC), macBytes(tapSpec.guestMac), frame.subarray(12)]))
+  }
+  await until(
+    () => dropped('too many next hops'),
+    (packets) => packets > sent / 2,
+  )
+  const known = (await run(['ip', '-6', 'neigh', 'show', 'dev', 'uplink'])).stdout.split('\n').length
+  assert.ok(known < sent / 2, `${known} neighbours`)
+  // The bound is a rate: it hears others again.
+  await until(() => only(all).canPing(world, source), Boolean)
+})
+
 test('neighbour discovery that came through a router is dropped', { skip }, async (t) => {
   const all = await stage(t)
   await host.listen(0)

@@ -126,14 +126,34 @@ test('what a guest opens to an address of the host is judged before another tabl
 
 test('a connection that is let in counts as open to its guest, after all else was judged', () => {
   const ruleset = compileRuleset(closed, [])
-  assert.deepEqual(block(ruleset, 'chain passed_to_guests'), [
+  assert.deepEqual(block(ruleset, 'chain passed'), [
     'type filter hook forward priority filter + 10; policy accept;',
     'oifname "vmt*" ct state new goto passed_to_guest',
+    'iifname "vmt*" oifname != "vmt*" goto passed_from_guest',
   ])
   assert.deepEqual(block(ruleset, 'chain passed_to_guest'), [
     'jump forget_when_ended',
     'ct state new add @connections_in { oifname ct count over 1000 } counter drop comment "over the bound of connections_in"',
   ])
+})
+
+test('the host looks for few neighbours because of one guest, and a hop counts once while it is looked for', () => {
+  const ruleset = compileRuleset(closed, [])
+  assert.deepEqual(block(ruleset, 'chain passed_from_guest'), [
+    'ct state established,related return',
+    'iifname . rt ip nexthop @next_hops_ipv4 return',
+    'iifname . rt ip6 nexthop @next_hops_ipv6 return',
+    'update @next_hop_rate { iifname limit rate over 10/second burst 60 packets } counter drop comment "too many next hops"',
+    'add @next_hops_ipv4 { iifname . rt ip nexthop }',
+    'add @next_hops_ipv6 { iifname . rt ip6 nexthop }',
+  ])
+  for (const family of ['ipv4', 'ipv6'])
+    assert.deepEqual(block(ruleset, `set next_hops_${family}`), [
+      `type ifname . ${family}_addr`,
+      'size 65535',
+      'flags dynamic,timeout',
+      'timeout 3s',
+    ])
 })
 
 test('an ended TCP connection of a guest is forgotten soon, over each family', () => {

@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { GATEWAY_IPV4, GATEWAY_IPV6, DEVICE_PREFIX } from './tap.ts'
 import { closedNetworks } from './guest-address.ts'
 import { guestChains, RULE_MAPS } from './guest-rule.ts'
@@ -80,7 +81,7 @@ export function compileRuleset(policy: FirewallPolicy, guests: Iterable<GuestRul
   return `table inet vmhostd
 delete table inet vmhostd
 table inet vmhostd {
-${[...sets, ...counts, ...connections, ...maps].join('')}${ENDED}${ANTI_SPOOFING}${GUEST_DESTINATION}${guestOpens(policy)}${FROM_GUESTS}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(guestChains).map(chainText).join('')}}
+${[...sets, ...counts, ...connections, ...maps].join('')}${ENDED}${ANTI_SPOOFING}${GUEST_DESTINATION}${guestOpens(policy)}${FROM_GUESTS}${NEXT_HOPS}${toGuests(policy)}${hostGuard(policy)}${masquerade(policy)}${rules.flatMap(guestChains).map(chainText).join('')}}
 `
 }
 
@@ -271,9 +272,10 @@ ${block('chain to_guest', [
   'ct state established,related accept',
   'oifname vmap @inbound',
   ...(inboundDefault === 'drop' ? [`goto ${REFUSED}`] : []),
-])}  chain passed_to_guests {
+])}  chain passed {
     type filter hook forward priority filter + 10; policy accept;
     ${TO_GUEST} ct state new goto passed_to_guest
+    ${FROM_GUEST} oifname != "${DEVICE_PREFIX}*" goto passed_from_guest
   }
   chain passed_to_guest {
     jump forget_when_ended
@@ -284,6 +286,38 @@ ${block('chain to_guest', [
   }
 `
 }
+
+const nextHops = (family: 'ipv4' | 'ipv6'): string =>
+  block(`set next_hops_${family}`, [
+    `type ifname . ${family}_addr`,
+    'size 65535',
+    'flags dynamic,timeout',
+    `timeout ${limits.nextHopLookupSeconds}s`,
+  ])
+
+/**
+ * Bounds the neighbours that the host looks for because of a guest. A guest that sends to each address of the network
+ * between this host and its router would fill the kernel's table, and then the host and other guests find no neighbour
+ * (`neighbour table overflow`). Packets that go by a router have one hop, and an answered connection needs no look-up.
+ *
+ * A hop takes one place for as long as it is in the set: a packet does not renew its time there. If the set is full,
+ * each first packet counts.
+ */
+const NEXT_HOPS = `${nextHops('ipv4')}${nextHops('ipv6')}  set next_hop_rate {
+    type ifname
+    size 65535
+    flags dynamic,timeout
+    timeout 1m
+  }
+  chain passed_from_guest {
+    ct state established,related return
+    iifname . rt ip nexthop @next_hops_ipv4 return
+    iifname . rt ip6 nexthop @next_hops_ipv6 return
+    update @next_hop_rate { iifname limit rate over ${limits.nextHopsPerSecond}/second burst ${limits.nextHopsAtOnce} packets } counter drop comment "too many next hops"
+    add @next_hops_ipv4 { iifname . rt ip nexthop }
+    add @next_hops_ipv6 { iifname . rt ip6 nexthop }
+  }
+`
 
 /** Lets a guest reach only its gateway on the host, and what the operator offers. Allowed packets return. */
 function hostGuard({ hostServices }: FirewallPolicy): string {
