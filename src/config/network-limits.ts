@@ -31,6 +31,13 @@ export const networkLimits = {
   nextHopsAtOnce: 60,
   /** While the kernel looks for a hop, further packets to it take no other place. */
   nextHopLookupSeconds: 3,
+  /**
+   * Fragments of one guest that the host takes: some 6 Mbit/s of datagrams in two parts, and four times as much at once.
+   * Tunnels and almost all programs send none. The kernel keeps 2.5 KB for one that waits for the rest of its datagram.
+   * With the time and the memory that operating.md advises, a guest takes 15 of 128 MiB.
+   */
+  fragmentsPerSecond: 500,
+  fragmentsAtOnce: 1000,
   /** Guests that one transaction adds without running nft: their keys must fit into a netlink attribute of 64 KiB. */
   firewallGuestsAtOnceMax: 512,
 

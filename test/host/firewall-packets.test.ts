@@ -1,6 +1,7 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
 import { GATEWAY_MAC, guestRuleOf } from '../../src/core/network/tap.ts'
 import { run } from '../../src/host/exec/exec.ts'
 import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
@@ -66,6 +67,17 @@ test('a fragment is judged before the kernel puts it together with those of othe
     () => dropped('not an address of the guest'),
     (packets) => packets > before,
   )
+})
+
+test('a guest sends fragments at a bounded rate', { skip }, async (t) => {
+  const all = await stage(t)
+  const [, { guest: source, world }] = families
+  const payload = ipv6Fragment(IP.udp, 0, udp(53, 64))
+  const fragment = ipv6({ source, destination: world, protocol: IP.fragment, payload }).subarray(12)
+  const frame = Buffer.concat([macBytes(GATEWAY_MAC), macBytes(tapSpec.guestMac), fragment])
+  for (let i = 0; i < 5 * limits.fragmentsAtOnce; i++) only(all).inject(frame)
+  await until(() => dropped('too many fragments'), Boolean)
+  assert.equal(await only(all).reaches(world, source), true, 'whole packets')
 })
 
 test('nothing leaves a guest under a hardware address that is not its own', { skip }, async (t) => {

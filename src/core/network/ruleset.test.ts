@@ -102,11 +102,22 @@ test('addresses of a prefix are honest sources too, and neighbour discovery from
 })
 
 test('a guest sends to no link-local address but its gateway, and to no metadata service', () => {
-  assert.deepEqual(block(compileRuleset(closed, []), 'chain guest_destination'), [
+  assert.deepEqual(block(compileRuleset(closed, []), 'chain guest_destination').slice(2), [
     'ip daddr 169.254.0.1 return',
     'ip6 daddr fe80::1 return',
     'ip daddr { 169.254.0.0/16, 168.63.129.16/32, 100.100.100.200/32, 192.0.0.192/32 } counter drop comment "to a closed IPv4 address"',
     'ip6 daddr { fe80::/10, fd00:ec2::/32, fd20:ce::/32, 64:ff9b::169.254.0.0/112, 64:ff9b::168.63.129.16/128, 64:ff9b::100.100.100.200/128, 64:ff9b::192.0.0.192/128 } counter drop comment "to a closed IPv6 address"',
+  ])
+})
+
+test('the rate of fragments of a guest is bounded, to whatever address they go', () => {
+  const ruleset = compileRuleset(closed, [])
+  assert.deepEqual(block(ruleset, 'chain guest_destination').slice(0, 2), [
+    'ip frag-off & 0x3fff != 0 jump guest_fragment',
+    'exthdr frag exists jump guest_fragment',
+  ])
+  assert.deepEqual(block(ruleset, 'chain guest_fragment'), [
+    'update @fragment_rate { iifname limit rate over 500/second burst 1000 packets } counter drop comment "too many fragments"',
   ])
 })
 

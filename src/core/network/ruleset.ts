@@ -214,8 +214,25 @@ const ANTI_SPOOFING = `  set discovery_rate {
 
 const closed = (family: 'ipv4' | 'ipv6'): string => `{ ${closedNetworks(family).join(', ')} }`
 
-/** Judges every packet, so that a connection that was opened before these rules ends with them. */
-const GUEST_DESTINATION = `  chain guest_destination {
+/**
+ * Judges every packet, so that a connection that was opened before these rules ends with them.
+ *
+ * The kernel puts the fragments of all guests together in one memory, for each family. One that waits for the rest of its
+ * datagram stays there for half a minute or longer, and when the memory is full, the kernel drops the fragments of all.
+ * So their rate is bounded, whatever their destination. Nothing shows before whether the rest will come.
+ */
+const GUEST_DESTINATION = `  set fragment_rate {
+    type ifname
+    size 65535
+    flags dynamic,timeout
+    timeout 1m
+  }
+  chain guest_fragment {
+    update @fragment_rate { iifname limit rate over ${limits.fragmentsPerSecond}/second burst ${limits.fragmentsAtOnce} packets } counter drop comment "too many fragments"
+  }
+  chain guest_destination {
+    ip frag-off & 0x3fff != 0 jump guest_fragment
+    exthdr frag exists jump guest_fragment
     ip daddr ${GATEWAY_IPV4} return
     ip6 daddr ${GATEWAY_IPV6} return
     ip daddr ${closed('ipv4')} counter drop comment "to a closed IPv4 address"
