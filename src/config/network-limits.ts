@@ -38,6 +38,8 @@ export const networkLimits = {
    */
   fragmentsPerSecond: 500,
   fragmentsAtOnce: 1000,
+  /** Memory that the kernel keeps for a fragment of a full frame: 2,504 bytes were seen. */
+  fragmentKeptBytes: 2560,
   /** Guests that one transaction adds without running nft: their keys must fit into a netlink attribute of 64 KiB. */
   firewallGuestsAtOnceMax: 512,
 

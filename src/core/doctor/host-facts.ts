@@ -67,6 +67,15 @@ export type HostFacts = {
   readonly advertisedRoutes: readonly { readonly device: string; readonly acceptRa: number }[]
   /** Whether the routes of all devices without a carrier are skipped; a family that the kernel does not have is absent. */
   readonly linkDownIgnored: { readonly ipv4?: boolean; readonly ipv6?: boolean }
+  /** Room that the kernel has for the packets of all guests together. A setting that it does not have yet is absent. */
+  readonly shared: {
+    /** Connections that it tracks, and those of one guest in one direction. */
+    readonly connections: { readonly max?: number; readonly perGuest: number }
+    /** Memory for fragments, and how long one waits there for the rest of its datagram. */
+    readonly fragments: {
+      readonly [F in 'ipv4' | 'ipv6']?: { readonly bytes: number; readonly seconds: number }
+    }
+  }
   /** The reason if the kernel does not take the table of the firewall. */
   readonly firewall: Fact<'taken'>
   /** Tables of other programs that drop what the host forwards, and have no rule about devices of guests. */

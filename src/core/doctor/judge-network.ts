@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { DEVICE_PREFIX } from '../network/tap.ts'
 import type { Finding } from './finding.ts'
 import type { HostFacts } from './host-facts.ts'
@@ -6,6 +7,7 @@ import type { HostFacts } from './host-facts.ts'
 export const judgeNetwork = (facts: HostFacts): readonly Finding[] => [
   ...judgeForwarding(facts),
   judgeLinkDown(facts),
+  judgeShared(facts),
   judgeFirewall(facts),
   judgeForwardDrops(facts),
 ]
@@ -57,6 +59,27 @@ function judgeLinkDown({ linkDownIgnored }: HostFacts): Finding {
   const found = `${names.map((name) => `${name} = 1`).join(', ')}: no packet wakes a sleeping guest`
   const remedy = `remove it from /etc/sysctl.d, then: sysctl -w ${names.map((name) => `${name}=0`).join(' ')}`
   return { check, level: 'must', found, remedy }
+}
+
+const FRAGMENT_BYTES = {
+  ipv4: 'net.ipv4.ipfrag_high_thresh',
+  ipv6: 'net.netfilter.nf_conntrack_frag6_high_thresh',
+} as const
+
+/** Judges whether one guest can take what the kernel has for all, within the bounds that the firewall sets for it. */
+function judgeShared({ shared: { connections, fragments } }: HostFacts): Finding {
+  const check = 'what guests share'
+  const { max = Infinity, perGuest } = connections
+  // Those that it opens, and those that others open to it.
+  const full = max <= 2 * perGuest ? [`net.netfilter.nf_conntrack_max = ${max}`] : []
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const { bytes = Infinity, seconds = 0 } = fragments[family] ?? {}
+    const waiting = limits.fragmentsAtOnce + limits.fragmentsPerSecond * seconds
+    if (bytes <= waiting * limits.fragmentKeptBytes) full.push(`${FRAGMENT_BYTES[family]} = ${bytes}`)
+  }
+  if (full.length === 0) return { check, level: 'ok', found: 'one guest cannot fill it' }
+  const remedy = 'raise that in /etc/sysctl.d, and run sysctl --system (operating.md, What guests share)'
+  return { check, level: 'should', found: `one guest can fill it: ${full.join(', ')}`, remedy }
 }
 
 const firstLine = (text: string): string => text.split('\n', 1).join('')

@@ -2,8 +2,10 @@ import { release } from 'node:os'
 import { advertisedRoutes } from '../../host/figures/advertised-routes.ts'
 import {
   availableMibIn,
+  connectionsMaxOf,
   controllersIn,
   forwardingOf,
+  fragmentMemoryOf,
   isClockSet,
   linkDownIgnoredOf,
   loadableModules,
@@ -22,6 +24,7 @@ import { readRecordsFacts } from '../../store/backup/records-facts.ts'
 import { firewallPolicyOf } from '../policies.ts'
 import { buildMonitors } from '../build-monitors.ts'
 import { extraAuthorities } from '../extra-authorities.ts'
+import { given } from '../../lib/given.ts'
 import { fact } from './fact.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
 import type { Config } from '../../config/config.ts'
@@ -47,6 +50,13 @@ export async function readFacts({ configPath, config, configuration }: Question)
     forwarding: forwardingOf(),
     advertisedRoutes: advertisedRoutes(),
     linkDownIgnored: linkDownIgnoredOf(),
+    shared: {
+      connections: {
+        ...given({ max: connectionsMaxOf() }),
+        perGuest: firewallPolicyOf(config).connectionsMax,
+      },
+      fragments: fragmentMemoryOf(),
+    },
     firewall: await fact(async () => {
       await checkFirewall(firewallPolicyOf(config))
       return 'taken' as const

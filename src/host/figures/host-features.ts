@@ -61,6 +61,28 @@ function settingOf(ipv4: string, ipv6: string): ByFamily {
   return { ...read('ipv4', ipv4), ...read('ipv6', ipv6) }
 }
 
+/** Returns how many connections the kernel tracks; undefined if it tracks none yet. */
+export const connectionsMaxOf = (): number | undefined => numberOf('netfilter/nf_conntrack_max')
+
+type FragmentMemory = { readonly bytes: number; readonly seconds: number }
+
+/** Returns the memory in which the kernel puts fragments together before it tracks their connections. */
+export function fragmentMemoryOf(): { readonly ipv4?: FragmentMemory; readonly ipv6?: FragmentMemory } {
+  const read = (name: string, bytesPath: string, secondsPath: string): object => {
+    const [bytes, seconds] = [numberOf(bytesPath), numberOf(secondsPath)]
+    return bytes === undefined || seconds === undefined ? {} : { [name]: { bytes, seconds } }
+  }
+  return {
+    ...read('ipv4', 'ipv4/ipfrag_high_thresh', 'ipv4/ipfrag_time'),
+    ...read('ipv6', 'netfilter/nf_conntrack_frag6_high_thresh', 'netfilter/nf_conntrack_frag6_timeout'),
+  }
+}
+
+function numberOf(path: string): number | undefined {
+  const file = `/proc/sys/net/${path}`
+  return existsSync(file) ? Number(readFileSync(file, 'utf8')) : undefined
+}
+
 /** Returns the controllers of the unified hierarchy (Documentation/admin-guide/cgroup-v2.rst). Throws without one. */
 export function controllersIn(root = '/sys/fs/cgroup'): readonly string[] {
   const path = `${root}/cgroup.controllers`
