@@ -25,19 +25,19 @@ export const networkLimits = {
   /**
    * Next hops beyond this host that a guest may begin to use: for long, and at once. The kernel looks 3 s for a hop that
    * does not answer (3 requests, 1 s apart), and has 1,024 places for all guests of a family (gc_thresh3). So a guest
-   * takes at most 90 of them at once, and 30 for long. Most guests have one hop, the router.
+   * takes at most 160 of them at once, and 60 for long. Most guests have one hop, the router.
    */
-  nextHopsPerSecond: 10,
-  nextHopsAtOnce: 60,
+  nextHopsPerSecond: 20,
+  nextHopsAtOnce: 100,
   /** While the kernel looks for a hop, further packets to it take no other place. */
   nextHopLookupSeconds: 3,
   /**
-   * Fragments of one guest that the host takes: some 6 Mbit/s of datagrams in two parts, and four times as much at once.
-   * Tunnels and almost all programs send none. The kernel keeps 2.5 KB for one that waits for the rest of its datagram.
-   * With the time and the memory that operating.md advises, a guest takes 15 of 128 MiB.
+   * Fragments of one guest that the host takes: some 24 Mbit/s of datagrams in two parts, such as those of a tunnel
+   * whose packets are too large for the network. A guest without such a tunnel sends almost none. The kernel keeps 2.5 KB
+   * for one that waits for the rest of its datagram. With what operating.md advises, a guest takes 54 of 256 MiB.
    */
-  fragmentsPerSecond: 500,
-  fragmentsAtOnce: 1000,
+  fragmentsPerSecond: 2000,
+  fragmentsAtOnce: 2000,
   /** Memory that the kernel keeps for a fragment of a full frame: 2,504 bytes were seen. */
   fragmentKeptBytes: 2560,
   /** Guests that one transaction adds without running nft: their keys must fit into a netlink attribute of 64 KiB. */

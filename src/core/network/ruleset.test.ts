@@ -117,7 +117,7 @@ test('the rate of fragments of a guest is bounded, to whatever address they go',
     'exthdr frag exists jump guest_fragment',
   ])
   assert.deepEqual(block(ruleset, 'chain guest_fragment'), [
-    'update @fragment_rate { iifname limit rate over 500/second burst 1000 packets } counter drop comment "too many fragments"',
+    'update @fragment_rate { iifname limit rate over 2000/second burst 2000 packets } counter drop comment "too many fragments"',
   ])
 })
 
@@ -154,7 +154,7 @@ test('the host looks for few neighbours because of one guest, and a hop counts o
     'ct state established,related return',
     'iifname . rt ip nexthop @next_hops_ipv4 return',
     'iifname . rt ip6 nexthop @next_hops_ipv6 return',
-    'update @next_hop_rate { iifname limit rate over 10/second burst 60 packets } counter drop comment "too many next hops"',
+    'update @next_hop_rate { iifname limit rate over 20/second burst 100 packets } counter drop comment "too many next hops"',
     'add @next_hops_ipv4 { iifname . rt ip nexthop }',
     'add @next_hops_ipv6 { iifname . rt ip6 nexthop }',
   ])
