@@ -26,6 +26,7 @@ export function trafficContract(
   watchPromises(promise)
   holdPromises(promise)
   wantedPromises(promise)
+  watcherPromises(promise)
   lossPromises(promise)
   daemonPromises(promise)
   movePromises(promise)
@@ -176,7 +177,9 @@ function wantedPromises(promise: Promised): void {
     const { heldFrames, wantedBy: later } = await watched(after)
     assert.deepEqual([heldFrames, later], [1, undefined], 'a later packet is not the one')
   })
+}
 
+function watcherPromises(promise: Promised): void {
   promise('a guest is reported as wanted once for as long as its frames are held', async (stage) => {
     const traffic = stage.daemon()
     const wanted = listen(traffic)
