@@ -1,4 +1,4 @@
-import { Semaphore } from '../../lib/semaphore.ts'
+import { FairPlaces } from '../../lib/fair-places.ts'
 import { NoAnswer } from '../files/bounded-calls.ts'
 import type { ImageWriter } from './image-writer.ts'
 
@@ -8,23 +8,26 @@ export type StoringThread = Pick<ImageWriter, 'hasEnded' | 'ended'>
 /** Runs a fetch, and calls `onThread` with each thread that it starts. */
 export type PlacedFetch = (onThread: (thread: StoringThread) => void) => Promise<void>
 
-/** Limits how many fetches run at once. A fetch whose thread hangs in a write keeps its place until the write ends. */
+/**
+ * Limits how many fetches run at once, and lets no source take every place. A fetch whose thread hangs in a write keeps
+ * its place until the write ends.
+ */
 export class FetchPlaces {
   readonly #places: number
-  readonly #turn: Semaphore
+  readonly #turn: FairPlaces<string>
   #hanging = 0
   /** Aborted when a fetch hangs in every place, because then no place becomes free. */
   #stuck = new AbortController()
 
   constructor(places: number) {
     this.#places = places
-    this.#turn = new Semaphore(places)
+    this.#turn = new FairPlaces(places)
   }
 
   /** Throws NoAnswer if a fetch hangs in every place, and the signal's reason when it aborts. */
-  async run(fetch: PlacedFetch, signal: AbortSignal): Promise<void> {
+  async run(source: string, fetch: PlacedFetch, signal: AbortSignal): Promise<void> {
     if (this.#hanging >= this.#places) throw refused()
-    const release = await this.#turn.take(AbortSignal.any([signal, this.#stuck.signal]))
+    const release = await this.#turn.take(source, AbortSignal.any([signal, this.#stuck.signal]))
     const threads: StoringThread[] = []
     try {
       await fetch((thread) => threads.push(thread))

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import type { TestContext } from 'node:test'
 import { zstdCompressSync } from 'node:zlib'
 import { HostFault } from '../../core/errors.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import { imageThreadBesideThis } from './image-writer.ts'
@@ -23,7 +25,8 @@ function stage(t: TestContext, reserveBytes = 0) {
   const paths = poolPaths(directory)
   for (const path of [paths.images, paths.tmp]) mkdirSync(path)
   const bounds = { bytesMax: 16 * MIB, stallMs: 60_000, totalMs: 60_000 }
-  const images = new Images(paths, { ...bounds, reserveBytes, thread: imageThreadBesideThis }, 2)
+  const terms = { ...bounds, reserveBytes, localDirectory: directory, thread: imageThreadBesideThis }
+  const images = new Images(paths, terms, 2)
   const has = (): boolean => readdirSync(paths.images).length === 1
   return { images, paths, has }
 }
@@ -130,4 +133,21 @@ test('what comes is stored as it is, also if it is packed', async (t) => {
   }
   await images.ensureFrom(digest, chunks(), never)
   assert.ok(readFileSync(paths.image(digest)).equals(packed))
+})
+
+test('slow images of one source do not keep an image of another source from being fetched', async (t) => {
+  const { images, paths } = stage(t)
+  const end = new AbortController()
+  const slow = [heldBody(), heldBody()] as const
+  const taking = slow.map(({ chunks }, index) =>
+    assert.rejects(images.ensureFrom(`${index}f`.repeat(32) as Sha256, chunks, end.signal), /on purpose/),
+  )
+  await slow[0].begun
+  const path = join(paths.tmp, 'local.img')
+  writeFileSync(path, content)
+  const url = new SignedUrl(pathToFileURL(path).href)
+  await images.ensure(sha256, { kind: 'url', url }, never)
+  assert.equal(slow[1].seen.chunks, 0)
+  end.abort(new Error('on purpose'))
+  await Promise.all(taking)
 })

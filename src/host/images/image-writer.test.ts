@@ -193,25 +193,29 @@ test('a write that hangs fails the fetch, and keeps its place and the file open 
   const places = new FetchPlaces(1)
   const { signal } = new AbortController()
   const { writer, file } = await stage(t, { source, boundMs: 50 })
-  const storing = places.run(async (onThread) => {
-    onThread(writer)
-    writer.begin(false)
-    // A thread that has not begun to write ends at once, and frees the place.
-    await until(
-      () => existsSync(begun),
-      (isThere) => isThere,
-    )
-    try {
-      await writer.finish()
-    } finally {
-      await writer.end()
-    }
-  }, signal)
-  const waiting = places.run(async () => assert.fail('it has no place'), signal)
+  const storing = places.run(
+    'store',
+    async (onThread) => {
+      onThread(writer)
+      writer.begin(false)
+      // A thread that has not begun to write ends at once, and frees the place.
+      await until(
+        () => existsSync(begun),
+        (isThere) => isThere,
+      )
+      try {
+        await writer.finish()
+      } finally {
+        await writer.end()
+      }
+    },
+    signal,
+  )
+  const waiting = places.run('store', async () => assert.fail('it has no place'), signal)
   await assert.rejects(storing, NoAnswer)
   await assert.rejects(waiting, NoAnswer)
   await assert.rejects(
-    places.run(async () => assert.fail('it has no place'), signal),
+    places.run('store', async () => assert.fail('it has no place'), signal),
     NoAnswer,
   )
   assert.ok((await file.stat()).isFile())
@@ -224,7 +228,7 @@ test('a write that hangs fails the fetch, and keeps its place and the file open 
       (error: NodeJS.ErrnoException) => error.code,
     )
   await until(
-    () => outcomeOf(places.run(async () => {}, signal)),
+    () => outcomeOf(places.run('store', async () => {}, signal)),
     (outcome) => outcome === 'done',
   )
   await until(

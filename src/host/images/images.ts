@@ -179,7 +179,7 @@ export class Images {
     const { signal } = controller
     const fetch: PlacedFetch = (onThread) =>
       this.#fetch({ sha256, origin, bound, roomBytes }, { signal, onThread })
-    const done = this.#places.run(fetch, signal)
+    const done = this.#places.run(sourceOf(origin), fetch, signal)
     const shared = { done, controller, origin, bound, askers: 0 }
     this.#fetches.set(sha256, shared)
     // A fetch that failed accepts no further callers.
@@ -243,6 +243,10 @@ export function listImages({ paths, looks, verify }: PoolAccess): Promise<readon
       .toSorted((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
   })
 }
+
+/** Returns the name under which all fetches of a source share places: the host of a URL, or one for all other hosts. */
+const sourceOf = (origin: ImageOrigin): string =>
+  origin.kind === 'url' ? (URL.parse(origin.url.reveal())?.host ?? '') : 'other hosts'
 
 const urlOf = (origin: ImageOrigin): string | undefined =>
   origin.kind === 'url' ? origin.url.reveal() : undefined

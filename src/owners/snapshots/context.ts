@@ -1,12 +1,12 @@
 import type { VmId } from '../../core/ids.ts'
+import type { FairPlaces } from '../../lib/fair-places.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import type { Log, LogContext } from '../../log/log.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotEntry } from './entry.ts'
 import type { StagingRoom } from './staging-room.ts'
-import type { UploadPlaces } from './upload-places.ts'
-import type { SnapshotRecord } from '../../core/snapshots/record.ts'
+import type { SnapshotRecord, StagingId } from '../../core/snapshots/record.ts'
 
 /**
  * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The signal asks the task to end
@@ -33,7 +33,7 @@ export type SnapshotsContext = {
   /** Limits those of them that are packed at the same time, and do not wait for room. */
   readonly packs: Semaphore
   /** Limits parts of all snapshots that are sent at the same time. */
-  readonly uploads: UploadPlaces
+  readonly uploads: FairPlaces<StagingId>
   readonly room: StagingRoom
   readonly log: Log
 }

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { statusOf } from '../../core/snapshots/record.ts'
+import { FairPlaces } from '../../lib/fair-places.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import { Course } from './course.ts'
@@ -7,7 +8,6 @@ import { Thaws } from './guest-freeze.ts'
 import { fieldsOf } from './context.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging, toShed } from './sweep.ts'
-import { UploadPlaces } from './upload-places.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { SnapshotId, SnapshotRequest, StagingId } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -54,7 +54,7 @@ export class Snapshots {
       thawLater: (id) => this.#thaws.later(id),
       openPacks: new Semaphore(limits.openPacksMax),
       packs: new Semaphore(limits.packsMax),
-      uploads: new UploadPlaces(options.uploadsMax),
+      uploads: new FairPlaces(options.uploadsMax),
       room: new StagingRoom({
         quotaBytes: () => options.stagingQuotaMib() * MIB,
         onLack: () => this.#noticeLack(),

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { test } from 'node:test'
-import { UploadPlaces } from './upload-places.ts'
-import type { StagingId } from '../../core/snapshots/record.ts'
+import { FairPlaces } from './fair-places.ts'
 
-/** Starts tasks that run until they are asked to end; each is named by its snapshot and a number. */
+/** Starts tasks that run until they are asked to end; each is named by its owner and a number. */
 function stage(count: number) {
-  const places = new UploadPlaces(count)
+  const places = new FairPlaces<string>(count)
   const running = new Map<string, () => void>()
   return {
     begin: (name: string, signal = new AbortController().signal): Promise<void> => {
@@ -16,7 +15,7 @@ function stage(count: number) {
         await promise
         running.delete(name)
       }
-      return places.run(name.charAt(0) as StagingId, task, signal)
+      return places.run(name.charAt(0), task, signal)
     },
     end: (name: string): void => running.get(name)?.(),
     running: async (): Promise<string> => {
@@ -26,7 +25,7 @@ function stage(count: number) {
   }
 }
 
-test('the last free place is for a snapshot without a place', async () => {
+test('the last free place is for an owner without a place', async () => {
   const { begin, running } = stage(4)
   for (const name of ['a1', 'a2', 'a3', 'a4']) void begin(name)
   assert.equal(await running(), 'a1 a2 a3')
@@ -34,7 +33,7 @@ test('the last free place is for a snapshot without a place', async () => {
   assert.equal(await running(), 'a1 a2 a3 b1')
 })
 
-test('a place that becomes free goes to the snapshot with the fewest, and among those to the first that came', async () => {
+test('a place that becomes free goes to the owner with the fewest, and among those to the first that came', async () => {
   const { begin, end, running } = stage(3)
   for (const name of ['a1', 'a2', 'b1', 'a3', 'c1', 'b2']) void begin(name)
   assert.equal(await running(), 'a1 a2 b1')
@@ -82,9 +81,9 @@ test('a place that was given in the moment of an abort is given back', async () 
 })
 
 test('a task that fails gives its place back', async () => {
-  const places = new UploadPlaces(1)
+  const places = new FairPlaces<string>(1)
   const { signal } = new AbortController()
   const fails = async (): Promise<never> => Promise.reject(new Error('on purpose'))
-  await assert.rejects(places.run('a' as StagingId, fails, signal), /on purpose/)
-  assert.equal(await places.run('b' as StagingId, async () => 'ran', signal), 'ran')
+  await assert.rejects(places.run('a', fails, signal), /on purpose/)
+  assert.equal(await places.run('b', async () => 'ran', signal), 'ran')
 })

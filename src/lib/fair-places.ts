@@ -1,22 +1,21 @@
-import { assert } from '../../lib/assert.ts'
-import { abortable } from '../../lib/abortable.ts'
-import type { StagingId } from '../../core/snapshots/record.ts'
+import { assert } from './assert.ts'
+import { abortable } from './abortable.ts'
 
-type Waiting = { readonly of: StagingId; readonly come: () => void }
+type Waiting<Owner> = { readonly of: Owner; readonly come: () => void }
 
 /**
- * Places for parts of all snapshots that are sent at the same time. The snapshot with the fewest places comes first;
- * equals come in order of arrival. If there are several places, the last free one is reserved for a snapshot without
- * one. So one slow upload cannot take every place.
+ * Lets at most `places` tasks run at once. Each task is of an owner. The owner with the fewest places comes first;
+ * equals come in order of arrival. If there are several places, the last free one is reserved for an owner without one.
+ * So the slow tasks of one owner cannot take every place.
  */
-export class UploadPlaces {
+export class FairPlaces<Owner> {
   #free: number
   readonly #keptFree: number
-  readonly #held = new Map<StagingId, number>()
-  #waiting: Waiting[] = []
+  readonly #held = new Map<Owner, number>()
+  #waiting: Waiting<Owner>[] = []
 
   constructor(places: number) {
-    assert(places > 0, 'parts need a place')
+    assert(places > 0, 'tasks need a place')
     this.#free = places
     this.#keptFree = places > 1 ? 1 : 0
   }
@@ -25,10 +24,23 @@ export class UploadPlaces {
    * Runs a task when its turn has come. Rejects with the signal's reason if that aborts first; the task then never
    * runs.
    */
-  async run<T>(of: StagingId, task: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async run<T>(of: Owner, task: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const release = await this.take(of, signal)
+    try {
+      return await task()
+    } finally {
+      release()
+    }
+  }
+
+  /**
+   * Takes a place like {@link run}, for a caller that gives it back itself. Resolves to the function that does so; call
+   * it once.
+   */
+  async take(of: Owner, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     const { promise, resolve } = Promise.withResolvers<void>()
-    const waiting: Waiting = { of, come: resolve }
+    const waiting: Waiting<Owner> = { of, come: resolve }
     this.#waiting.push(waiting)
     this.#admit()
     try {
@@ -38,14 +50,10 @@ export class UploadPlaces {
       else this.#give(of)
       throw error
     }
-    try {
-      return await task()
-    } finally {
-      this.#give(of)
-    }
+    return () => this.#give(of)
   }
 
-  #give(of: StagingId): void {
+  #give(of: Owner): void {
     const left = this.#heldBy(of) - 1
     if (left === 0) this.#held.delete(of)
     else this.#held.set(of, left)
@@ -55,7 +63,7 @@ export class UploadPlaces {
 
   #admit(): void {
     while (this.#free > 0) {
-      const next = this.#waiting.reduce<Waiting | undefined>(
+      const next = this.#waiting.reduce<Waiting<Owner> | undefined>(
         (best, each) => (best !== undefined && this.#heldBy(best.of) <= this.#heldBy(each.of) ? best : each),
         undefined,
       )
@@ -67,7 +75,7 @@ export class UploadPlaces {
     }
   }
 
-  #heldBy(of: StagingId): number {
+  #heldBy(of: Owner): number {
     return this.#held.get(of) ?? 0
   }
 }
