@@ -49,16 +49,25 @@ export class OutboundAddresses {
   readonly lookup: LookupFunction = (name, options, callback) => {
     this.#resolve(name, (error, addresses) => {
       if (error !== null) return callback(error, '')
-      const isHost = this.#hostNow()
-      const allowed = addresses.filter(({ address }) => this.#refusal(address, isHost) === undefined)
-      const [first] = allowed
-      if (first === undefined) {
-        const { address = '' } = addresses[0] ?? {}
-        return callback(notAllowed(this.#refusal(address, isHost) ?? 'no address'), '')
+      let allowed: readonly [LookupAddress, ...LookupAddress[]]
+      try {
+        allowed = this.#allowedOf(addresses)
+      } catch (refusal) {
+        // Resolvers answer from the event loop, where an exception would end the daemon.
+        return callback(refusal as Error, '')
       }
-      if (options.all === true) callback(null, allowed)
-      else callback(null, first.address, first.family)
+      if (options.all === true) callback(null, [...allowed])
+      else callback(null, allowed[0].address, allowed[0].family)
     })
+  }
+
+  /** Throws OutboundFailure if none is allowed, and what reading the addresses of this host or of guests throws. */
+  #allowedOf(addresses: readonly LookupAddress[]): readonly [LookupAddress, ...LookupAddress[]] {
+    const isHost = this.#hostNow()
+    const [first, ...others] = addresses.filter(({ address }) => this.#refusal(address, isHost) === undefined)
+    if (first !== undefined) return [first, ...others]
+    const { address = '' } = addresses[0] ?? {}
+    throw notAllowed(this.#refusal(address, isHost) ?? 'no address')
   }
 
   /**

@@ -280,3 +280,18 @@ test('the error for an unreachable host or an unusable URL does not contain the 
   const useless = await refusalOf(outboundOf(t), `http://%ff${CANARY}:${CANARY}@127.0.0.1/`)
   assert.equal(useless, 'its URL cannot be used')
 })
+
+test('if the addresses of this host cannot be read, a request has no answer, and the daemon goes on', async (t) => {
+  const outbound = outboundOf(t, {
+    resolve: (_, answer) => void setImmediate(answer, null, [{ address: '203.0.113.9', family: 4 }]),
+    ownAddresses: () => {
+      throw Object.assign(new Error('too many open files'), { code: 'ERR_SYSTEM_ERROR' })
+    },
+  })
+  const failure = await get(outbound, 'https://store.example.net/')
+  assert.ok(failure instanceof OutboundFailure)
+  assert.deepEqual(
+    [failure.kind, failure.message],
+    ['unreachable', 'store.example.net gave no answer (ERR_SYSTEM_ERROR)'],
+  )
+})
