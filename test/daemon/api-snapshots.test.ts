@@ -332,6 +332,15 @@ test('the number of snapshots on a host is bounded', async (t) => {
   assert.equal((await start(host)).status, 200)
 })
 
+test('URLs are refused once this host has as many as it stores', async (t) => {
+  const { host } = await withSnapshot(t)
+  host.store.snapshots.urlBytes = () => 256 * 1024 * 1024
+  const urls = { part_urls: partUrls(2, { signature: 'two' }) }
+  const refused = assertProblem(await handOver(host, urls), 409, 'snapshots_full')
+  assert.match(refused.detail, /256 MiB of URLs on record/)
+  assertProblem(await complete(host, { complete_url: completeUrl() }), 409, 'snapshots_full')
+})
+
 test('before the store is open, no request is answered or accepted', async (t) => {
   const { host } = await withSnapshot(t)
   host.storeIsOpen = false
