@@ -308,6 +308,8 @@ test('URLs beyond what a host keeps are refused until others are gone, and their
   assert.deepEqual([more.code, refusal(() => start({}, other)).code], ['snapshots_full', 'snapshots_full'])
   assert.match(more.detail, /256 MiB of URLs/)
   assert.deepEqual(done(start()), [false], 'the same request again needs no more of them')
+  const ends = { complete: urlOf('c'), head: urlOf('h') }
+  assert.deepEqual(done(completeSnapshot(context, ID, ends)), [true, 's-1: fresh URLs'])
   urlBytes.mock.restore()
   assert.deepEqual(done(start({}, other)), [true, 's-2: started'])
 })

@@ -99,7 +99,7 @@ function insert(
     const detail = `this host has ${limits.snapshotsMax} snapshots on record: delete those that have ended`
     return err({ code: 'snapshots_full', detail })
   }
-  const full = refuseMoreUrls(context)
+  const full = refuseMoreUrls(context, urls)
   if (full !== undefined) return err(full)
   const operationId = context.newOperationId()
   const record = store.snapshots.insert({
@@ -148,7 +148,7 @@ function takeUrls(
     return err({ code: 'snapshot_failed', detail: `${id} has failed for good: ${because}` })
   }
   if (before.stage !== 'failed' && !isFresh(context, id, urls)) return ok({ record: before, changed: false })
-  const refusal = refuseUrls(context.outbound, urls, under) ?? refuseMoreUrls(context)
+  const refusal = refuseUrls(context.outbound, urls, under) ?? refuseMoreUrls(context, urls)
   if (refusal !== undefined) return err(refusal)
   const operationId = context.newOperationId()
   const record = snapshots.handOver(id, urls, { operationId, nowMs: context.now() })
@@ -173,11 +173,11 @@ function isFresh({ store }: CommandContext, id: SnapshotId, urls: SnapshotUrls):
 }
 
 /**
- * Refuses URLs once the bound is reached. The request that crosses it is accepted, because one request has at most a
- * mebibyte.
+ * Refuses URLs of parts once the bound is reached. The request that crosses it is accepted, because one request has at
+ * most a mebibyte. The two URLs for the end of a snapshot are always accepted: with its end, all its URLs go.
  */
-function refuseMoreUrls({ store }: CommandContext): Rejection | undefined {
-  if (store.snapshots.urlBytes() < limits.snapshotUrlsBytesMax) return undefined
+function refuseMoreUrls({ store }: CommandContext, { parts }: SnapshotUrls): Rejection | undefined {
+  if (parts.length === 0 || store.snapshots.urlBytes() < limits.snapshotUrlsBytesMax) return undefined
   const mib = limits.snapshotUrlsBytesMax / MIB
   const detail = `this host has ${mib} MiB of URLs on record: they go with the snapshots they are for, as those end`
   return { code: 'snapshots_full', detail }

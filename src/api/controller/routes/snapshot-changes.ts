@@ -74,7 +74,7 @@ function putUpload(app: App, dependencies: ApiDependencies): void {
 
 function postComplete(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'snapshots_full', 'url_not_allowed'),
+    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed'),
     operationId: 'completeSnapshot',
     summary: 'Let the upload be completed',
     description:
