@@ -1,6 +1,6 @@
 /** Bounds of the storage pool: its images and disks, and calls on it that may hang; a part of `limits`. */
 export const poolLimits = {
-  /** Images and clones. An image that keeps arriving may take `imageFetchMs`. */
+  /** Images and clones. */
   imageBytesMax: 1024 * 1024 * 1024 * 1024,
   /** A kernel or an initrd. The largest that distributions ship have some hundred MiB. */
   bootImageBytesMax: 4 * 1024 * 1024 * 1024,
@@ -33,6 +33,11 @@ export const poolLimits = {
    */
   fetchPaceBytesMin: 64 * 1024,
   fetchPaceMs: 60_000,
+  /**
+   * A fetch that brought as much in each second of the last `imageFetchMs` has that time once more. At less, an image of
+   * some GiB is taken, and a larger one ends.
+   */
+  fetchBytesPerSecondMin: 1024 * 1024,
   /**
    * Attempts to resume an image whose source broke off or is too slow. Each `fetchPaceBytesMin` that arrives resets the
    * count.

@@ -94,7 +94,7 @@ for (const [what, answer, code, message] of [
     /more than the 1 MiB/,
   ],
   ['sends without end', sendForEver, 'image_too_large', /more than the 1 MiB/],
-  ['drips', drip, 'image_unavailable', /longer than 0\.5 s$/],
+  ['drips', drip, 'image_unavailable', /less than 0\.5 MiB came in 0\.5 s$/],
   [
     'redirects in a circle',
     (request, response) => response.writeHead(302, { location: request.url ?? '' }).end(),

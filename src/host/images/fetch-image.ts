@@ -9,6 +9,7 @@ import type { ThreadSource } from '../threads/task-thread.ts'
 import { contentOf } from './content.ts'
 import { BeginsAnew, givenBody } from './image-body.ts'
 import type { StoringThread } from './fetch-places.ts'
+import { FetchTime } from './fetch-time.ts'
 import type { ImageBody } from './image-body.ts'
 import { ImageWriter } from './image-writer.ts'
 import { openLocal } from './local-body.ts'
@@ -27,6 +28,7 @@ export type FetchTerms = Omit<RemoteTerms, 'outbound' | 'bytesMax' | 'bound'> & 
   /** Fetches remote images; without it no remote image is accepted. */
   readonly outbound?: RemoteTerms['outbound']
   readonly localDirectory?: string
+  /** A fetch ends after this time, unless enough came in it; see {@link FetchTime}. */
   readonly totalMs: number
   /** The script of the thread that stores an image. */
   readonly thread: ThreadSource
@@ -54,19 +56,21 @@ export type Fetch = {
  */
 export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void> {
   const doing = `fetching image ${fetch.sha256}`
-  const total = AbortSignal.timeout(terms.totalMs)
-  const signal = AbortSignal.any([fetch.signal, total])
+  const time = new FetchTime(terms.totalMs)
+  const signal = AbortSignal.any([fetch.signal, time.signal])
   try {
     const packed = fetch.origin.kind === 'given' ? 'keep' : 'unpack'
-    if ((await receiveFrom(fetch, terms, signal, packed)) === 'is_itself_packed') {
-      await receiveFrom(fetch, terms, signal, 'keep')
-    }
+    const receiving = { fetch, terms, signal, onBytes: (bytes: number) => time.add(bytes) }
+    if ((await receiveFrom({ ...receiving, packed })) === 'is_itself_packed')
+      await receiveFrom({ ...receiving, packed: 'keep' })
   } catch (error) {
     fetch.signal.throwIfAborted()
-    if (total.aborted) throw unavailable(doing, `it took longer than ${terms.totalMs / 1000} s`)
+    if (time.signal.aborted) throw new HostFault('image_unavailable', doing, { cause: time.signal.reason })
     throw error instanceof HostFault
       ? new HostFault(error.code, doing, { cause: error, retry: error.retry })
       : storageFault(error, doing)
+  } finally {
+    time.end()
   }
 }
 
@@ -74,17 +78,21 @@ export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void>
 type Packed = 'unpack' | 'keep'
 type Received = 'stored' | 'is_itself_packed'
 
-async function receiveFrom(
-  fetch: Fetch,
-  terms: FetchTerms,
-  signal: AbortSignal,
-  packed: Packed,
-): Promise<Received> {
-  const body = await openBody(fetch, terms, signal)
+type Receiving = {
+  readonly fetch: Fetch
+  readonly terms: FetchTerms
+  readonly signal: AbortSignal
+  readonly packed: Packed
+  /** Called with the length of each chunk that came. */
+  readonly onBytes: (bytes: number) => void
+}
+
+async function receiveFrom(receiving: Receiving): Promise<Received> {
+  const body = await openBody(receiving)
   try {
     for (;;) {
       try {
-        return await receive(body, { fetch, terms, signal, packed })
+        return await receive(body, receiving)
       } catch (error) {
         if (!(error instanceof BeginsAnew)) throw error
       }
@@ -94,11 +102,8 @@ async function receiveFrom(
   }
 }
 
-async function openBody(
-  { origin, bound }: Fetch,
-  terms: FetchTerms,
-  signal: AbortSignal,
-): Promise<ImageBody> {
+async function openBody({ fetch, terms, signal }: Receiving): Promise<ImageBody> {
+  const { origin, bound } = fetch
   const { localDirectory, outbound } = terms
   if (origin.kind === 'given') return givenBody(origin.chunks, signal)
   const checked = checkSource(origin.url.reveal(), localDirectory !== undefined)
@@ -108,13 +113,6 @@ async function openBody(
     return openLocal(url, localDirectory ?? '', 'reading it from the local image directory')
   if (outbound === undefined) throw refused('its URL is not a file, and this host takes nothing else')
   return new RemoteBody(url, { ...terms, outbound, bytesMax: packedBytesMax(bound), bound }, signal)
-}
-
-type Receiving = {
-  readonly fetch: Fetch
-  readonly terms: FetchTerms
-  readonly signal: AbortSignal
-  readonly packed: Packed
 }
 
 async function receive(body: ImageBody, receiving: Receiving): Promise<Received> {
@@ -137,7 +135,7 @@ async function receive(body: ImageBody, receiving: Receiving): Promise<Received>
  * have its digest.
  */
 async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receiving): Promise<Received> {
-  const { fetch, signal, packed } = receiving
+  const { fetch, signal, packed, onBytes } = receiving
   const { kind, sent } = await contentOf(body.chunks())
   const hash = kind === 'zstd' && packed === 'unpack' ? createHash('sha256') : undefined
   writer.begin(hash !== undefined)
@@ -147,6 +145,7 @@ async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receivi
   for await (const chunk of sent) {
     signal.throwIfAborted()
     bytes += chunk.length
+    onBytes(chunk.length)
     if (bytes > bytesMax) throw tooLong(fetch.bound)
     hash?.update(chunk)
     wanted &&= await writer.put(chunk)
@@ -167,9 +166,6 @@ const packedBytesMax = ({ bytesMax }: ImageBound): number =>
 
 const isCorrupt = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'image_integrity_failed'
-
-const unavailable = (doing: string, why: string): HostFault =>
-  new HostFault('image_unavailable', doing, { cause: new Error(why) })
 
 const refused = (why: string): HostFault =>
   new HostFault('image_source_refused', 'checking where it comes from', { cause: new Error(why) })
