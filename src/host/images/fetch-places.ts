@@ -13,20 +13,21 @@ export type PlacedFetch = (onThread: (thread: StoringThread) => void) => Promise
  * its place until the write ends.
  */
 export class FetchPlaces {
-  readonly #places: number
+  /** How many places one source may have. If a fetch hangs in as many, the others of the source would wait silently. */
+  readonly #hangingMax: number
   readonly #turn: FairPlaces<string>
   #hanging = 0
-  /** Aborted when a fetch hangs in every place, because then no place becomes free. */
+  /** Aborted when so many fetches hang. */
   #stuck = new AbortController()
 
   constructor(places: number) {
-    this.#places = places
+    this.#hangingMax = Math.max(1, places - 1)
     this.#turn = new FairPlaces(places)
   }
 
-  /** Throws NoAnswer if a fetch hangs in every place, and the signal's reason when it aborts. */
+  /** Throws NoAnswer if too many fetches hang, and the signal's reason when it aborts. */
   async run(source: string, fetch: PlacedFetch, signal: AbortSignal): Promise<void> {
-    if (this.#hanging >= this.#places) throw refused()
+    if (this.#hanging >= this.#hangingMax) throw refused()
     const release = await this.#turn.take(source, AbortSignal.any([signal, this.#stuck.signal]))
     const threads: StoringThread[] = []
     try {
@@ -40,7 +41,7 @@ export class FetchPlaces {
 
   #keep(release: () => void, ended: Promise<unknown>): void {
     this.#hanging += 1
-    if (this.#hanging >= this.#places) this.#stuck.abort(refused())
+    if (this.#hanging >= this.#hangingMax) this.#stuck.abort(refused())
     void ended.then(() => this.#free(release))
   }
 
