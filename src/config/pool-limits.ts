@@ -60,8 +60,10 @@ export const poolLimits = {
    * scheduling"). A test checks that some threads are left for everything else.
    */
   blockingThreads: 48,
-  /** Time between two searches for what a removal in the pool has left. */
+  /** Time between two searches for what removals and failed work in the pool have left. */
   poolSweepMs: 600_000,
+  /** A file in the making that was not written for this long is left of failed work: no step takes as long. */
+  poolUnfinishedMs: 25 * 3_600_000,
   /** Calls on the storage pool that may run at once; one that hangs keeps its place. */
   poolCallsMax: 8,
   /** The longest that one such call takes on a disk that is merely busy. */

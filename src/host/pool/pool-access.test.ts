@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -24,6 +24,28 @@ test('what a removal has left is removed later, while files that are being made 
   writeFileSync(join(paths.tmp, 'image-1'), '')
   await ready()
   assert.equal(readdirSync(paths.tmp).length, 2)
+  nowMs += limits.poolSweepMs
+  await ready()
+  await eventually(() => readdirSync(paths.tmp).length === 1)
+  assert.deepEqual(readdirSync(paths.tmp), ['image-1'])
+})
+
+test('a file that was not finished, and not removed either, is removed once nothing can be making it', async (t) => {
+  const base = mkdtempSync(join(tmpdir(), 'vmh-access-'))
+  t.after(() => rmSync(base, { recursive: true }))
+  const directory = join(base, 'pool')
+  const { poolId } = await markPool(directory)
+  let nowMs = 0
+  const { paths, ready } = accessPool(directory, poolId, () => nowMs)
+  await ready()
+  for (const [name, hours] of [
+    ['image-1', 24],
+    ['image-2', 26],
+  ] as const) {
+    writeFileSync(join(paths.tmp, name), 'content')
+    const written = new Date(Date.now() - hours * 3_600_000)
+    utimesSync(join(paths.tmp, name), written, written)
+  }
   nowMs += limits.poolSweepMs
   await ready()
   await eventually(() => readdirSync(paths.tmp).length === 1)

@@ -2,8 +2,8 @@ import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { SharedLook } from '../../lib/shared-look.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
-import { readdir, removeTree } from '../files/pool-files.ts'
-import { orStorageFault } from '../files/storage-fault.ts'
+import { lstat, readdir, removeTree } from '../files/pool-files.ts'
+import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import { DISCARDED_PREFIX, emptySaved } from './discard-saved.ts'
 import { PoolSight } from './pool-marker.ts'
 import { poolPaths, REMOVED_PREFIX } from './pool-paths.ts'
@@ -21,7 +21,7 @@ export type PoolAccess = {
   readonly looks: BoundedLooks
   /**
    * Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished, and from
-   * time to time what a removal of this run did. Throws HostFault.
+   * time to time what this run did. Throws HostFault.
    */
   readonly ready: () => Promise<void>
 }
@@ -43,13 +43,14 @@ export function accessPool(
   let swept: Promise<void> | undefined
   let sweptAtMs = nowMs()
   /**
-   * Removes what a removal could not remove after it had given it another name. Nothing else knows of it. It may be being
-   * removed right now, which two can do at once. A failure was reported then, and the next sweep tries again.
+   * Removes what a removal could not remove after it had given it another name, and files that nothing makes any more: a
+   * pool that did not answer kept them. Nothing else knows of either. It may be being removed right now, which two can do
+   * at once. A failure was reported then, and the next sweep tries again.
    */
-  const sweepRemoved = (): void => {
+  const sweepLeft = (): void => {
     if (nowMs() - sweptAtMs < limits.poolSweepMs) return
     sweptAtMs = nowMs()
-    void sweep(paths, REMOVED_PREFIX).catch(() => {})
+    void sweep(paths, isLeft).catch(() => {})
   }
   const ready = async (): Promise<void> => {
     await looks.take('looking for the storage pool', verify)
@@ -58,16 +59,25 @@ export function accessPool(
       throw error
     })
     await swept
-    sweepRemoved()
+    sweepLeft()
   }
   return { paths, looks, verify, ready }
 }
 
-const sweep = ({ tmp }: PoolPaths, prefix = ''): Promise<void> =>
+type IsLeft = (name: string, path: string) => boolean | Promise<boolean>
+
+/** Returns whether something in `tmp` is of no use to this run. */
+const isLeft: IsLeft = async (name, path) => {
+  if (name.startsWith(REMOVED_PREFIX)) return true
+  const writtenAtMs = (await ifThere(lstat(path)))?.mtimeMs ?? Infinity
+  return Date.now() - writtenAtMs > limits.poolUnfinishedMs
+}
+
+const sweep = ({ tmp }: PoolPaths, isUseless: IsLeft = () => true): Promise<void> =>
   orStorageFault('clearing what was left half-made in the storage pool', async () => {
     for (const name of await readdir(tmp)) {
-      if (!name.startsWith(prefix)) continue
       const path = join(tmp, name)
+      if (!(await isUseless(name, path))) continue
       if (name.startsWith(DISCARDED_PREFIX)) await emptySaved(path)
       await removeTree(path)
     }
