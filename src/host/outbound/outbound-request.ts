@@ -136,8 +136,16 @@ export class Outbound {
     return this.#agents
   }
 
+  #checkLiteral(url: URL): void {
+    try {
+      this.#addresses.checkLiteral(url)
+    } catch (error) {
+      throw error instanceof OutboundFailure ? error : unanswered(error, url.host, this.#role)
+    }
+  }
+
   #open({ method, headers }: OutboundRequest, url: URL, { http, https }: Agents): ClientRequest {
-    this.#addresses.checkLiteral(url)
+    this.#checkLiteral(url)
     const options = {
       method,
       lookup: this.#addresses.lookup,
