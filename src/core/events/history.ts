@@ -14,3 +14,20 @@ export type EventHistory = {
  */
 export const lacksEvents = ({ newest, keptAfter, beganAfter }: EventHistory, known: number): boolean =>
   known < keptAfter || known > newest || (known > 0 && known < beganAfter)
+
+/** The numbers of a store, and which of them may be of progress that an earlier process did not write. */
+export type ChangeHistory = EventHistory & {
+  readonly atOpening: {
+    /** All progress with numbers up to this one was on record. */
+    readonly written: number
+    /** All numbers that this process gives out are higher. */
+    readonly reserved: number
+  }
+}
+
+/**
+ * Returns whether a reader that knows everything up to a revision may have seen progress that was lost with an earlier
+ * process. A record that is as it was before that progress has an older revision, so the reader would not get it.
+ */
+export const lacksChanges = (history: ChangeHistory, known: number): boolean =>
+  lacksEvents(history, known) || (known > history.atOpening.written && known < history.atOpening.reserved)

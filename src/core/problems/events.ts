@@ -18,7 +18,7 @@ export const events = {
       status: 410,
       title: 'What changed since that revision is not known any more',
       meaning:
-        'Deletions since the revision of `changed_after` are not kept any more, or the revision is not one of this host.',
+        'Deletions since the revision of `changed_after` are not kept any more, or the revision is not one of this host, or it is of progress that was lost with the daemon.',
       remedy: 'List all VMs, and go on with the `revision` of that answer.',
       example:
         'what changed since revision 1893456000000012 is not known any more: list all VMs, and go on with the revision of that answer',

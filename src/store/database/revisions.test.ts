@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { pick, randomFrom } from '../../../test/sim/random.ts'
+import { lockStore } from '../../../test/locked-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { limits } from '../../config/limits.ts'
-import { lacksEvents } from '../../core/events/history.ts'
+import { lacksChanges, lacksEvents } from '../../core/events/history.ts'
 import { Store } from '../store.ts'
 import type { VmId } from '../../core/ids.ts'
 import { Revisions } from './revisions.ts'
@@ -106,4 +107,27 @@ test('a new store gives out no number of a lost one, and a reader of the lost on
     again.close()
     rmSync(`${directory}/vmhostd.db`)
   }
+})
+
+test('a reader that has seen progress which was lost with a process is informed', async (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+  const show = (sinceMs: number): void => {
+    stage.store.vms.recordProgress(id, { observed: { state: 'running', sinceMs }, nowMs: 2 })
+  }
+  show(2)
+  const { newest: written } = stage.store.events
+  const unlock = lockStore(stage.directory)
+  show(3)
+  const { newest: seen } = stage.store.events
+  assert.equal(stage.store.vms.get(id)?.revision, seen)
+  assert.ok(!lacksChanges(stage.store.events, seen))
+  stage.reopen()
+  await unlock()
+  assert.deepEqual(stage.store.vms.changedAfter(seen, 10), [], 'the record is the old one')
+  assert.ok(lacksChanges(stage.store.events, seen))
+  assert.ok(!lacksChanges(stage.store.events, written))
+  assert.ok(!lacksChanges(stage.store.events, stage.store.events.newest))
+  show(4)
+  assert.ok(!lacksChanges(stage.store.events, stage.store.events.newest))
 })

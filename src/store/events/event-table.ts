@@ -5,7 +5,7 @@ import { Meta } from '../database/meta.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { EventBody, StoredEvent } from '../../core/events/event.ts'
-import type { EventHistory } from '../../core/events/history.ts'
+import type { ChangeHistory } from '../../core/events/history.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Revisions } from '../database/revisions.ts'
 import type { Transactions } from '../database/transactions.ts'
@@ -27,7 +27,8 @@ export type EventTableOptions = {
 }
 
 /** The events that are kept, in the order of their numbers. */
-export class EventTable implements EventHistory {
+export class EventTable implements ChangeHistory {
+  readonly atOpening: ChangeHistory['atOpening']
   readonly #transactions: Transactions
   readonly #options: EventTableOptions
   readonly #statements: Statements
@@ -41,6 +42,8 @@ export class EventTable implements EventHistory {
     this.#meta = new Meta(db)
     this.#transactions = transactions
     this.#options = options
+    const written = this.#statements.of(NEWEST_WRITTEN).get()?.['written']
+    this.atOpening = { written: Number(written), reserved: options.revisions.last }
   }
 
   /** Appends events of one moment in a transaction of its own, or as a part of the one that runs. */
@@ -148,3 +151,10 @@ export function selectEvents({ vmId, kind, sinceMs }: EventQuery): string {
 /** The row of `meta` with the number after which all events are kept. */
 export const KEPT_AFTER = 'events_kept_after'
 const BEGAN_AFTER = 'events_began_after'
+
+/** SQL of the newest number on record. The write of anything writes the progress before it too, so none below is missing. */
+const NEWEST_WRITTEN = `SELECT max(
+    ifnull((SELECT max(revision) FROM vms), 0),
+    ifnull((SELECT max(revision) FROM snapshots), 0),
+    ifnull((SELECT max(sequence) FROM events), 0)
+  ) AS written`

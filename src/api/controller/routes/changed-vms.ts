@@ -1,5 +1,5 @@
 import { vmOfEvent } from '../../../core/events/event.ts'
-import { lacksEvents } from '../../../core/events/history.ts'
+import { lacksChanges } from '../../../core/events/history.ts'
 import { limits } from '../../../config/limits.ts'
 import { Refused } from '../../listener/refused.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
@@ -40,7 +40,7 @@ type Changed = {
 
 function look({ vms, events }: Store, { after, limit }: Since): Changed {
   const { newest } = events
-  if (lacksEvents(events, after)) {
+  if (lacksChanges(events, after)) {
     throw new Refused({
       code: 'changes_not_kept',
       detail: `what changed since revision ${after} is not known any more: list all VMs, and go on with the revision of that answer`,
