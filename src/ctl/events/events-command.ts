@@ -17,7 +17,7 @@ export const eventsCommand: Command = {
   words: ['events'],
   summary: 'show what happened on the host, and what happens',
   description:
-    `Every event that is kept, the oldest first: the last ${limits.eventsMax} of at most ${limits.eventsAgeMsMax / 86_400_000} days. ` +
+    `Every event that is kept, the oldest first: the last ${limits.eventsMax} of ${limits.eventsAgeMsMax / 86_400_000} days, and ${limits.eventsKeptMin} in any case. ` +
     '--follow shows what happens from now on until you interrupt it, and goes on after the daemon was away. --json prints one object a line; ' +
     'a line with "missed" says that events before it are not kept any more.',
   options: [

@@ -123,11 +123,12 @@ test('a reader of any earlier number is informed that it may lack something, and
   known.push(stage.store.events.newest - 1)
   for (const number of known) assert.ok(lacksEvents(stage.store.events, number), String(number))
   const { newest } = stage.store.events
-  // The events of the backup are removed with this one, and known.at(-1) is still of another history.
-  stage.store.events.add(limits.eventsAgeMsMax + 2000, refusal)
+  // The events of the backup are removed with these, and known.at(-1) is still of another history.
+  const many = Array.from({ length: limits.eventsKeptMin }, () => refusal)
+  stage.store.events.add(limits.eventsAgeMsMax + 2000, ...many)
   assert.deepEqual(
-    stage.store.events.list({ after: 0, limit: 10 }).map(({ body }) => body),
-    [refusal],
+    stage.store.events.list({ after: 0, limit: 2 * limits.eventsKeptMin }).map(({ body }) => body),
+    many,
   )
   for (const number of known) assert.ok(lacksEvents(stage.store.events, number), String(number))
   assert.ok(!lacksEvents(stage.store.events, newest))

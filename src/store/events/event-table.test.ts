@@ -207,11 +207,24 @@ test('events that are too old are removed, and at most one row of removals behin
   const stage = new StoreStage(t)
   const { events } = stage.store
   events.add(1, refusal('old'))
-  const many = Array.from({ length: limits.eventsPruneEvery }, () => refusal('young'))
+  const many = Array.from({ length: limits.eventsKeptMin }, () => refusal('young'))
   events.add(limits.eventsAgeMsMax + 2, ...many)
   const names = new Set(all(stage.store).map(({ body }) => vmOfEvent(body)))
   assert.deepEqual([...names], ['young'])
   assert.equal(events.keptAfter, 1)
+})
+
+test('a clock that was set ahead for a while removes no event', (t) => {
+  const stage = new StoreStage(t)
+  const { events } = stage.store
+  events.add(1, refusal('early'), refusal('early'))
+  const ahead = Array.from({ length: limits.eventsPruneEvery }, () => refusal('ahead'))
+  events.add(limits.eventsAgeMsMax * 100, ...ahead)
+  stage.reopen()
+  stage.store.events.add(limits.eventsAgeMsMax * 100, refusal('ahead'))
+  stage.store.events.add(2, ...ahead)
+  assert.equal(all(stage.store).filter(({ body }) => vmOfEvent(body) === 'early').length, 2)
+  assert.equal(stage.store.events.keptAfter, 0)
 })
 
 test('readers of events wait until the events of passes are on the disk, and passes do not', async (t) => {

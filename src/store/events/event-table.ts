@@ -106,15 +106,21 @@ export class EventTable implements ChangeHistory {
     return this.#listeners.add(listener)
   }
 
-  /** Removes events beyond the bounds. An event that is too old stays while an older one is not, as after the clock was set. */
+  /**
+   * Removes events beyond the bounds. An event that is too old stays while an older one is not, as after the clock was set.
+   * Ages count from the time of the newest events, of which one with a wrong time proves nothing.
+   */
   #prune(nowMs: number): void {
     this.#sincePruned = 0
     const beyond = this.#statements
       .of('SELECT sequence AS upTo FROM events ORDER BY sequence DESC LIMIT 1 OFFSET ?')
       .get(limits.eventsMax)
+    const settled = this.#statements
+      .of('SELECT at_ms AS atMs FROM events ORDER BY sequence DESC LIMIT 1 OFFSET ?')
+      .get(limits.eventsKeptMin - 1)
     const young = this.#statements
       .of('SELECT min(sequence) - 1 AS upTo FROM events WHERE at_ms >= ?')
-      .get(Math.round(nowMs) - limits.eventsAgeMsMax)
+      .get(Math.min(Math.round(nowMs), Number(settled?.['atMs'] ?? 0)) - limits.eventsAgeMsMax)
     const upTo = Math.max(Number(beyond?.['upTo'] ?? 0), Number(young?.['upTo'] ?? 0))
     const last = this.#statements
       .of('SELECT max(sequence) AS last FROM events WHERE sequence <= ?')

@@ -21,7 +21,7 @@ import type { ApiDependencies } from '../dependencies.ts'
 const tags = ['Events']
 
 export const EVENTS_DESCRIPTION =
-  `What happened on the host. The last ${limits.eventsMax} events of at most ${limits.eventsAgeMsMax / 86_400_000} days are kept. ` +
+  `What happened on the host. The last ${limits.eventsMax} events of ${limits.eventsAgeMsMax / 86_400_000} days are kept, and the last ${limits.eventsKeptMin} in any case. ` +
   'An event is stored together with the change that it is about, so the events of a VM explain its states without a gap.'
 
 /** Serves the events: as they happen, and those of one VM. */
