@@ -116,6 +116,23 @@ test('with --fail-on-error an error from before the newest change does not end t
   assert.equal((await result).status, 0)
 })
 
+test('with --fail-on-error a fault that an earlier look found ends a wait only if it stands when the VM is as desired', async (t) => {
+  const stage = await stageWithVm(t)
+  const { store } = stage.host
+  const partialFaults = [
+    { code: 'firewall_failed', step: 'network.inspect', message: 'nft does not answer' },
+  ] as const
+  progress(stage, 'running', true)
+  store.vms.recordProgress(id, { observed: { state: 'running', sinceMs: 1, partialFaults }, nowMs: 1 })
+  const strict = await stage.run(`vm wait ${id} --fail-on-error`)
+  assert.equal(strict.status, 1)
+  assert.match(strict.err, /web-1: network.inspect: nft does not answer/)
+  const { result } = stage.start(`vm stop ${id} --wait --fail-on-error`)
+  await polling(stage)
+  progress(stage, 'stopped', true)
+  assert.equal((await result).status, 0)
+})
+
 test('with --fail-on-error the fault that a start tries again does not end the wait, and its next one does', async (t) => {
   const stage = await stageWithVm(t)
   fail(stage, 1)

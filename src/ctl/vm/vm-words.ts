@@ -3,7 +3,8 @@ import { attemptWords } from '../../client/cause-first.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
 
-export const isSettled = ({ generations }: Vm): boolean => generations.observed === generations.desired
+export const isSettled = ({ generations }: Pick<Vm, 'generations'>): boolean =>
+  generations.observed === generations.desired
 
 /** Returns whether the guest ended by itself and rests, though it is desired to run. */
 export const isEnded = (vm: Vm): boolean =>
@@ -17,7 +18,8 @@ type Fault = Vm['observed']['fault']
  */
 export function isInTrouble({ observed: { error, fault }, generations }: Vm, earlier?: Fault): boolean {
   if (error === undefined) return false
-  if (fault === undefined) return true
+  // Other faults of the last look do not say for which generation. What keeps a VM from what is desired is a fault of its own.
+  if (fault === undefined) return isSettled({ generations })
   const isEarlier = fault.since === earlier?.since && fault.attempt === earlier.attempt
   return fault.generation >= generations.desired && !isEarlier
 }
