@@ -93,6 +93,24 @@ test('a drain whose time ends between two looks has timed out', async (t) => {
   assert.match(err, /host is not drained after 1 s; 1 guest is left/)
 })
 
+test('with --fail-on-error an error from before the drain does not end it, and another one does', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  settle(stage, 'web-1')
+  const finds = (message: string): void => {
+    const partialFaults = [{ code: 'firewall_failed', step: 'network.inspect', message }] as const
+    const observed = { state: 'running', sinceMs: 1, partialFaults } as const
+    stage.host.store.vms.recordProgress('web-1' as VmId, { observed, nowMs: 1 })
+  }
+  finds('nft does not answer')
+  const running = stage.start('host drain --fail-on-error')
+  await eventually(() => running.printed().includes('web-1: network.inspect: nft does not answer\n'))
+  finds('nft is not there')
+  const { status, err } = await running.result
+  assert.equal(status, 1)
+  assert.match(err, /vmhostctl: web-1: network.inspect: nft is not there\n/)
+})
+
 test('a drain ends when somebody puts the host back', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')

@@ -93,8 +93,8 @@ export const drainCommand: Command = {
       if (drain.guests === undefined || outcome === exitStatus.unreachable) return outcome
     }
     const body = { state: 'drained' as const, drain, ...(await reasonOf(context)) }
-    await answered(context.client().PUT('/v1/maintenance', { body }))
-    const maintenance = await waitUntilEmpty(context, context.given.isSet('fail-on-error'))
+    const { data: asked } = await answered(context.client().PUT('/v1/maintenance', { body }))
+    const maintenance = await waitUntilEmpty(context, asked)
     context.print(maintenance, () => 'drained: no guest is left')
     return exitStatus.done
   },
@@ -118,8 +118,8 @@ function parseAtOnce(text: string, what: string): number {
   throw usageError(`${what} ${text} is not a number from 1 to ${limits.drainAtOnceMax}`)
 }
 
-/** Waits until no guest is left, and shows which ones are. Throws CtlError. */
-async function waitUntilEmpty(context: Context, isStrict: boolean): Promise<Maintenance | undefined> {
+/** Waits until no guest is left, and shows which ones are. `asked` is the answer to the request. Throws CtlError. */
+async function waitUntilEmpty(context: Context, asked: Maintenance): Promise<Maintenance | undefined> {
   return waitFor<Maintenance>(context, {
     id: 'host',
     watch: (client, _id, options) => watchMaintenance(client, options),
@@ -131,7 +131,7 @@ async function waitUntilEmpty(context: Context, isStrict: boolean): Promise<Main
         ...(error === undefined ? { news: '' } : { news: error, text: `${id}: ${error}` }),
       })),
     isOver: (seen) => {
-      if (isStrict) refuseError(seen)
+      if (context.given.isSet('fail-on-error')) refuseError(seen, asked)
       if (seen.state !== 'drained') throw putBack(seen)
       return seen.observed_state === 'drained'
     },
@@ -144,8 +144,10 @@ async function waitUntilEmpty(context: Context, isStrict: boolean): Promise<Main
   })
 }
 
-function refuseError({ left }: Maintenance): void {
-  const troubled = left.find(({ error }) => error !== undefined)
+/** Throws on an error of a guest that is left. One that the guest had when the drain was requested does not count. */
+function refuseError({ left }: Maintenance, asked: Maintenance): void {
+  const earlier = new Map(asked.left.map(({ vm_id: id, error }) => [id, error]))
+  const troubled = left.find(({ vm_id: id, error }) => error !== undefined && error !== earlier.get(id))
   if (troubled === undefined) return
   throw new CtlError(`${troubled.vm_id}: ${troubled.error ?? ''}`, {
     code: 'failed',
