@@ -22,7 +22,7 @@ export async function readJsonFile(
     throw unusable(`${name} is not JSON${placeOf(error)}`)
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw unusable(`${name} is not JSON object`)
+    throw unusable(`${name} is not a JSON object`)
   return { ...value }
 }
 

@@ -103,7 +103,7 @@ test('an unusable file is refused before any request, and none of its content is
     [`{"part_urls": [${CANARY}]}`, /is not JSON/],
     [`{"part_urls": [\n"https://${CANARY}" "https://${CANARY}"]}`, /is not JSON: line 2, column 22/],
     [`{"part_urls": "https://b.example/?sig=${CANARY}"}`, /"part_urls" is not a list of URLs/],
-    [`["https://b.example/?sig=${CANARY}"]`, /is not JSON object/],
+    [`["https://b.example/?sig=${CANARY}"]`, /is not a JSON object/],
   ] as const) {
     const path = uploadFile(t, content)
     const { status, out, err } = await stage.run(`snapshot create nightly-1 --vm web-1 --upload ${path}`)
