@@ -61,6 +61,7 @@ class Stage {
         return keptAfter()
       },
       beganAfter: 0,
+      atOpening: { written: 0, reserved: 0 },
     }
   }
 }
@@ -96,6 +97,9 @@ test('many events come in batches, and none is left out', async () => {
   assert.deepEqual(idsOf(await stage.read({ after: 0, follow: false })), [0, ...numbers].map(String))
 })
 
+/** 17 and 18 may be of progress that an earlier process showed, and did not write. */
+const OPENING = { written: 16, reserved: 19 }
+
 for (const [what, wanted, start, beganAfter = 0] of [
   ['all of it is kept', 10, { after: 10, kept_after: 10, missed: false }],
   ['some is not kept', 9, { after: 10, kept_after: 10, missed: true }],
@@ -103,14 +107,17 @@ for (const [what, wanted, start, beganAfter = 0] of [
   ['nothing is asked for', undefined, { after: 20, kept_after: 10, missed: false }],
   ['the number is of a lost store', 14, { after: 10, kept_after: 10, missed: true }, 15],
   ['it is where the store began', 15, { after: 15, kept_after: 10, missed: false }, 15],
+  ['all progress up to it was written', 16, { after: 16, kept_after: 10, missed: false }],
+  ['it is of progress that was lost with the daemon', 18, { after: 16, kept_after: 10, missed: true }],
+  ['it is where this process began', 19, { after: 19, kept_after: 10, missed: false }],
 ] as const) {
   test(`the beginning of a stream when ${what}`, () => {
-    assert.deepEqual(startOf({ newest: 20, keptAfter: 10, beganAfter }, wanted), start)
+    assert.deepEqual(startOf({ newest: 20, keptAfter: 10, beganAfter, atOpening: OPENING }, wanted), start)
   })
 }
 
 test('a new store has all its events, and a reader that asks for all lacks none', () => {
-  const start = startOf({ newest: 20, keptAfter: 0, beganAfter: 15 }, 0)
+  const start = startOf({ newest: 20, keptAfter: 0, beganAfter: 15, atOpening: OPENING }, 0)
   assert.deepEqual(start, { after: 0, kept_after: 0, missed: false })
 })
 

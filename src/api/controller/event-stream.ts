@@ -1,13 +1,13 @@
 import { limits } from '../../config/limits.ts'
-import { lacksEvents } from '../../core/events/history.ts'
+import { lacksChanges, newsAfter } from '../../core/events/history.ts'
 import { eventToWire } from '../wire/events.ts'
-import type { EventHistory } from '../../core/events/history.ts'
+import type { ChangeHistory } from '../../core/events/history.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { EventTable } from '../../store/events/event-table.ts'
 import type { EventStartWire } from '../wire/events.ts'
 
 /** The events that a stream reads. */
-export type EventSource = Pick<EventTable, 'list' | keyof EventHistory> & {
+export type EventSource = Pick<EventTable, 'list' | keyof ChangeHistory> & {
   /** Resolves when all events that were listed are on the disk. */
   readonly flushed: () => Promise<void>
 }
@@ -71,10 +71,10 @@ export async function* eventStream(source: EventSource, options: EventStreamOpti
 }
 
 /** Returns where a stream begins. */
-export function startOf(history: EventHistory, wanted: number | undefined = history.newest): EventStartWire {
+export function startOf(history: ChangeHistory, wanted: number | undefined = history.newest): EventStartWire {
   const { keptAfter } = history
-  const missed = lacksEvents(history, wanted)
-  return { after: missed ? keptAfter : wanted, kept_after: keptAfter, missed }
+  const missed = lacksChanges(history, wanted)
+  return { after: missed ? newsAfter(history, wanted) : wanted, kept_after: keptAfter, missed }
 }
 
 const startText = (start: EventStartWire): string =>

@@ -31,3 +31,7 @@ export type ChangeHistory = EventHistory & {
  */
 export const lacksChanges = (history: ChangeHistory, known: number): boolean =>
   lacksEvents(history, known) || (known > history.atOpening.written && known < history.atOpening.reserved)
+
+/** Returns the number after which a reader that lacks changes gets events: all that are kept and may be news for it. */
+export const newsAfter = (history: ChangeHistory, known: number): number =>
+  lacksEvents(history, known) ? history.keptAfter : Math.max(history.atOpening.written, history.keptAfter)

@@ -19,7 +19,7 @@ export const eventsCommand: Command = {
   description:
     `Every event that is kept, the oldest first: the last ${limits.eventsMax} of ${limits.eventsAgeMsMax / 86_400_000} days, and ${limits.eventsKeptMin} in any case. ` +
     '--follow shows what happens from now on until you interrupt it, and goes on after the daemon was away. --json prints one object a line; ' +
-    'a line with "missed" says that events before it are not kept any more.',
+    'a line with "missed" says that events before it are missing.',
   options: [
     { name: 'follow', help: 'show events as they happen, and do not end' },
     {
@@ -68,7 +68,7 @@ function printer(
     isSilent = false
     if (!start.missed || !mindsGap) return
     if (json) shell.stdout.write(`${JSON.stringify(start)}\n`)
-    warn(`events are missing: only those after number ${start.kept_after} are kept`)
+    warn(`events are missing: those that follow come after number ${start.after}`)
   }
   return (sight) => {
     if (sight.kind === 'start') onStart(sight.start)

@@ -104,6 +104,7 @@ function streamEvents(app: App, { eventWaits, log, ...dependencies }: ApiDepende
         get beganAfter() {
           return store.events.beganAfter
         },
+        atOpening: store.events.atOpening,
         flushed: () => store.flushedAll(),
       },
       {
