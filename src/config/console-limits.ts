@@ -11,6 +11,8 @@ export const consoleLimits = {
   consoleReadBytes: 4095,
   /** Viewers of one VM, in each of the two modes. */
   consoleViewersMax: 16,
+  /** Viewers of one VM that belong to clients that are not controllers, in each mode; the rest is for these. */
+  consoleViewersOthersMax: 12,
   /** Output on its way to a viewer that does not read; above it, the viewer is disconnected. */
   consoleViewerBehindBytesMax: 1024 * 1024,
   /** Output of a shell on its way to its viewer. Above the first the guest waits until less than the second is left. */

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { Agent } from 'node:https'
 import { before, test } from 'node:test'
 import { WebSocket } from 'ws'
+import { limits } from '../../src/config/limits.ts'
 import { rejections } from '../../src/core/problems/catalogue.ts'
 import { namedRoutes } from '../../src/api/controller/access.ts'
 import { assertProblem, createBody, makePki, send, startControllerHost } from './support/controller-host.ts'
-import { createVm, startConsole, WEB } from './support/console-viewer.ts'
+import { createVm, refused, startConsole, watch, WEB } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { expectedRoles } from './support/expected-roles.ts'
 import { endingPath } from './support/ending-path.ts'
@@ -141,6 +142,24 @@ test('a console client opens the console of its VM, by id or by label, and of no
   assert.equal(await consoleAs(host, 'metrics', WEB), 'role_required')
   await host.call({ method: 'PUT', path: `/v1/vms/${OTHER}/metadata`, body: labels('db') })
   assert.equal(await consoleAs(host, 'ops', OTHER), 'role_required')
+})
+
+test('console clients cannot take every place at a console: the controller still gets in', async (t) => {
+  const host = await stage(t)
+  await createVm(host)
+  await startConsole(host)
+  host.guests.guest('192.0.2.10')
+  host.store.vms.recordProgress(WEB, { observed: { state: 'running', sinceMs: 1000 }, nowMs: 2000 })
+  const { certificate: cert, key } = pairOf('anna')
+  for (const query of ['', '?mode=ssh']) {
+    const dialling = { query, options: { cert, key } }
+    await Promise.all(
+      Array.from({ length: limits.consoleViewersOthersMax }, () => watch(t, host, pki, dialling)),
+    )
+    const problem = assertProblem(await refused(host, pki, dialling), 429, 'console_viewers_full')
+    assert.match(problem.detail, /^12 viewers of clients that are not controllers /)
+    await watch(t, host, pki, { query })
+  }
 })
 
 test('a console client reads its own VM alone, and does not learn whether there is another', async (t) => {

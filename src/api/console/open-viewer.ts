@@ -7,7 +7,7 @@ import type { Result } from '../../lib/result.ts'
 import type { ConsoleHub } from '../../owners/console/console-hub.ts'
 import type { Closing, Watching } from '../../owners/console/watched-console.ts'
 import type { OpenedConsole } from './console-socket.ts'
-import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
+import type { ConsoleViewer, ViewerOf } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { SessionEnd, SshSession } from '../../owners/console/ssh-session.ts'
 import type { SessionRefusal, SessionRequest, SshSessions } from '../../owners/console/ssh-sessions.ts'
@@ -17,6 +17,7 @@ export function openTty(
   hub: ConsoleHub,
   { id, deleting, observed }: VmRecord,
   watching: Watching,
+  of: ViewerOf,
 ): Result<OpenedConsole, Rejection> {
   const standing = hub.standing(id)
   const isLost = standing === 'detached' && HAS_GUEST.includes(observed.state)
@@ -24,13 +25,19 @@ export function openTty(
     return err({ code: 'vm_deleting', detail: `${id} is being deleted, and its console is gone` })
   if (!watching.follow && (standing === 'none' || isLost))
     return err({ code: 'vm_not_running', detail: notRunning(id, observed.state) })
-  const release = hub.reserve(id)
+  const release = hub.reserve(id, of)
   if (release === undefined) {
-    const detail = `${limits.consoleViewersMax} viewers watch the console of ${id} already`
+    const detail = `${viewersWords(hub.viewers(id))} watch the console of ${id} already`
     return err({ code: 'console_viewers_full', detail })
   }
   return ok({ begin: (viewer) => hub.watch(id, viewer, watching), abandon: release })
 }
+
+/** Says which bound has no place left, when `taken` places are. */
+const viewersWords = (taken: number): string =>
+  taken >= limits.consoleViewersMax
+    ? `${limits.consoleViewersMax} viewers`
+    : `${limits.consoleViewersOthersMax} viewers of clients that are not controllers`
 
 /** States in which there is a guest, which should then have a console. */
 const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused']
@@ -144,7 +151,7 @@ function refusalOf(id: VmId, refusal: SessionRefusal): { readonly rejection: Rej
       return {
         rejection: {
           code: 'console_viewers_full',
-          detail: `${limits.consoleViewersMax} viewers have a shell in ${id} already`,
+          detail: `${viewersWords(refusal.taken)} have a shell in ${id} already`,
         },
       }
     case 'host_key_changed':

@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import type { CloseCode } from './close.ts'
 import type { VmId } from '../ids.ts'
 
@@ -91,5 +92,33 @@ export class Places {
     const taken = this.taken(id) + change
     if (taken === 0) this.#taken.delete(id)
     else this.#taken.set(id, taken)
+  }
+}
+
+/** The client of a viewer: the controller, or one that may only open consoles. */
+export type ViewerOf = 'controller' | 'other'
+
+/** Places for viewers in one mode. Some of each VM are only for the controller, so that no other client keeps it out. */
+export class ViewerPlaces {
+  readonly #all = new Places(limits.consoleViewersMax)
+  readonly #others = new Places(limits.consoleViewersOthersMax)
+
+  taken(id: VmId): number {
+    return this.#all.taken(id)
+  }
+
+  /** Does the same as {@link Places.take}. */
+  take(id: VmId, of: ViewerOf): (() => void) | undefined {
+    const releaseOther = of === 'other' ? this.#others.take(id) : () => {}
+    if (releaseOther === undefined) return undefined
+    const release = this.#all.take(id)
+    if (release === undefined) {
+      releaseOther()
+      return undefined
+    }
+    return () => {
+      release()
+      releaseOther()
+    }
   }
 }

@@ -21,7 +21,8 @@ export const consoles = {
       status: 429,
       retryAfterSeconds: 5,
       title: 'The console of the VM has as many viewers as it may have',
-      meaning: 'Sixteen viewers watch the console of this VM already, or hold a shell in it.',
+      meaning:
+        'Sixteen viewers watch the console of this VM already, or hold a shell in it; or twelve of clients that are not controllers do.',
       remedy: 'Close one of them, or try again after `Retry-After` seconds.',
       example: '16 viewers watch the console of web-1 already',
       writtenBy: ['src/api/console/open-viewer.ts'],

@@ -1,8 +1,7 @@
-import { limits } from '../../config/limits.ts'
-import { Places } from '../../core/console/console-viewer.ts'
+import { ViewerPlaces } from '../../core/console/console-viewer.ts'
 import { hasLeft, nodeAfter } from '../../core/vm/leaving.ts'
 import { WatchedConsole } from './watched-console.ts'
-import type { ConsoleViewer } from '../../core/console/console-viewer.ts'
+import type { ConsoleViewer, ViewerOf } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Consoles } from '../../ports/consoles.ts'
@@ -20,7 +19,7 @@ export type ConsoleHubOptions = {
 /** Shows serial consoles to viewers. A console without viewers costs nothing here. */
 export class ConsoleHub {
   readonly #options: ConsoleHubOptions
-  readonly #places = new Places(limits.consoleViewersMax)
+  readonly #places = new ViewerPlaces()
   readonly #watched = new Map<VmId, WatchedConsole>()
 
   /** The hub lives as long as the daemon. */
@@ -59,8 +58,8 @@ export class ConsoleHub {
   }
 
   /** Takes a viewer's place; returns the function that gives it back, or undefined if there is none left. */
-  reserve(id: VmId): (() => void) | undefined {
-    return this.#places.take(id)
+  reserve(id: VmId, of: ViewerOf = 'controller'): (() => void) | undefined {
+    return this.#places.take(id, of)
   }
 
   /** Shows the console to a viewer until either is closed. The caller gives the viewer's place back. */

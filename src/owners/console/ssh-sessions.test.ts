@@ -307,7 +307,7 @@ test('a VM has a bounded number of places; each comes back however its session e
   const stage = new Stage(t)
   const sessions: SshSession[] = []
   for (let count = 0; count < limits.consoleViewersMax; count += 1) sessions.push(await stage.opened())
-  assert.deepEqual(await stage.refusal(), { kind: 'full' })
+  assert.deepEqual(await stage.refusal(), { kind: 'full', taken: limits.consoleViewersMax })
   sessions[0]?.close()
   sessions[0]?.close()
   const [, second] = stage.guest.shells

@@ -1,13 +1,12 @@
-import { limits } from '../../config/limits.ts'
 import { judgeHostKey } from '../../core/console/guest-ssh.ts'
-import { Places } from '../../core/console/console-viewer.ts'
+import { ViewerPlaces } from '../../core/console/console-viewer.ts'
 import { guestAddress } from '../../core/desired.ts'
 import { nodeAfter } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { awaken, isSleepingOrWaking } from './awaken.ts'
 import { SshSession } from './ssh-session.ts'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
-import type { WindowSize } from '../../core/console/console-viewer.ts'
+import type { ViewerOf, WindowSize } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
@@ -30,6 +29,8 @@ export type SessionRequest = {
   readonly record: VmRecord
   readonly user: string
   readonly window: WindowSize
+  /** Absent: the controller. */
+  readonly of?: ViewerOf
   /** Fingerprint of the only acceptable host key, whatever was pinned. */
   readonly acceptHostKey?: string
   /** Called for each key that this request pins for all who come after it, even if it gets no session. */
@@ -47,7 +48,7 @@ export type HostKeyPin = {
 export type SessionRefusal =
   | { readonly kind: 'vm_not_running'; readonly state: ObservedState }
   | { readonly kind: 'no_address' }
-  | { readonly kind: 'full' }
+  | { readonly kind: 'full'; readonly taken: number }
   | { readonly kind: 'host_key_changed'; readonly offered: string; readonly pinned: string | undefined }
   | { readonly kind: 'daemon_stops' }
   | SshFailure
@@ -71,7 +72,7 @@ const runOf = (record: VmRecord): Run => {
 /** Opens shells in guests. Each one belongs to one viewer, and ends with it, with its VM or its move, or with the daemon. */
 export class SshSessions {
   readonly #options: SshSessionsOptions
-  readonly #places = new Places(limits.consoleViewersMax)
+  readonly #places = new ViewerPlaces()
   readonly #live = new Map<SshSession, Run>()
   readonly #ending = new AbortController()
   readonly #stopWatching: () => void
@@ -94,8 +95,8 @@ export class SshSessions {
     if (record.deleting || !ANSWERING.includes(state)) return err({ kind: 'vm_not_running', state })
     const address = guestAddress(record.desired.network)
     if (address === undefined) return err({ kind: 'no_address' })
-    const release = this.#places.take(record.id)
-    if (release === undefined) return err({ kind: 'full' })
+    const release = this.#places.take(record.id, request.of ?? 'controller')
+    if (release === undefined) return err({ kind: 'full', taken: this.taken(record.id) })
     try {
       const until = AbortSignal.any([signal, this.#ending.signal])
       const awake = await awaken(this.#options, record, until)

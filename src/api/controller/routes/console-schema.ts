@@ -93,7 +93,8 @@ Input of all viewers goes to the guest in the order of its arrival; while the gu
 **A shell** is opened for the connection with the daemon's own SSH key, and ends with the connection. A VM that sleeps is woken for it, within
 ${limits.sshWakeMs / 1000} s; the shell survives later sleeps.
 
-Each console has at most ${limits.consoleViewersMax} viewers in each mode. A viewer with more than ${limits.consoleViewerBehindBytesMax / 1024 / 1024} MiB on its way is closed. The daemon sends pings every
+Each console has at most ${limits.consoleViewersMax} viewers in each mode, and at most ${limits.consoleViewersOthersMax} of clients
+that are not controllers. A viewer with more than ${limits.consoleViewerBehindBytesMax / 1024 / 1024} MiB on its way is closed. The daemon sends pings every
 ${limits.consolePingMs / 1000} s. It cuts off a viewer that does not answer before the next ping, or before the next but one if its input is held back. It also cuts off a viewer that has not
 answered a close after ${limits.consoleCloseMs / 1000} s. The last output of a VM or a shell has ${limits.consoleLastOutputMs / 1000} s to leave before that close is sent.
 A request with an \`Origin\` other than this listener is refused: browsers send the client certificate with requests of any page.

@@ -13,7 +13,7 @@ import { contextOf, vmOf } from './vm-parts.ts'
 import type { FastifyRequest } from 'fastify'
 import type { Socket } from 'node:net'
 import type { Static } from 'typebox'
-import type { WindowSize } from '../../../core/console/console-viewer.ts'
+import type { ViewerOf, WindowSize } from '../../../core/console/console-viewer.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmRecord } from '../../../core/vm/record.ts'
 import type { HostKeyPin, SessionRequest } from '../../../owners/console/ssh-sessions.ts'
@@ -103,18 +103,19 @@ function auditPin(log: Log, request: FastifyRequest, { hostKey, formerHostKey }:
 
 async function open(
   dependencies: ApiDependencies,
-  { params: { id }, query, raw }: ConsoleRequest,
+  { params: { id }, query, raw, peer }: ConsoleRequest,
   onPinned: (pin: HostKeyPin) => void,
 ): Promise<OpenedConsole> {
   const record = vmOf(contextOf(dependencies), id as VmId)
   const left = refuseLeftConsole(record)
   if (left !== undefined) throw new Refused(left)
+  const of: ViewerOf = peer.role === 'controller' ? 'controller' : 'other'
   const opened =
     query.mode === 'ssh'
       ? await whileOpen(raw.socket, (signal) =>
-          openSsh(dependencies.shells, { ...shellRequest(record, query), onPinned }, signal),
+          openSsh(dependencies.shells, { ...shellRequest(record, query), of, onPinned }, signal),
         )
-      : openTty(dependencies.consoles, record, watchingOf(query))
+      : openTty(dependencies.consoles, record, watchingOf(query), of)
   if (!opened.ok) throw new Refused(opened.error)
   return opened.value
 }
