@@ -56,6 +56,9 @@ export const clientLimits = {
   /** Output that the page has not drawn; above it, the page stops reading, and later continues with the newest. */
   consolePageBehindBytesMax: 2 * 1024 * 1024,
   consolePageScrollbackLines: 10_000,
+  /** Input that the browser holds for the connection; above it, the page gives it no more, and looks again so often. */
+  consolePageUnsentBytesMax: 256 * 1024,
+  consolePageUnsentLookMs: 50,
   /** While a window is resized, its size is sent once it stays unchanged for this long. */
   consolePageFitMs: 100,
 

@@ -43,11 +43,18 @@ async function open(path: string, listeners: LinkListeners, signal: AbortSignal)
     async send(message) {
       if (socket.readyState !== WebSocket.OPEN) return false
       socket.send(message as string | Uint8Array<ArrayBuffer>)
-      return true
+      await room(socket)
+      return socket.readyState === WebSocket.OPEN
     },
     close: () => socket.close(1000),
     terminate: () => end(),
   }
+}
+
+/** Resolves when the socket takes more, or is gone. A browser keeps any amount, and does not say when it was sent. */
+async function room(socket: WebSocket): Promise<void> {
+  while (socket.readyState === WebSocket.OPEN && socket.bufferedAmount > limits.consolePageUnsentBytesMax)
+    await new Promise((resolve) => setTimeout(resolve, limits.consolePageUnsentLookMs))
 }
 
 /**
