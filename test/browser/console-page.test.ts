@@ -141,7 +141,7 @@ test('the page waits for a VM that stops, and marks its next session', { skip },
   await tab.shows('the first')
   await host.host.consoles.endSession(VM)
   await tab.isIn('waiting')
-  assert.equal(await visited.page.title(), `${VM} · VM stopped`)
+  assert.equal(await visited.page.title(), `${VM} · not running here`)
   await tab.type('lost')
   await host.host.consoles.ensureMaster(VM)
   host.host.consoles.say(VM, 'the second')

@@ -206,7 +206,7 @@ test('with --follow the console waits for the start, and for the next one', asyn
   const { result, printed } = stage.start('console web-1 --follow', terminal)
   const served = await stage.server.connection(0)
   served.deliver({ waiting: { for: 'start' } })
-  await eventually(() => printed().includes('web-1 does not run; waiting for its start'))
+  await eventually(() => printed().includes('web-1 does not run on this host; waiting for its start'))
   served.deliver(attached('s1', 0))
   served.say('boot ')
   served.deliver({ waiting: { for: 'start' } })

@@ -176,7 +176,7 @@ class Attached {
         break
       case 'waiting':
         this.#tellBack()
-        this.#note(`${vm} does not run; waiting for its start`)
+        this.#note(`${vm} does not run on this host; waiting for its start`)
         break
       case 'error':
         this.#note(`the daemon did not understand this program: ${event.detail} (${event.code})`)

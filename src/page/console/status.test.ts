@@ -3,7 +3,15 @@ import { test } from 'node:test'
 import { ApiProblem } from '../../client/api-problem.ts'
 import { ConnectionFailed } from '../../client/connection-failed.ts'
 import { BROKEN, closeFor, closes, parseClose } from '../../core/console/close.ts'
-import { noticeOf, statusOfClose, statusOfLoss, statusOfRefusal, statusWords, takesInput } from './status.ts'
+import {
+  noticeOf,
+  shortWords,
+  statusOfClose,
+  statusOfLoss,
+  statusOfRefusal,
+  statusWords,
+  takesInput,
+} from './status.ts'
 import type { CloseCode } from '../../core/console/close.ts'
 
 test('a lost connection is explained while it is made again, whether it was closed, broke or was refused', () => {
@@ -28,6 +36,14 @@ test('what is typed while the page draws goes to the guest, and at no other paus
   assert.ok(takesInput(statusOfLoss(closeFor('viewer_behind'))))
   for (const status of [statusOfLoss(BROKEN), statusOfClose(BROKEN), { kind: 'waiting' } as const])
     assert.ok(!takesInput(status), status.kind)
+})
+
+test('a VM without a session is not said to be stopped: it may be on its way from another host', () => {
+  assert.equal(
+    statusWords({ kind: 'waiting' }),
+    'The VM does not run on this host. Waiting for its next start here',
+  )
+  assert.equal(shortWords.waiting, 'not running here')
 })
 
 test('every end is explained in words', () => {

@@ -27,7 +27,7 @@ export const takesInput = ({ kind }: Status): boolean => kind === 'attached' || 
 export const shortWords: Readonly<Record<Status['kind'], string>> = {
   connecting: 'connecting',
   attached: 'attached',
-  waiting: 'VM stopped',
+  waiting: 'not running here',
   away: 'reconnecting',
   behind: 'catching up',
   refused: 'refused',
@@ -41,7 +41,7 @@ export function statusWords(status: Status): string {
     case 'attached':
       return 'Attached'
     case 'waiting':
-      return 'The VM is stopped. Waiting for its next start'
+      return 'The VM does not run on this host. Waiting for its next start here'
     case 'away':
       return `${status.because}. Connecting again; typing is off`
     case 'behind':
