@@ -196,14 +196,16 @@ test('typed input continues to wait if its first part fills the guest again', as
   socket.pauseInput()
   // In one packet, so that one read gets all of it.
   viewer.tls.cork()
-  for (const text of ['a', 'b', 'c']) viewer.type(text)
+  // Each is as much as is passed on at a time.
+  const [a = '', b = '', c = ''] = ['a', 'b', 'c'].map((letter) => letter.repeat(4096))
+  for (const text of [a, b, c]) viewer.type(text)
   viewer.tls.uncork()
   clock.advance(2 * limits.consolePingMs)
   await until(
     () => below.isPaused,
     (isPaused) => isPaused,
   )
-  for (const so of [['a'], ['a', 'b'], ['a', 'b', 'c']]) {
+  for (const so of [[a], [a, b], [a, b, c]]) {
     socket.resumeInput()
     await until(
       () => seen,

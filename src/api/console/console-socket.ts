@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { ByteQueue } from '../../core/console/byte-queue.ts'
 import { closeReason, closes, isFinal } from '../../core/console/close.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 import { daemonMessageToWire } from '../wire/console.ts'
@@ -38,8 +39,8 @@ export class ConsoleSocket implements ConsoleViewer {
   #isHeldBack = false
   /** Whether a viewer whose input is paused is read until the next ping, to see whether it is alive. */
   #isLookedAt = false
-  /** Input that was read in such a period. */
-  readonly #held: Uint8Array[] = []
+  /** Input that was read in such a period. Messages are not kept: even an empty one takes memory. */
+  readonly #held = new ByteQueue()
   #closedWith: CloseCode | undefined
   #sayClose = (): void => {}
 
@@ -167,8 +168,9 @@ export class ConsoleSocket implements ConsoleViewer {
 
   #catchUp(): void {
     while (this.isOpen && !this.#isHeldBack) {
-      const bytes = this.#held.shift()
-      if (bytes === undefined) {
+      const bytes = this.#held.head().slice()
+      this.#held.drop(bytes.length)
+      if (bytes.length === 0) {
         this.#alive = true
         this.#socket.resume()
         return
@@ -204,8 +206,7 @@ export class ConsoleSocket implements ConsoleViewer {
    * it.
    */
   #lookAt(): void {
-    const heldBytes = this.#held.reduce((sum, { length }) => sum + length, 0)
-    if (heldBytes > limits.consoleHeldInputBytesMax) return
+    if (this.#held.length > limits.consoleHeldInputBytesMax) return
     this.#isLookedAt = true
     this.#socket.resume()
   }
