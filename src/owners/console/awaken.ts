@@ -42,8 +42,12 @@ export async function awaken(
   const stopWatching = store.onVmChange((id) => {
     if (id === before.id) look()
   })
-  const detail = `${before.id} was not awake after ${limits.sshWakeMs / 1000} s`
-  const cancel = clock.after(limits.sshWakeMs, () => resolve(err({ kind: 'timed_out', detail })))
+  const cancel = clock.after(limits.sshWakeMs, () => {
+    const waitingFor = store.vms.get(before.id)?.observed.waitingFor
+    const because = waitingFor === undefined ? '' : `: it waits for ${waitingFor}`
+    const detail = `${before.id} was not awake after ${limits.sshWakeMs / 1000} s${because}`
+    resolve(err({ kind: 'timed_out', detail }))
+  })
   const onAbort = (): void => reject(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
   try {

@@ -268,6 +268,11 @@ test('the wait for a wake is bounded, and ends when its VM is stopped or its vie
   const late = stage.refusal()
   stage.clock.advance(limits.sshWakeMs)
   assert.deepEqual(await late, { kind: 'timed_out', detail: 'web-1 was not awake after 30 s' })
+  const held = stage.refusal()
+  stage.observe({ state: 'sleeping', waitingFor: 'the end of maintenance' })
+  stage.clock.advance(limits.sshWakeMs)
+  const detail = 'web-1 was not awake after 30 s: it waits for the end of maintenance'
+  assert.deepEqual(await held, { kind: 'timed_out', detail })
   const stopped = stage.refusal()
   stage.observe({ state: 'stopped' })
   assert.deepEqual(await stopped, { kind: 'vm_not_running', state: 'stopped' })
