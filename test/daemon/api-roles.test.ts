@@ -14,6 +14,7 @@ import { eventually } from './support/eventually.ts'
 import { start, startBody } from './support/snapshots.ts'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
+import type { ObservedState } from '../../src/core/vm/record.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'
 import type { ConfiguredClient } from '../../src/api/controller/clients.ts'
@@ -111,10 +112,10 @@ test('a reader gets the answers of the controller, and no secret is in them', as
 })
 
 /** Opens a console with the certificate of a client; resolves with `opened`, or with the code of the refusal. */
-async function consoleAs(host: ControllerHost, name: string, vm: VmId): Promise<string> {
+async function consoleAs(host: ControllerHost, name: string, vm: VmId, query = ''): Promise<string> {
   const { certificate, key } = pairOf(name)
   const options = { cert: certificate, key, ca: pki.authority.certificate }
-  const socket = new WebSocket(`wss://127.0.0.1:${host.port}/v1/vms/${vm}/console`, options)
+  const socket = new WebSocket(`wss://127.0.0.1:${host.port}/v1/vms/${vm}/console${query}`, options)
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   socket.once('open', () => resolve('opened'))
   socket.once('unexpected-response', (_request, response) => {
@@ -192,6 +193,28 @@ test('a console client that waits for its VM does not see it once it is of other
   await eventually(() => host.waits.size === 1)
   await label('db')
   assertProblem(await waiting, 403, 'role_required')
+})
+
+test('a console client gets no shell in a VM that is of others when it has woken for it', async (t) => {
+  const host = await stage(t)
+  await createVm(host)
+  host.guests.guest('192.0.2.10')
+  const observe = (state: ObservedState): void => {
+    host.store.vms.recordProgress(WEB, { observed: { state, sinceMs: 1000 }, nowMs: 2000 })
+  }
+  const label = (team: string): Promise<Answer> =>
+    host.call({
+      ...{ method: 'PUT', path: `/v1/vms/${WEB}/metadata` },
+      body: { labels: { team }, protected: false },
+    })
+  await label('web')
+  observe('sleeping')
+  const opening = consoleAs(host, 'ops', WEB, '?mode=ssh')
+  await eventually(() => host.sessions.taken(WEB) === 1)
+  await label('db')
+  observe('running')
+  assert.equal(await opening, 'role_required')
+  await eventually(() => host.sessions.taken(WEB) === 0)
 })
 
 test('no client of the controller API is a node, even if one authority signs both', async (t) => {

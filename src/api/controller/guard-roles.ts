@@ -29,6 +29,11 @@ export function guardRoles(app: App, dependencies: ApiDependencies): void {
       done(scoped ? scopeRefusal(dependencies, request, client) : undefined)
     })
     if (!scoped) return
+    // While a VM wakes for a shell, it may have left the scope; an answer to an upgrade is not sent through hooks.
+    addTo(route, 'preHandler', (request, _reply, done) => {
+      const client = clients?.get(request.peerName)
+      done(client === undefined ? undefined : scopeRefusal(dependencies, request, client))
+    })
     // During a long poll the VM may have left the scope.
     addTo(route, 'onSend', (request, { statusCode }, payload, done) => {
       const client = clients?.get(request.peerName)
@@ -41,7 +46,7 @@ export function guardRoles(app: App, dependencies: ApiDependencies): void {
 }
 
 /** Adds a hook to those of a route. */
-function addTo<Name extends 'onRequest' | 'onSend'>(
+function addTo<Name extends 'onRequest' | 'preHandler' | 'onSend'>(
   route: RouteOptions,
   name: Name,
   hook: Extract<NonNullable<RouteOptions[Name]>, (...args: never[]) => unknown>,
