@@ -129,6 +129,14 @@ test('a VM that comes takes no change but a deletion, and not even that once eve
   assert.equal((await host.call(removal)).status, 202)
 })
 
+test('a VM that comes has no console yet: a request for one is not led to a start, which would be refused', async (t) => {
+  const { host, take } = await start(t)
+  await take()
+  for (const path of ['console', 'console?mode=ssh', 'console/log'])
+    assertProblem(await host.call({ path: `/v1/vms/web-1/${path}` }), 409, 'vm_arriving')
+  assertProblem(await host.call({ path: '/v1/vms/web-1/console?follow=true' }), 426, 'upgrade_required')
+})
+
 test('a VM whose source is lost for good is deleted where it waits for its release, and no other VM', async (t) => {
   const { host, take } = await start(t)
   await take()

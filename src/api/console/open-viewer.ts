@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
+import { refuseLeftConsole, refuseWhileComing } from '../../core/vm/leaving.ts'
 import { unreachable } from '../../lib/assert.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
@@ -15,16 +16,16 @@ import type { SessionRefusal, SessionRequest, SshSessions } from '../../owners/c
 /** Takes a place at the serial console of a VM, or says why the VM has none. */
 export function openTty(
   hub: ConsoleHub,
-  { id, deleting, observed }: VmRecord,
+  record: VmRecord,
   watching: Watching,
   of: ViewerOf,
 ): Result<OpenedConsole, Rejection> {
+  const { id, deleting, observed } = record
   const standing = hub.standing(id)
   const isLost = standing === 'detached' && HAS_GUEST.includes(observed.state)
   if (deleting && standing !== 'attached' && standing !== 'detached')
     return err({ code: 'vm_deleting', detail: `${id} is being deleted, and its console is gone` })
-  if (!watching.follow && (standing === 'none' || isLost))
-    return err({ code: 'vm_not_running', detail: notRunning(id, observed.state) })
+  if (!watching.follow && (standing === 'none' || isLost)) return err(refuseWithoutConsole(record))
   const release = hub.reserve(id, of)
   if (release === undefined) {
     const detail = `${viewersWords(hub.viewers(id))} watch the console of ${id} already`
@@ -42,7 +43,15 @@ const viewersWords = (taken: number): string =>
 /** States in which there is a guest, which should then have a console. */
 const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused']
 
-export function notRunning(id: string, state: ObservedState): string {
+/** Returns the refusal of a VM that has no console here. */
+export const refuseWithoutConsole = (record: VmRecord): Rejection =>
+  refuseLeftConsole(record) ??
+  refuseWhileComing(record) ?? {
+    code: 'vm_not_running',
+    detail: notRunning(record.id, record.observed.state),
+  }
+
+function notRunning(id: string, state: ObservedState): string {
   if (HAS_GUEST.includes(state))
     return `${id} is ${state}, but its console is not stored: stop it and start it again`
   // The VM has no console since the host's last boot; a sleep alone keeps the console.

@@ -101,6 +101,7 @@ const HINTS: Readonly<Record<string, string>> = {
   not_found: 'It may have been deleted, or its name is another one.',
   role_required: 'Your certificate opens consoles of other VMs only.',
   vm_migrated: 'Open its console at its new host.',
+  vm_arriving: 'Connect again when it is here.',
   vm_not_running: 'Start it, and then connect again.',
 }
 

@@ -1,9 +1,8 @@
 import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
 import { logLines } from '../../../core/console/plain-text.ts'
-import { refuseLeftConsole } from '../../../core/vm/leaving.ts'
 import { closed } from '../../../lib/schema-check.ts'
-import { notRunning } from '../../console/open-viewer.ts'
+import { refuseWithoutConsole } from '../../console/open-viewer.ts'
 import { problems, requestIdHeader } from '../../listener/answers.ts'
 import { Refused } from '../../listener/refused.ts'
 import { contextOf, params, tags, vmOf } from './vm-parts.ts'
@@ -42,17 +41,14 @@ export function consoleLogRoute(app: App, dependencies: ApiDependencies): void {
         headers: requestIdHeader,
         content: { 'text/plain': { schema: Type.String() } },
       },
-      ...problems('not_found', 'vm_migrated', 'vm_not_running'),
+      ...problems('not_found', 'vm_migrated', 'vm_arriving', 'vm_not_running'),
     },
   }
   app.get('/v1/vms/:id/console/log', { schema, config: { audited: true } }, async (request, reply) => {
     const id = request.params.id as VmId
     const record = vmOf(contextOf(dependencies), id)
     const output = dependencies.consoles.output(id)
-    if (output === undefined) {
-      const detail = notRunning(id, record.observed.state)
-      throw new Refused(refuseLeftConsole(record) ?? { code: 'vm_not_running', detail })
-    }
+    if (output === undefined) throw new Refused(refuseWithoutConsole(record))
     const { tail: linesMax = limits.consoleHistoryBytes } = request.query
     const lines = logLines(output.bytes, { isCut: output.isCut, linesMax })
     // A browser must not take the output of a guest for a page.

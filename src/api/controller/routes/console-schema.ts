@@ -133,6 +133,7 @@ export const consoleSchema = {
       'state_unwritable',
       'vm_deleting',
       'vm_migrated',
+      'vm_arriving',
       'vm_not_running',
       'console_viewers_full',
       'ssh_host_key_changed',

@@ -1,5 +1,5 @@
 import { DEFAULT_WINDOW } from '../../../core/console/console-viewer.ts'
-import { refuseLeftConsole } from '../../../core/vm/leaving.ts'
+import { refuseLeftConsole, refuseWhileComing } from '../../../core/vm/leaving.ts'
 import { ConsoleSockets } from '../../console/console-sockets.ts'
 import { openSsh, openTty } from '../../console/open-viewer.ts'
 import { auditedRequest } from '../../listener/audit.ts'
@@ -107,8 +107,9 @@ async function open(
   onPinned: (pin: HostKeyPin) => void,
 ): Promise<OpenedConsole> {
   const record = vmOf(contextOf(dependencies), id as VmId)
-  const left = refuseLeftConsole(record)
-  if (left !== undefined) throw new Refused(left)
+  // A serial console may be waited for, with `follow=true`.
+  const refused = refuseLeftConsole(record) ?? (query.mode === 'ssh' ? refuseWhileComing(record) : undefined)
+  if (refused !== undefined) throw new Refused(refused)
   const of: ViewerOf = peer.role === 'controller' ? 'controller' : 'other'
   const opened =
     query.mode === 'ssh'
