@@ -71,6 +71,26 @@ test('a listener without its API says that it is alive, refuses the rest, and se
   )
 })
 
+test('a browser that opens a page of a listener without its API, or a broken address, gets words and a way on', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const bound = await bind(host)
+  t.after(() => bound.close())
+  const client = clientWith(pki, pki.controller, { agent: new Agent() })
+  const headers = { accept: 'text/html,*/*;q=0.8' }
+  for (const [port, path, status, words] of [
+    [bound.port, '/ui/', 503, 'Waiting for the store to open.'],
+    [host.port, '/ui/console/%zz', 400, 'The path is not validly percent-encoded.'],
+  ] as const) {
+    const page = await send(port, { method: 'GET', path, client, headers })
+    assert.equal(page.status, status)
+    assert.match(page.headers['content-type'] ?? '', /^text\/html/)
+    assert.match(String(page.headers['content-security-policy']), /default-src 'none'/)
+    assert.ok(page.text.includes(words), page.text)
+  }
+  const other = await send(bound.port, { method: 'GET', path: '/v1/vms', client, headers })
+  assertProblem(other, 503, 'starting_up')
+})
+
 test('a listener without its API refuses a peer that may not use it, and upgrades no connection', async (t) => {
   const host = await startControllerHost(t, pki)
   const bound = await bind(host)

@@ -1,5 +1,5 @@
 import { BoundListener } from '../listener/listener.ts'
-import { createControllerApp } from './create-app.ts'
+import { controllerPages, createControllerApp } from './create-app.ts'
 import { noteInUse } from './certificate-ends.ts'
 import { admitClients } from './clients.ts'
 import { limits } from '../../config/limits.ts'
@@ -36,6 +36,7 @@ export async function bindControllerApi(options: ControllerApiOptions): Promise<
     ...options,
     admit: admitClients(clients),
     beginsUpgrade,
+    pages: controllerPages,
     hasRoom: (name = '', socket) =>
       clients.get(name)?.role === 'controller' || others.admit('others', socket),
   })

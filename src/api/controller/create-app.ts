@@ -24,7 +24,10 @@ import { metricsRoute } from '../metrics/metrics-route.ts'
 import { acceptUpgrades } from './upgrade.ts'
 import { findVersions } from './versions.ts'
 import type { App, Transport } from '../listener/app.ts'
+import type { Pages } from '../listener/problem-page.ts'
 import type { ApiDependencies } from './dependencies.ts'
+
+export const controllerPages: Pages = { prefix: '/ui', home: '/ui/', homeWords: 'All VMs' }
 
 /** Creates the controller API on a transport, ready but not listening. */
 export const createControllerApp = (dependencies: ApiDependencies, transport: Transport): Promise<App> =>
@@ -33,7 +36,7 @@ export const createControllerApp = (dependencies: ApiDependencies, transport: Tr
     description: describeController(dependencies.version),
     reference: '/docs',
     schemas: namedSchemas,
-    pages: { prefix: '/ui', home: '/ui/', homeWords: 'All VMs' },
+    pages: controllerPages,
     findVersions: findVersions(dependencies),
     prepare: (app) => acceptUpgrades(app, dependencies.log),
     addRoutes(routes) {

@@ -41,8 +41,8 @@ export function answerErrors(app: App, log: Log, pages?: Pages): void {
     // This connection was meant to be upgraded and takes no further HTTP request.
     if (request.ws) reply.header('connection', 'close')
     reply.code(problem.status).headers(problemHeaders(problem))
-    if (pages !== undefined && opensPage(request, pages)) {
-      reply.type('text/html; charset=utf-8').headers(problemPageHeaders)
+    if (pages !== undefined && opensPage(request.raw, pages)) {
+      reply.headers(problemPageHeaders)
       return reply.send(problemPage(problem, pages))
     }
     reply.type(PROBLEM_MEDIA_TYPE)
@@ -114,7 +114,7 @@ async function discarded(request: IncomingMessage): Promise<void> {
 }
 
 /** Answers requests that are refused before routing, when no hook runs and no reply object exists. */
-export function unroutedAnswers(transport: Transport, log: Log) {
+export function unroutedAnswers(transport: Transport, log: Log, pages?: Pages) {
   const refuse = (request: IncomingMessage, response: ServerResponse, rejection: Rejection): void => {
     const requestId = requestIdOf(request)
     const peer = transport.authorize(request)
@@ -122,8 +122,13 @@ export function unroutedAnswers(transport: Transport, log: Log) {
     const { status, code } = problem
     log.info({ request_id: requestId, method: request.method, status, code }, 'request')
     auditUnrouted(log, transport, request, problem)
-    const headers = { 'content-type': PROBLEM_MEDIA_TYPE, 'x-request-id': requestId }
-    response.writeHead(status, { ...headers, ...problemHeaders(problem) }).end(JSON.stringify(problem))
+    const headers = { 'x-request-id': requestId, ...problemHeaders(problem) }
+    if (pages !== undefined && opensPage(request, pages))
+      response.writeHead(status, { ...headers, ...problemPageHeaders }).end(problemPage(problem, pages))
+    else
+      response
+        .writeHead(status, { ...headers, 'content-type': PROBLEM_MEDIA_TYPE })
+        .end(JSON.stringify(problem))
   }
   return {
     /** Refuses a peer that may not use the API as such, and any other with this rejection. */

@@ -46,7 +46,7 @@ type AppOptions = {
  * that every request passes take callbacks, because it would wait for the promise of each.
  */
 export async function createApp({ transport, log, ...options }: AppOptions): Promise<App> {
-  const unrouted = unroutedAnswers(transport, log)
+  const unrouted = unroutedAnswers(transport, log, options.pages)
   const app: App = fastify({
     serverFactory: (handler) => transport.createServer(handler),
     logger: false,

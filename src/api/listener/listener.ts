@@ -11,6 +11,7 @@ import type { Duplex } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 import type { App, Transport } from './app.ts'
+import type { Pages } from './problem-page.ts'
 import type { RevocationState } from './revocations.ts'
 import type { TlsFiles, TlsMaterial } from './tls-files.ts'
 import type { Admit, BeginsUpgrade, HasRoom, TlsTransport } from './transports.ts'
@@ -32,6 +33,8 @@ export type BindOptions = ListenerPlace & {
   readonly hasRoom?: HasRoom
   /** The version of this build. */
   readonly version: string
+  /** Where browsers get refusals as pages while there is no API. */
+  readonly pages?: Pages
   readonly log: Log
 }
 
@@ -72,7 +75,7 @@ export class BoundListener {
   #onConnection: ServedApi['onConnection']
 
   private constructor(options: BindOptions, tls: TlsMaterial, peers: TrustedPeers) {
-    const { admit, beginsUpgrade, hasRoom = () => true, version, log } = options
+    const { admit, beginsUpgrade, hasRoom = () => true, version, pages, log } = options
     this.#options = options
     this.#tls = tls
     this.#peers = peers
@@ -84,7 +87,7 @@ export class BoundListener {
       hasRoom,
       log,
     })
-    const starting = answerWhileStarting({ transport: this.#transport, version, log })
+    const starting = answerWhileStarting({ transport: this.#transport, version, ...given({ pages }), log })
     this.#server = this.#transport.createServer((request, response) =>
       (this.#api ?? starting)(request, response),
     )

@@ -1,5 +1,5 @@
 import { scriptlessHeaders } from './answers.ts'
-import type { FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
 import type { Problem } from '../wire/problem.ts'
 
 /** Pages of an API, where a browser gets refusals as pages too. */
@@ -12,8 +12,8 @@ export type Pages = {
 }
 
 /** Returns whether a browser opened a page, rather than a program or a script of a page that asked for something. */
-export const opensPage = ({ raw, headers }: FastifyRequest, { prefix }: Pages): boolean =>
-  (raw.url ?? '').startsWith(prefix) && (headers.accept ?? '').includes('text/html')
+export const opensPage = ({ url = '', headers }: IncomingMessage, { prefix }: Pages): boolean =>
+  url.startsWith(prefix) && (headers.accept ?? '').includes('text/html')
 
 const STYLE = `:root{color-scheme:light dark;background:light-dark(#fff,#14161a);color:light-dark(#1b1f24,#e6e9ed)}body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem;overflow-wrap:anywhere}
 h1{font-size:1.3rem}a{color:light-dark(#0a58ca,#78b0ff)}small{color:light-dark(#59636e,#9aa4b0)}`
@@ -21,7 +21,11 @@ h1{font-size:1.3rem}a{color:light-dark(#0a58ca,#78b0ff)}small{color:light-dark(#
 /** Headers of {@link plainPage}. */
 export const plainPageHeaders: Readonly<Record<string, string>> = scriptlessHeaders(STYLE)
 
-export const problemPageHeaders: Readonly<Record<string, string>> = { ...plainPageHeaders, vary: 'accept' }
+export const problemPageHeaders: Readonly<Record<string, string>> = {
+  ...plainPageHeaders,
+  'content-type': 'text/html; charset=utf-8',
+  vary: 'accept',
+}
 
 /** Titles for people who opened a page and sent no request that they know of. */
 const TITLES: Readonly<Record<string, string>> = {
