@@ -7,14 +7,21 @@ import { eventually } from '../../../test/daemon/support/eventually.ts'
 import { limits } from '../../config/limits.ts'
 import { accessPool } from './pool-access.ts'
 import { markPool } from './pool-marker.ts'
+import type { TestContext } from 'node:test'
 
-test('what a removal has left is removed later, while files that are being made stay', async (t) => {
+/** A pool whose time passes only when the test says so. */
+async function poolOf(t: TestContext) {
   const base = mkdtempSync(join(tmpdir(), 'vmh-access-'))
   t.after(() => rmSync(base, { recursive: true }))
   const directory = join(base, 'pool')
   const { poolId } = await markPool(directory)
   let nowMs = 0
   const { paths, ready } = accessPool(directory, poolId, () => nowMs)
+  return { paths, ready, pass: (ms: number): number => (nowMs += ms) }
+}
+
+test('what a removal has left is removed later, while files that are being made stay', async (t) => {
+  const { paths, ready, pass } = await poolOf(t)
   writeFileSync(join(paths.tmp, 'image-of-an-earlier-run'), '')
   await ready()
   assert.deepEqual(readdirSync(paths.tmp), [])
@@ -24,19 +31,14 @@ test('what a removal has left is removed later, while files that are being made 
   writeFileSync(join(paths.tmp, 'image-1'), '')
   await ready()
   assert.equal(readdirSync(paths.tmp).length, 2)
-  nowMs += limits.poolSweepMs
+  pass(limits.poolSweepMs)
   await ready()
   await eventually(() => readdirSync(paths.tmp).length === 1)
   assert.deepEqual(readdirSync(paths.tmp), ['image-1'])
 })
 
 test('a file that was not finished, and not removed either, is removed once nothing can be making it', async (t) => {
-  const base = mkdtempSync(join(tmpdir(), 'vmh-access-'))
-  t.after(() => rmSync(base, { recursive: true }))
-  const directory = join(base, 'pool')
-  const { poolId } = await markPool(directory)
-  let nowMs = 0
-  const { paths, ready } = accessPool(directory, poolId, () => nowMs)
+  const { paths, ready, pass } = await poolOf(t)
   await ready()
   for (const [name, hours] of [
     ['image-1', 24],
@@ -46,7 +48,7 @@ test('a file that was not finished, and not removed either, is removed once noth
     const written = new Date(Date.now() - hours * 3_600_000)
     utimesSync(join(paths.tmp, name), written, written)
   }
-  nowMs += limits.poolSweepMs
+  pass(limits.poolSweepMs)
   await ready()
   await eventually(() => readdirSync(paths.tmp).length === 1)
   assert.deepEqual(readdirSync(paths.tmp), ['image-1'])
