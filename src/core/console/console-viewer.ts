@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { Places } from '../../lib/places.ts'
 import type { CloseCode } from './close.ts'
 import type { VmId } from '../ids.ts'
 
@@ -61,47 +62,13 @@ export type WindowSize = { readonly cols: number; readonly rows: number }
 /** The usual size of terminals if none is given. */
 export const DEFAULT_WINDOW: WindowSize = { cols: 80, rows: 24 }
 
-/** Places for the viewers of each VM; a viewer that leaves gives its place back. */
-export class Places {
-  readonly #perVm: number
-  readonly #taken = new Map<VmId, number>()
-
-  constructor(perVm: number) {
-    this.#perVm = perVm
-  }
-
-  taken(id: VmId): number {
-    return this.#taken.get(id) ?? 0
-  }
-
-  /**
-   * Takes a place. Returns the function that gives it back, which may be called again; undefined if all places are
-   * taken.
-   */
-  take(id: VmId): (() => void) | undefined {
-    if (this.taken(id) >= this.#perVm) return undefined
-    this.#add(id, 1)
-    let held = true
-    return () => {
-      if (held) this.#add(id, -1)
-      held = false
-    }
-  }
-
-  #add(id: VmId, change: 1 | -1): void {
-    const taken = this.taken(id) + change
-    if (taken === 0) this.#taken.delete(id)
-    else this.#taken.set(id, taken)
-  }
-}
-
 /** The client of a viewer: the controller, or one that may only open consoles. */
 export type ViewerOf = 'controller' | 'other'
 
 /** Places for viewers in one mode. Some of each VM are only for the controller, so that no other client keeps it out. */
 export class ViewerPlaces {
-  readonly #all = new Places(limits.consoleViewersMax)
-  readonly #others = new Places(limits.consoleViewersOthersMax)
+  readonly #all = new Places<VmId>(limits.consoleViewersMax)
+  readonly #others = new Places<VmId>(limits.consoleViewersOthersMax)
 
   taken(id: VmId): number {
     return this.#all.taken(id)

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { isUndecided, refuseRead } from '../../core/migration/departure.ts'
 import { abortable } from '../../lib/abortable.ts'
+import { Places } from '../../lib/places.ts'
 import { err, ok } from '../../lib/result.ts'
 import { StreamsFull } from './copy-places.ts'
 import type { Sha256 } from '../../core/ids.ts'
@@ -33,7 +34,7 @@ export class SourceReads {
   readonly #places: CopyPlaces
   readonly #ending: AbortSignal
   /** The streams of each offer that have not ended. Each holds a file and the bytes that it has read ahead. */
-  readonly #streams = new Map<MigrationId, number>()
+  readonly #streams = new Places<MigrationId>(limits.streamsPerOfferMax)
 
   constructor(context: SourceContext, { moves, places, ending }: Parts) {
     this.#context = context
@@ -171,9 +172,8 @@ export class SourceReads {
     { id }: VmRecord,
     { isWanted, open, signal }: Opened,
   ): AsyncGenerator<Uint8Array, void> {
-    const streams = this.#streams.get(offer) ?? 0
-    if (streams >= limits.streamsPerOfferMax) throw new StreamsFull(`${streams} streams are open`)
-    this.#streams.set(offer, streams + 1)
+    const release = this.#streams.take(offer)
+    if (release === undefined) throw new StreamsFull(`${limits.streamsPerOfferMax} streams are open`)
     const copy = this.#places.begin(id, isWanted, signal)
     try {
       for await (const chunk of open(copy.signal)) {
@@ -183,13 +183,7 @@ export class SourceReads {
       }
     } finally {
       copy.end()
-      this.#leave(offer)
+      release()
     }
-  }
-
-  #leave(offer: MigrationId): void {
-    const left = (this.#streams.get(offer) ?? 0) - 1
-    if (left > 0) this.#streams.set(offer, left)
-    else this.#streams.delete(offer)
   }
 }
