@@ -20,12 +20,15 @@ export function nextUserId(
   range: UserIdRange,
   last: UserId | undefined,
 ): UserId | undefined {
-  const highest = statements.of('SELECT max(user_id) AS highest FROM vms').get()?.['highest'] as number | null
+  const before = last ?? highestUsed(statements) ?? range.first - 1
   const taken = statements.of('SELECT 1 FROM vms WHERE user_id = ?')
-  const start = (last ?? highest ?? range.first - 1) + 1 - range.first
+  const start = before + 1 - range.first
   for (let offset = 0; offset < range.count; offset += 1) {
     const candidate = range.first + ((((start + offset) % range.count) + range.count) % range.count)
     if (taken.get(candidate) === undefined) return candidate as UserId
   }
   return undefined
 }
+
+const highestUsed = (statements: Statements): number | null =>
+  statements.of('SELECT max(user_id) AS highest FROM vms').get()?.['highest'] as number | null
