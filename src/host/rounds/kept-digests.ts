@@ -1,6 +1,5 @@
 import { limits } from '../../config/limits.ts'
 import { FrameWriter } from '../../core/migration/frames.ts'
-import { KeptOfVms } from './kept-of-vms.ts'
 import { streamChecks } from './stream-checks.ts'
 
 /** A writer that has written the frames up to an offset. */
@@ -26,12 +25,5 @@ export class KeptDigests {
     const last = this.#states.at(-1)?.end ?? 0
     if (end < last + limits.roundDigestEveryBytes) return
     this.#states = [...this.#states.slice(1 - limits.roundDigestsMax), { end, writer: writer.copy() }]
-  }
-}
-
-/** The digests of one file of each VM, which is its present one. */
-export class DigestsOfVms extends KeptOfVms<KeptDigests> {
-  constructor() {
-    super(() => new KeptDigests())
   }
 }

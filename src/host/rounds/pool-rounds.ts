@@ -16,7 +16,7 @@ import { listVmDirectories } from '../pool/vm-directory.ts'
 import { changesOf } from './changes.ts'
 import type { Clones } from './changes.ts'
 import { framesOf } from './frame-stream.ts'
-import { DigestsOfVms } from './kept-digests.ts'
+import { KeptDigests } from './kept-digests.ts'
 import { KeptOfVms } from './kept-of-vms.ts'
 import { checkArrival, lostRound, roundFault } from './lost-round.ts'
 import { QuietStretches } from './quiet-stretches.ts'
@@ -27,9 +27,8 @@ const never = new AbortController().signal
 export class PoolRounds implements DiskRounds {
   readonly #access: PoolAccess
   readonly #turns = new Turns<VmId>()
-  /** The digests of each VM's present round, which its path names. */
-  readonly #digests = new DigestsOfVms()
-  readonly #quiet = new KeptOfVms(() => new QuietStretches())
+  /** What is kept of each VM's present round, which its path names. */
+  readonly #kept = new KeptOfVms(() => ({ digests: new KeptDigests(), quiet: new QuietStretches() }))
 
   constructor(access: PoolAccess) {
     this.#access = access
@@ -84,7 +83,7 @@ export class PoolRounds implements DiskRounds {
     const { paths } = this.#access
     const path = paths.round(id, arrival, number)
     // A round of this name that is gone had other content.
-    this.#forget(id)
+    this.#kept.forget(id)
     const temporary = join(paths.tmp, `round-${randomUUID()}`)
     try {
       await cloneDisk(paths.disk(id), temporary, { doing, signal })
@@ -102,7 +101,7 @@ export class PoolRounds implements DiskRounds {
     let clones: Clones | undefined
     try {
       clones = await this.#open(ref)
-      const digests = this.#digests.of(ref.id, this.#access.paths.round(ref.id, ref.arrival, ref.number))
+      const { digests } = this.#kept.of(ref.id, this.#access.paths.round(ref.id, ref.arrival, ref.number))
       const { end, writer } = digests.before(from)
       const extents = changesOf(clones, end, signal)
       const onFrame = (at: number): void => digests.note(at, writer)
@@ -122,7 +121,7 @@ export class PoolRounds implements DiskRounds {
     const now = await open(path, 'r')
     try {
       const { size: sizeBytes } = await now.stat()
-      const quiet = this.#quiet.of(id, path)
+      const { quiet } = this.#kept.of(id, path)
       if (number === 1) return { now, sizeBytes, quiet }
       return { now, before: await open(paths.round(id, arrival, number - 1), 'r'), sizeBytes, quiet }
     } catch (error) {
@@ -133,7 +132,7 @@ export class PoolRounds implements DiskRounds {
 
   async remove(id: VmId): Promise<void> {
     await this.#access.ready()
-    this.#forget(id)
+    this.#kept.forget(id)
     const { paths } = this.#access
     const remove = async (): Promise<void> => {
       const removed = paths.removed()
@@ -145,11 +144,6 @@ export class PoolRounds implements DiskRounds {
     await orStorageFault(`removing the rounds of the disk of VM ${id}`, () =>
       this.#turns.run(id, remove, never),
     )
-  }
-
-  #forget(id: VmId): void {
-    this.#digests.forget(id)
-    this.#quiet.forget(id)
   }
 
   async list(): Promise<readonly VmId[]> {

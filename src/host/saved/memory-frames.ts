@@ -3,12 +3,13 @@ import type { VmId } from '../../core/ids.ts'
 import { open } from '../files/pool-files.ts'
 import { changesOf } from '../rounds/changes.ts'
 import { framesOf } from '../rounds/frame-stream.ts'
-import type { DigestsOfVms } from '../rounds/kept-digests.ts'
+import type { KeptDigests } from '../rounds/kept-digests.ts'
+import type { KeptOfVms } from '../rounds/kept-of-vms.ts'
 
 export type MemoryStream = {
   readonly id: VmId
   readonly path: string
-  readonly digests: DigestsOfVms
+  readonly digests: KeptOfVms<KeptDigests>
   /** As in the port. */
   readonly from: number
   readonly signal: AbortSignal

@@ -18,7 +18,8 @@ import { checksumOf, FileCutShort } from '../files/checksum.ts'
 import { DISCARDED_PREFIX, discardSaved } from '../pool/discard-saved.ts'
 import { sync } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
-import { DigestsOfVms } from '../rounds/kept-digests.ts'
+import { KeptDigests } from '../rounds/kept-digests.ts'
+import { KeptOfVms } from '../rounds/kept-of-vms.ts'
 import { OpenIncoming } from '../rounds/open-incoming.ts'
 import { flushWhile, openToFlush } from './flush-while.ts'
 import { memoryFrames } from './memory-frames.ts'
@@ -57,7 +58,7 @@ export class PoolSavedStates implements SavedStates {
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
   readonly #checked = new CheckedMemory(() => performance.now())
   /** The digests of the streams in which memories leave this host. */
-  readonly #digests = new DigestsOfVms()
+  readonly #digests = new KeptOfVms(() => new KeptDigests())
 
   constructor({ paths, looks, verify, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
     this.#paths = paths
