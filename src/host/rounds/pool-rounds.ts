@@ -27,7 +27,7 @@ const never = new AbortController().signal
 export class PoolRounds implements DiskRounds {
   readonly #access: PoolAccess
   readonly #turns = new Turns<VmId>()
-  /** What is kept of each VM's present round, which its path names. */
+  /** Digests and stretches of each VM's present round, which its path names. */
   readonly #kept = new KeptOfVms(() => ({ digests: new KeptDigests(), quiet: new QuietStretches() }))
 
   constructor(access: PoolAccess) {
