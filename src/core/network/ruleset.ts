@@ -94,6 +94,12 @@ function block(head: string, lines: readonly string[]): string {
 
 export const chainText = ({ name, rules }: Chain): string => block(`chain ${name}`, rules)
 
+/** Returns a set of devices that have a rate each. A device that is silent for its time loses its rate, and begins with a new one. */
+const rateSet = (name: string): string => dynamicSet(name, 'ifname', '1m')
+
+const dynamicSet = (name: string, type: string, timeout: string): string =>
+  block(`set ${name}`, [`type ${type}`, 'size 65535', 'flags dynamic,timeout', `timeout ${timeout}`])
+
 const elements = (texts: readonly string[]): readonly string[] =>
   texts.length === 0 ? [] : [`elements = { ${texts.join(', ')} }`]
 
@@ -180,13 +186,7 @@ const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
  * Other honest traffic from link-local addresses or none, such as multicast groups or a search for a DHCP server, is
  * dropped and not counted against the guest.
  */
-const ANTI_SPOOFING = `  set discovery_rate {
-    type ifname
-    size 65535
-    flags dynamic,timeout
-    timeout 1m
-  }
-  chain anti_spoofing {
+const ANTI_SPOOFING = `${rateSet('discovery_rate')}  chain anti_spoofing {
     type filter hook prerouting priority -450; policy accept;
     ${FROM_GUEST} jump from_guest
   }
@@ -221,13 +221,7 @@ const closed = (family: 'ipv4' | 'ipv6'): string => `{ ${closedNetworks(family).
  * datagram stays there for half a minute or longer, and when the memory is full, the kernel drops the fragments of all.
  * So their rate is bounded, whatever their destination. Nothing shows before whether the rest will come.
  */
-const GUEST_DESTINATION = `  set fragment_rate {
-    type ifname
-    size 65535
-    flags dynamic,timeout
-    timeout 1m
-  }
-  chain guest_fragment {
+const GUEST_DESTINATION = `${rateSet('fragment_rate')}  chain guest_fragment {
     update @fragment_rate { iifname limit rate over ${limits.fragmentsPerSecond}/second burst ${limits.fragmentsAtOnce} packets } counter drop comment "too many fragments"
   }
   chain guest_destination {
@@ -305,12 +299,7 @@ ${block('chain to_guest', [
 }
 
 const nextHops = (family: 'ipv4' | 'ipv6'): string =>
-  block(`set next_hops_${family}`, [
-    `type ifname . ${family}_addr`,
-    'size 65535',
-    'flags dynamic,timeout',
-    `timeout ${limits.nextHopLookupSeconds}s`,
-  ])
+  dynamicSet(`next_hops_${family}`, `ifname . ${family}_addr`, `${limits.nextHopLookupSeconds}s`)
 
 /**
  * Bounds the neighbours that the host looks for because of a guest. A guest that sends to each address of the network
@@ -320,13 +309,7 @@ const nextHops = (family: 'ipv4' | 'ipv6'): string =>
  * A hop takes one place for as long as it is in the set: a packet does not renew its time there. If the set is full,
  * each first packet counts.
  */
-const NEXT_HOPS = `${nextHops('ipv4')}${nextHops('ipv6')}  set next_hop_rate {
-    type ifname
-    size 65535
-    flags dynamic,timeout
-    timeout 1m
-  }
-  chain passed_from_guest {
+const NEXT_HOPS = `${nextHops('ipv4')}${nextHops('ipv6')}${rateSet('next_hop_rate')}  chain passed_from_guest {
     ct state established,related return
     iifname . rt ip nexthop @next_hops_ipv4 return
     iifname . rt ip6 nexthop @next_hops_ipv6 return
