@@ -16,13 +16,15 @@ const CONTROLLER: Client = { role: 'controller' }
  */
 export function guardRoles(app: App, dependencies: ApiDependencies): void {
   const { clients } = dependencies
+  const clientOf = ({ peerName }: FastifyRequest): Client | undefined =>
+    clients === undefined ? CONTROLLER : clients.get(peerName)
   app.addHook('onRoute', (route) => {
     const [method = ''] = [route.method].flat()
     const roles = rolesFor(method, route.url)
     if (method !== 'HEAD') describeRoles(route, roles)
     const scoped = isOfVm(route.url) && roles.includes('console')
     addTo(route, 'onRequest', (request, _reply, done) => {
-      const client = clients === undefined ? CONTROLLER : clients.get(request.peerName)
+      const client = clientOf(request)
       if (client === undefined) return done(new Error('a peer was admitted that is not among the clients'))
       request.peer = { ...request.peer, role: client.role }
       if (!roles.includes(client.role)) return done(refusal(roles, client.role))
@@ -31,14 +33,11 @@ export function guardRoles(app: App, dependencies: ApiDependencies): void {
     if (!scoped) return
     // While a VM wakes for a shell, it may have left the scope; an answer to an upgrade is not sent through hooks.
     addTo(route, 'preHandler', (request, _reply, done) => {
-      const client = clients?.get(request.peerName)
-      done(client === undefined ? undefined : scopeRefusal(dependencies, request, client))
+      done(scopeRefusal(dependencies, request, clientOf(request)))
     })
     // During a long poll the VM may have left the scope.
     addTo(route, 'onSend', (request, { statusCode }, payload, done) => {
-      const client = clients?.get(request.peerName)
-      const refused =
-        client === undefined || statusCode >= 400 ? undefined : scopeRefusal(dependencies, request, client)
+      const refused = statusCode >= 400 ? undefined : scopeRefusal(dependencies, request, clientOf(request))
       if (refused === undefined) done(null, payload)
       else done(refused)
     })
@@ -80,9 +79,9 @@ const isOfVm = (url: string): boolean => url.startsWith('/v1/vms/:id') || url.st
 function scopeRefusal(
   dependencies: ApiDependencies,
   { params }: FastifyRequest,
-  client: Client,
+  client: Client | undefined,
 ): Refused | undefined {
-  if (client.role !== 'console') return undefined
+  if (client?.role !== 'console') return undefined
   const id = String(Reflect.get(Object(params), 'id')) as VmId
   if (isInScope(dependencies, id, client.scope)) return undefined
   return new Refused({
