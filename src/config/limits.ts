@@ -82,6 +82,10 @@ export const limits = {
   revisionsSkippedByRestore: 1_000_000_000,
   /** From the end of a start until the memory that only the start needed is returned to the host. */
   startMemoryReturnMs: 1000,
+  /**
+   * How often memory that libraries have freed is returned to the host. V8's compilers alone leave some MiB free each time.
+   */
+  freedMemoryReturnMs: 600_000,
   /** How long the daemon waits for a database that another process has locked. The event loop is blocked meanwhile. */
   databaseBusyMs: 20,
   /** How long no other write is tried after one failed, because each may cost the wait above. */

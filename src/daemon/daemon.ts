@@ -19,7 +19,7 @@ import { compose } from './compose.ts'
 import { bindControllerListener } from './controller-listener.ts'
 import { openCoordinationListener } from './coordination-listener.ts'
 import { openMetricsListener } from './metrics-listener.ts'
-import { returnStartMemory } from './start-memory.ts'
+import { returnMemoryUntil } from './returned-memory.ts'
 import type { Server } from 'node:http'
 import type { BoundControllerApi } from '../api/controller/controller-api.ts'
 import type { Listener } from '../api/listener/listener.ts'
@@ -161,8 +161,7 @@ export class Daemon {
     const { host } = this.#built
     await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
     // Later, because requests that waited for the start are answered first.
-    const returning = setTimeout(returnStartMemory, limits.startMemoryReturnMs).unref()
-    this.#ending.signal.addEventListener('abort', () => clearTimeout(returning), { once: true })
+    returnMemoryUntil(this.#ending.signal)
   }
 
   #report(adopted: number): Promise<void> {

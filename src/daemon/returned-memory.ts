@@ -1,10 +1,22 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { limits } from '../config/limits.ts'
 import { returnProgramPages } from '../host/ffi/program-pages.ts'
 import { trimMemory } from '../host/ffi/trim-memory.ts'
 
 /** V8's collector. Only the flavor `last-resort` also gives back pages that have become free (V8: gc-extension.h). */
 type Collect = (options: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void
+
+/** Returns memory to the host: after the start what only the start needed, and from time to time what was freed since. */
+export function returnMemoryUntil(signal: AbortSignal): void {
+  const first = setTimeout(returnStartMemory, limits.startMemoryReturnMs).unref()
+  const later = setInterval(trimMemory, limits.freedMemoryReturnMs).unref()
+  const stop = (): void => {
+    clearTimeout(first)
+    clearInterval(later)
+  }
+  signal.addEventListener('abort', stop, { once: true })
+}
 
 /**
  * Returns memory that only the start needed to the host: garbage, what libraries have freed, and pages of the program's
