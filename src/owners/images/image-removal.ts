@@ -1,6 +1,7 @@
 import { HostFault } from '../../core/errors.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import type { Sha256 } from '../../core/ids.ts'
 import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Storage } from '../../ports/storage.ts'
@@ -67,15 +68,13 @@ export class ImageRemoval {
     try {
       const wanted = store.imageRemovals.all()
       if (wanted.length === 0) return true
-      for (const sha256 of wanted) {
-        if (this.#stopped) return false
-        // The store is asked each time, because a VM that was stored meanwhile withdraws the removal.
-        if (store.imageRemovals.has(sha256)) await storage.removeImage(sha256)
-      }
+      const failures = await this.#removeEach(wanted)
       const left = new Set((await storage.images()).map(({ sha256 }) => sha256))
       const gone = wanted.filter((sha256) => !left.has(sha256))
       store.imageRemovals.forget(gone)
       for (const sha256 of gone) log.info({ sha256 }, 'image removed')
+      // If the pool is away, all fail for one reason.
+      if (failures.length > 0) throw failures[0]
       return store.imageRemovals.all().length === 0
     } catch (error) {
       if (error instanceof HostFault)
@@ -83,5 +82,21 @@ export class ImageRemoval {
       else log.error({ error }, 'image removal failed: internal error')
       return false
     }
+  }
+
+  /** Returns why images were not removed: one that cannot be removed must not keep the others. */
+  async #removeEach(wanted: readonly Sha256[]): Promise<readonly unknown[]> {
+    const { storage, store } = this.#options
+    const failures: unknown[] = []
+    for (const sha256 of wanted) {
+      if (this.#stopped) break
+      try {
+        // The store is asked each time, because a VM that was stored meanwhile withdraws the removal.
+        if (store.imageRemovals.has(sha256)) await storage.removeImage(sha256)
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+    return failures
   }
 }

@@ -246,6 +246,25 @@ for (const [what, error] of [
   })
 }
 
+test('an image that cannot be removed keeps no other from going by request, and is asked for again', async (t) => {
+  const { clock, store, storage, shelf, fetch, listed, turns } = stage(t)
+  const [first, second] = [await fetch('one'), await fetch('two')].toSorted()
+  assert.ok(first !== undefined && second !== undefined)
+  const remove = storage.removeImage.bind(storage)
+  const fails = mock.method(storage, 'removeImage', async (sha256: Sha256) => {
+    if (sha256 === first) throw new HostFault('storage_failed', 'on purpose')
+    await remove(sha256)
+  })
+  for (const image of [first, second]) assert.ok(shelf.requestRemoval(image).ok)
+  await turns()
+  assert.deepEqual(await listed(), [first])
+  assert.deepEqual(store.imageRemovals.all(), [first])
+  fails.mock.restore()
+  clock.advance(limits.retryBackoffMsMax)
+  await turns()
+  assert.deepEqual(await listed(), [])
+})
+
 test('after a stop nothing is removed any more', async (t) => {
   const { clock, storage, shelf, fetch, pass, listed } = stage(t)
   for (const text of ['root', 'other']) await fetch(text)
