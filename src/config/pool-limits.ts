@@ -16,8 +16,8 @@ export const poolLimits = {
    * and one that the pool had no room for not without more room.
    */
   imageRefusedMs: 3_600_000,
-  /** Images whose lack of room is remembered. */
-  imagesShortMax: 1000,
+  /** Images whose refusal is remembered, and as many whose lack of room is. */
+  imagesRefusedMax: 1000,
   /** Images whose kind is remembered. */
   imageLooksMax: 10_000,
   /** A source that sends nothing for this long has stalled. */

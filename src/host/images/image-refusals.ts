@@ -70,16 +70,17 @@ export class ImageRefusals {
     fetch: { sha256: Sha256; url: string | undefined; bound: ImageBound; roomBytes: number },
   ): void {
     const { sha256, url, bound, roomBytes } = fetch
-    this.#forgetOld()
-    const untilMs = this.#nowMs() + limits.imageRefusedMs
-    if (fault.code === 'storage_full') this.#short.set(sha256, { roomBytes, untilMs })
+    const nowMs = this.#nowMs()
+    const untilMs = nowMs + limits.imageRefusedMs
+    if (fault.code === 'storage_full') this.#keep(this.#short, sha256, { roomBytes, untilMs })
     const isExcess = fault.code === bound.excess
     if (!isExcess && !isDamage(fault, url)) return
     const before = this.#refusals.get(sha256)
-    this.#refusals.set(sha256, {
+    const isRepeated = before?.url === url && before?.fault.code === fault.code && nowMs < before.untilMs
+    this.#keep(this.#refusals, sha256, {
       url,
       bytesMax: isExcess ? bound.bytesMax : undefined,
-      isCertain: isExcess || (before?.url === url && before?.fault.code === fault.code),
+      isCertain: isExcess || isRepeated,
       untilMs,
       fault,
     })
@@ -90,12 +91,13 @@ export class ImageRefusals {
     this.#short.delete(sha256)
   }
 
-  #forgetOld(): void {
+  /** Keeps an entry as the newest, and forgets what is over and what is too many. */
+  #keep<T extends { readonly untilMs: number }>(kept: Map<Sha256, T>, of: Sha256, entry: T): void {
+    kept.delete(of)
+    kept.set(of, entry)
     const nowMs = this.#nowMs()
-    for (const kept of [this.#refusals, this.#short])
-      for (const [sha256, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(sha256)
-    const [oldest] = this.#short.keys()
-    if (this.#short.size > limits.imagesShortMax && oldest !== undefined) this.#short.delete(oldest)
+    for (const [sha256, { untilMs }] of kept)
+      if (untilMs <= nowMs || kept.size > limits.imagesRefusedMax) kept.delete(sha256)
   }
 }
 
