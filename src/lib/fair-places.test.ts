@@ -3,9 +3,9 @@ import { setImmediate } from 'node:timers/promises'
 import { test } from 'node:test'
 import { FairPlaces } from './fair-places.ts'
 
-/** Starts tasks that run until they are asked to end; each is named by its owner and a number. */
+/** Starts tasks that run until they are asked to end. Each is named by its owner, a letter for each part, and a number. */
 function stage(count: number) {
-  const places = new FairPlaces<string>(count)
+  const places = new FairPlaces(count)
   const running = new Map<string, () => void>()
   return {
     begin: (name: string, signal = new AbortController().signal): Promise<void> => {
@@ -15,7 +15,7 @@ function stage(count: number) {
         await promise
         running.delete(name)
       }
-      return places.run(name.charAt(0), task, signal)
+      return places.run(name.replace(/\d/, '').split(''), task, signal)
     },
     end: (name: string): void => running.get(name)?.(),
     running: async (): Promise<string> => {
@@ -42,6 +42,22 @@ test('a place that becomes free goes to the owner with the fewest, and among tho
   end('a2')
   end('b1')
   assert.equal(await running(), 'a3 b2 c1')
+})
+
+test('a place that becomes free goes to the widest owner with the fewest, however many are in another', async () => {
+  const { begin, end, running } = stage(4)
+  for (const name of ['sa1', 'sb1', 'sc1', 'sd1', 'se1', 'ta1', 'ta2']) void begin(name)
+  assert.equal(await running(), 'sa1 sb1 sc1 sd1')
+  end('sa1')
+  assert.equal(await running(), 'sb1 sc1 sd1 ta1')
+})
+
+test('the last free place is for an owner without a place, also of a part that has more than others', async () => {
+  const { begin, end, running } = stage(4)
+  for (const name of ['sa1', 'sb1', 'sc1', 'ta1', 'ta2', 'sd1']) void begin(name)
+  assert.equal(await running(), 'sa1 sb1 sc1 ta1')
+  end('sa1')
+  assert.equal(await running(), 'sb1 sc1 sd1 ta1')
 })
 
 test('a single place is never kept free', async () => {
@@ -81,9 +97,9 @@ test('a place that was given in the moment of an abort is given back', async () 
 })
 
 test('a task that fails gives its place back', async () => {
-  const places = new FairPlaces<string>(1)
+  const places = new FairPlaces(1)
   const { signal } = new AbortController()
   const fails = async (): Promise<never> => Promise.reject(new Error('on purpose'))
-  await assert.rejects(places.run('a', fails, signal), /on purpose/)
-  assert.equal(await places.run('b', async () => 'ran', signal), 'ran')
+  await assert.rejects(places.run(['a'], fails, signal), /on purpose/)
+  assert.equal(await places.run(['b'], async () => 'ran', signal), 'ran')
 })

@@ -1,18 +1,23 @@
 import { assert } from './assert.ts'
 import { abortable } from './abortable.ts'
 
-type Waiting<Owner> = { readonly of: Owner; readonly come: () => void }
+/** Who has a place, from the widest part to the narrowest, as of an object store and a snapshot. */
+export type PlaceOwner = readonly string[]
+
+/** `keys` has a key for each part of the owner. */
+type Waiting = { readonly keys: readonly string[]; readonly come: () => void }
 
 /**
- * Lets at most `places` tasks run at once. Each task is of an owner. The owner with the fewest places comes first;
- * equals come in order of arrival. If there are several places, the last free one is reserved for an owner without one.
- * So the slow tasks of one owner cannot take every place.
+ * Lets at most `places` tasks run at once. Each task is of an owner. The one whose widest part has the fewest places comes
+ * first, then the one whose next part has; equals come in order of arrival. If there are several places, the last free
+ * one is reserved for an owner without one. So the slow tasks of one owner cannot take every place.
  */
-export class FairPlaces<Owner> {
+export class FairPlaces {
   #free: number
   readonly #keptFree: number
-  readonly #held = new Map<Owner, number>()
-  #waiting: Waiting<Owner>[] = []
+  /** How many places each part of an owner has. */
+  readonly #held = new Map<string, number>()
+  #waiting: Waiting[] = []
 
   constructor(places: number) {
     assert(places > 0, 'tasks need a place')
@@ -24,7 +29,7 @@ export class FairPlaces<Owner> {
    * Runs a task when its turn has come. Rejects with the signal's reason if that aborts first; the task then never
    * runs.
    */
-  async run<T>(of: Owner, task: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async run<T>(of: PlaceOwner, task: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const release = await this.take(of, signal)
     try {
       return await task()
@@ -37,45 +42,63 @@ export class FairPlaces<Owner> {
    * Takes a place like {@link run}, for a caller that gives it back itself. Resolves to the function that does so; call
    * it once.
    */
-  async take(of: Owner, signal: AbortSignal): Promise<() => void> {
+  async take(of: PlaceOwner, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     const { promise, resolve } = Promise.withResolvers<void>()
-    const waiting: Waiting<Owner> = { of, come: resolve }
+    const keys = keysOf(of)
+    const waiting: Waiting = { keys, come: resolve }
     this.#waiting.push(waiting)
     this.#admit()
     try {
       await abortable(promise, signal)
     } catch (error) {
       if (this.#waiting.includes(waiting)) this.#waiting = this.#waiting.filter((other) => other !== waiting)
-      else this.#give(of)
+      else this.#give(keys)
       throw error
     }
-    return () => this.#give(of)
+    return () => this.#give(keys)
   }
 
-  #give(of: Owner): void {
-    const left = this.#heldBy(of) - 1
-    if (left === 0) this.#held.delete(of)
-    else this.#held.set(of, left)
+  #give(keys: readonly string[]): void {
+    for (const key of keys) {
+      const left = this.#heldBy(key) - 1
+      if (left === 0) this.#held.delete(key)
+      else this.#held.set(key, left)
+    }
     this.#free += 1
     this.#admit()
   }
 
   #admit(): void {
-    while (this.#free > 0) {
-      const next = this.#waiting.reduce<Waiting<Owner> | undefined>(
-        (best, each) => (best !== undefined && this.#heldBy(best.of) <= this.#heldBy(each.of) ? best : each),
-        undefined,
-      )
-      if (next === undefined || (this.#heldBy(next.of) > 0 && this.#free <= this.#keptFree)) return
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
       this.#waiting.splice(this.#waiting.indexOf(next), 1)
       this.#free -= 1
-      this.#held.set(next.of, this.#heldBy(next.of) + 1)
+      for (const key of next.keys) this.#held.set(key, this.#heldBy(key) + 1)
       next.come()
     }
   }
 
-  #heldBy(of: Owner): number {
-    return this.#held.get(of) ?? 0
+  /** Returns the task whose turn it is; undefined if no task may have a place now. */
+  #next(): Waiting | undefined {
+    if (this.#free === 0) return undefined
+    const isForAll = this.#free > this.#keptFree
+    let first: Waiting | undefined
+    for (const waiting of this.#waiting) {
+      if (!isForAll && this.#heldBy(waiting.keys.at(-1) ?? '') > 0) continue
+      if (first === undefined || this.#hasFewer(waiting, first)) first = waiting
+    }
+    return first
+  }
+
+  #hasFewer(one: Waiting, other: Waiting): boolean {
+    const differences = one.keys.map((key, at) => this.#heldBy(key) - this.#heldBy(other.keys[at] ?? ''))
+    return (differences.find((difference) => difference !== 0) ?? 0) < 0
+  }
+
+  #heldBy(key: string): number {
+    return this.#held.get(key) ?? 0
   }
 }
+
+const keysOf = (of: PlaceOwner): readonly string[] =>
+  of.map((_, index) => JSON.stringify(of.slice(0, index + 1)))

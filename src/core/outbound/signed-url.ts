@@ -15,6 +15,11 @@ export class SignedUrl {
     return this.#url
   }
 
+  /** The host that the URL names, with the port if there is one; empty for a file. It grants nothing. */
+  get host(): string {
+    return URL.parse(this.#url)?.host ?? ''
+  }
+
   equals(other: SignedUrl): boolean {
     return this.#url === other.#url
   }

@@ -15,7 +15,7 @@ export type PlacedFetch = (onThread: (thread: StoringThread) => void) => Promise
 export class FetchPlaces {
   /** How many places one source may have. If a fetch hangs in as many, the others of the source would wait silently. */
   readonly #hangingMax: number
-  readonly #turn: FairPlaces<string>
+  readonly #turn: FairPlaces
   #hanging = 0
   /** Aborted when so many fetches hang. */
   #stuck = new AbortController()
@@ -28,7 +28,7 @@ export class FetchPlaces {
   /** Throws NoAnswer if too many fetches hang, and the signal's reason when it aborts. */
   async run(source: string, fetch: PlacedFetch, signal: AbortSignal): Promise<void> {
     if (this.#hanging >= this.#hangingMax) throw refused()
-    const release = await this.#turn.take(source, AbortSignal.any([signal, this.#stuck.signal]))
+    const release = await this.#turn.take([source], AbortSignal.any([signal, this.#stuck.signal]))
     const threads: StoringThread[] = []
     try {
       await fetch((thread) => threads.push(thread))

@@ -245,8 +245,7 @@ export function listImages({ paths, looks, verify }: PoolAccess): Promise<readon
 }
 
 /** Returns the name under which all fetches of a source share places: the host of a URL, or one for all other hosts. */
-const sourceOf = (origin: ImageOrigin): string =>
-  origin.kind === 'url' ? (URL.parse(origin.url.reveal())?.host ?? '') : 'other hosts'
+const sourceOf = (origin: ImageOrigin): string => (origin.kind === 'url' ? origin.url.host : 'other hosts')
 
 const urlOf = (origin: ImageOrigin): string | undefined =>
   origin.kind === 'url' ? origin.url.reveal() : undefined

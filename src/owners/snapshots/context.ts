@@ -6,7 +6,7 @@ import type { Host } from '../../ports/host.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotEntry } from './entry.ts'
 import type { StagingRoom } from './staging-room.ts'
-import type { SnapshotRecord, StagingId } from '../../core/snapshots/record.ts'
+import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 
 /**
  * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The signal asks the task to end
@@ -32,8 +32,8 @@ export type SnapshotsContext = {
   readonly openPacks: Semaphore
   /** Limits those of them that are packed at the same time, and do not wait for room. */
   readonly packs: Semaphore
-  /** Limits parts of all snapshots that are sent at the same time. */
-  readonly uploads: FairPlaces<StagingId>
+  /** Limits parts that are sent at the same time, fairly among stores, and among the snapshots of each. */
+  readonly uploads: FairPlaces
   readonly room: StagingRoom
   readonly log: Log
 }

@@ -10,9 +10,12 @@ import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 import type { Staging } from '../../ports/staging.ts'
 
-/** Sends one part when its turn among the parts of all snapshots has come. */
+/** Sends one part when its turn among the parts of all stores and snapshots has come. */
 export async function sendPart(task: Task, part: SnapshotPart): Promise<Outcome> {
-  return task.uploads.run(task.entry.stagingId, () => sendNow(task, part), task.signal)
+  const { entry, uploads, signal } = task
+  const url = entry.url(part.number)
+  if (url === undefined) return done
+  return uploads.run([url.host, entry.stagingId], () => sendNow(task, part), signal)
 }
 
 async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {

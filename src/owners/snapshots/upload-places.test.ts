@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { mock, test } from 'node:test'
+import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { abortable } from '../../lib/abortable.ts'
+import type { SnapshotId, SnapshotUrls } from '../../core/snapshots/record.ts'
+import type { FakeUpload } from '../../../test/fakes/fake-object-store.ts'
+
+/** URLs of an upload at another store. */
+const elsewhere = (upload: FakeUpload): SnapshotUrls => {
+  const moved = (url: string): SignedUrl =>
+    new SignedUrl(url.replace('store.example.net', 'slow.example.net'))
+  return {
+    firstPart: 1,
+    parts: upload.partUrls(4).map(moved),
+    complete: moved(upload.completeUrl),
+    head: moved(upload.headUrl),
+  }
+}
+
+test('a place that a slow store gives back goes to another store, however many snapshots the slow one has', async (t) => {
+  const { host, take, quiet, shown } = await snapshotStage(t, { uploadsMax: 2 })
+  const store = host.objectStore
+  const putPart = store.putPart.bind(store)
+  const slow: PromiseWithResolvers<void>[] = []
+  mock.method(store, 'putPart', async (...args: Parameters<typeof putPart>) => {
+    if (args[0].url.host === 'slow.example.net') {
+      const held = Promise.withResolvers<void>()
+      slow.push(held)
+      await abortable(held.promise, args[1])
+    }
+    return putPart(...args)
+  })
+  const [first, second, other] = ['snap-1', 'snap-2', 'snap-3'].map((id) => id as SnapshotId)
+  take(elsewhere(store.openUpload('image-1')), first)
+  take(elsewhere(store.openUpload('image-2')), second)
+  await quiet()
+  assert.equal(slow.length, 2)
+  take(urlsOf(store.openUpload('image-3')), other)
+  await quiet()
+  assert.equal(shown(other), 'sending')
+  slow[0]?.resolve()
+  await quiet()
+  assert.deepEqual([shown(first), shown(second), shown(other)], ['sending', 'sending', 'completed'])
+})
