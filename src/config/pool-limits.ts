@@ -25,6 +25,8 @@ export const poolLimits = {
   imageRedirectsMax: 5,
   /** Enough downloads to fill a link; more would only share it. */
   imageFetchesMax: 4,
+  /** After this time without a place for any fetch, a source gets one of another source that has several. */
+  imagePlaceWaitMs: 60_000,
   /** A reflink takes milliseconds. On a file system without reflinks, copies would compete for the disk. */
   diskClonesMax: 4,
 

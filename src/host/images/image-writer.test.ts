@@ -12,6 +12,7 @@ import { hungPath } from '../../../test/hung-open.ts'
 import { until } from '../../../test/contract/until.ts'
 import { NoAnswer } from '../files/bounded-calls.ts'
 import { FetchPlaces } from './fetch-places.ts'
+import type { PlacedFetch } from './fetch-places.ts'
 import { ImageWriter, imageThreadBesideThis } from './image-writer.ts'
 import { open } from '../files/pool-files.ts'
 
@@ -193,29 +194,27 @@ test('a write that hangs fails the fetch, and keeps its place and the file open 
   const places = new FetchPlaces(1)
   const { signal } = new AbortController()
   const { writer, file } = await stage(t, { source, boundMs: 50 })
-  const storing = places.run(
-    'store',
-    async (onThread) => {
-      onThread(writer)
-      writer.begin(false)
-      // A thread that has not begun to write ends at once, and frees the place.
-      await until(
-        () => existsSync(begun),
-        (isThere) => isThere,
-      )
-      try {
-        await writer.finish()
-      } finally {
-        await writer.end()
-      }
-    },
-    signal,
-  )
-  const waiting = places.run('store', async () => assert.fail('it has no place'), signal)
+  const run = (fetch: PlacedFetch['fetch']): Promise<void> =>
+    places.run({ source: 'store', isRepeatable: true, fetch }, signal)
+  const storing = run(async (_until, onThread) => {
+    onThread(writer)
+    writer.begin(false)
+    // A thread that has not begun to write ends at once, and frees the place.
+    await until(
+      () => existsSync(begun),
+      (isThere) => isThere,
+    )
+    try {
+      await writer.finish()
+    } finally {
+      await writer.end()
+    }
+  })
+  const waiting = run(async () => assert.fail('it has no place'))
   await assert.rejects(storing, NoAnswer)
   await assert.rejects(waiting, NoAnswer)
   await assert.rejects(
-    places.run('store', async () => assert.fail('it has no place'), signal),
+    run(async () => assert.fail('it has no place')),
     NoAnswer,
   )
   assert.ok((await file.stat()).isFile())
@@ -228,7 +227,7 @@ test('a write that hangs fails the fetch, and keeps its place and the file open 
       (error: NodeJS.ErrnoException) => error.code,
     )
   await until(
-    () => outcomeOf(places.run('store', async () => {}, signal)),
+    () => outcomeOf(run(async () => {})),
     (outcome) => outcome === 'done',
   )
   await until(

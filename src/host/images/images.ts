@@ -177,9 +177,13 @@ export class Images {
     if (begun !== undefined) return begun
     const controller = new AbortController()
     const { signal } = controller
-    const fetch: PlacedFetch = (onThread) =>
-      this.#fetch({ sha256, origin, bound, roomBytes }, { signal, onThread })
-    const done = this.#places.run(sourceOf(origin), fetch, signal)
+    const wanted: Wanted = { sha256, origin, bound, roomBytes }
+    const placed: PlacedFetch = {
+      source: sourceOf(origin),
+      isRepeatable: origin.kind === 'url',
+      fetch: (until, onThread) => this.#fetch(wanted, { signal: until, onThread }),
+    }
+    const done = this.#places.run(placed, signal)
     const shared = { done, controller, origin, bound, askers: 0 }
     this.#fetches.set(sha256, shared)
     // A fetch that failed accepts no further callers.
