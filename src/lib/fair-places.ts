@@ -1,7 +1,7 @@
 import { assert } from './assert.ts'
 import { abortable } from './abortable.ts'
 
-/** Who has a place, from the widest part to the narrowest, as of an object store and a snapshot. */
+/** The owner of a place, from its widest part to the narrowest, as an object store and a snapshot. */
 export type PlaceOwner = readonly string[]
 
 /** `keys` has a key for each part of the owner. */
