@@ -94,6 +94,21 @@ test('an abort ends a silent stream, and leaves nothing', async (t) => {
   while (!body.seen.closed) await new Promise(setImmediate)
 })
 
+test('a stream that is too long says nothing about that of another host', async (t) => {
+  const { images, has } = stage(t)
+  const [honest, tooLong] = [heldBody(), heldBody()]
+  const bound = { bytesMax: 3 * MIB, excess: 'image_too_large' } as const
+  async function* longer(): AsyncGenerator<Uint8Array> {
+    yield* tooLong.chunks
+    yield content
+  }
+  tooLong.letGo()
+  await assert.rejects(images.ensureFrom(sha256, longer(), never, bound), { code: 'image_too_large' })
+  honest.letGo()
+  await images.ensureFrom(sha256, honest.chunks, never, bound)
+  assert.ok(has())
+})
+
 test('a stream ends before the pool loses its reserve', async (t) => {
   const { images, paths, has } = stage(t, Number.MAX_SAFE_INTEGER)
   // One chunk is more than the thread holds.

@@ -7,8 +7,7 @@ import { shortOfRoom } from './store-content.ts'
 
 /** A fetch that failed because of what came. */
 type Refusal = {
-  /** Absent if another host sent it. */
-  readonly url: string | undefined
+  readonly url: string
   /** The size that was too small for it; absent if no size helps. */
   readonly bytesMax: number | undefined
   /** Whether the same failure is certain: a transfer that was cut may look like an image with another digest. */
@@ -64,7 +63,11 @@ export class ImageRefusals {
     return room
   }
 
-  /** @param roomBytes the room that {@link check} returned before the fetch */
+  /**
+   * Notes a fetch that failed. What another host sent, without a URL, says nothing about what the next one sends.
+   *
+   * @param roomBytes the room that {@link check} returned before the fetch
+   */
   note(
     fault: HostFault,
     fetch: { sha256: Sha256; url: string | undefined; bound: ImageBound; roomBytes: number },
@@ -74,7 +77,7 @@ export class ImageRefusals {
     const untilMs = nowMs + limits.imageRefusedMs
     if (fault.code === 'storage_full') this.#keep(this.#short, sha256, { roomBytes, untilMs })
     const isExcess = fault.code === bound.excess
-    if (!isExcess && !isDamage(fault, url)) return
+    if (url === undefined || !(isExcess || isDamage(fault, url))) return
     const before = this.#refusals.get(sha256)
     const isRepeated = before?.url === url && before?.fault.code === fault.code && nowMs < before.untilMs
     this.#keep(this.#refusals, sha256, {
@@ -102,5 +105,5 @@ export class ImageRefusals {
 }
 
 /** Returns whether a whole image was fetched over the network, and was another one. A local file costs nothing to try. */
-const isDamage = ({ code }: HostFault, url: string | undefined): boolean =>
-  code === 'image_integrity_failed' && url !== undefined && !url.startsWith('file:')
+const isDamage = ({ code }: HostFault, url: string): boolean =>
+  code === 'image_integrity_failed' && !url.startsWith('file:')
