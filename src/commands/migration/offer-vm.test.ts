@@ -6,6 +6,7 @@ import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { commandStage } from '../../../test/command-stage.ts'
 import { startSnapshot } from '../snapshots/snapshots.ts'
 import { deleteVm } from '../vm/delete-vm.ts'
+import { setDisk, setExit } from '../vm/reshape.ts'
 import { setMetadata } from '../vm/set-metadata.ts'
 import { setPower } from '../vm/set-power.ts'
 import { keepAwake } from '../vm/wake-vm.ts'
@@ -112,6 +113,17 @@ test('a stop withdraws the offer, and its guest is not requested again', (t) => 
   const { departure, desired, wake } = record()
   assert.deepEqual([departure?.stage, departure?.because], ['withdrawn', 'stopped'])
   assert.deepEqual([desired.power, desired.migration, wake], ['stopped', undefined, undefined])
+})
+
+test('a change of a stopped VM that is offered is refused, and the offer stays', (t) => {
+  const { context, id, offers, accepted, refusal, record } = stage(t)
+  accepted(setPower(context, id, 'stopped'))
+  accepted(offers())
+  const exit = setExit(context, id, { restartPolicy: 'never' })
+  for (const refused of [exit, setDisk(context, id, { sizeMib: 4096 })])
+    assert.equal(refusal(refused).code, 'vm_migrating')
+  assert.equal(accepted(setPower(context, id, 'stopped')).changed, false)
+  assert.deepEqual([record().departure?.stage, record().generations.desired], ['offered', 3])
 })
 
 test('a deletion withdraws the offer', (t) => {

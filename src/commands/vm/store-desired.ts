@@ -62,7 +62,8 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
       refuseTooLarge(context, before, desired.value)
     if (refusal !== undefined) return err(refusal)
     const nowMs = context.now()
-    const end = endOffer(before, desired.value, nowMs)
+    const isStop = stops !== undefined && desired.value.power === 'stopped'
+    const end = endOffer(before, { desired: desired.value, isStop }, nowMs)
     if (!end.ok) return end
     const operationId = context.newOperationId()
     const record = store.vms.changeDesired(id, {
@@ -79,10 +80,14 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
 }
 
 /** Returns the change with the withdrawal of an offer that a stop ends, or why a VM that leaves takes no change. */
-function endOffer(before: VmRecord, desired: Desired, nowMs: number): Result<Ending, Rejection> {
+function endOffer(
+  before: VmRecord,
+  { desired, isStop }: { readonly desired: Desired; readonly isStop: boolean },
+  nowMs: number,
+): Result<Ending, Rejection> {
   const refusal = refuseWhileMoving(before)
   if (refusal === undefined) return ok({ desired })
-  if (!isLeaving(before) || desired.power !== 'stopped') return err(refusal)
+  if (!isLeaving(before) || !isStop) return err(refusal)
   const { wakes: _stopped, ...end } = withoutOffer({ ...before, desired }, 'stopped', nowMs)
   return ok(end)
 }
