@@ -159,6 +159,8 @@ function openCopy(config: Config): Opened {
     return { store: copy.store, end: () => copy.remove() }
   }
   const directory = join(config.stateDirectory, 'recover.new')
+  // A run that was killed may have left a copy of records there.
+  rmSync(directory, { recursive: true, force: true })
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const store = new Store(directory, userIdRangeOf(config.vms))
   const end = (): void => {
