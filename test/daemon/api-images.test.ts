@@ -103,11 +103,23 @@ test('an image that a VM is made from is refused deletion until the VM is gone',
   assertProblem(await remove(host, rootfs), 409, 'image_in_use')
   host.store.vms.forget('web-1' as VmId, 0)
   const { status, json, headers } = await remove(host, rootfs)
-  assert.deepEqual([status, json], [202, { sha256: rootfs, removing: true }])
+  const { operation_id: operationId, ...stored } = json
+  assert.match(operationId, /^op-/)
+  assert.deepEqual([status, stored], [202, { sha256: rootfs, removing: true }])
   assert.equal(headers['location'], '/v1/images')
   await gone(host, rootfs)
-  assert.equal((await remove(host, rootfs)).status, 204)
+  const again = await remove(host, rootfs)
+  assert.equal(again.status, 204)
   assert.deepEqual(digestsIn(await list(host)), [kernel])
+  const lines = host.logLines.map((line): Json => JSON.parse(line))
+  const audited = lines.filter(({ action, code }) => action === 'deleteImage' && code === undefined)
+  assert.deepEqual(
+    audited.map(({ outcome, operation_id }) => [outcome, operation_id]),
+    [
+      ['accepted', operationId],
+      ['unchanged', undefined],
+    ],
+  )
 })
 
 test('the deletion of an image that the last look did not find answers 204, unless a VM may have brought it since', async (t) => {

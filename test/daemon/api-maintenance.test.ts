@@ -47,39 +47,49 @@ test('a host is schedulable until it is cordoned, and shows since when and why',
     observed_state: 'cordoned',
     since: new Date(host.host.clock.now()).toISOString(),
   }
-  assert.deepEqual(json, { ...cordoned, ...NONE })
-  assert.deepEqual(await get(), json)
+  const { operation_id, ...set } = json
+  assert.match(operation_id, /^op-/)
+  assert.deepEqual(set, { ...cordoned, ...NONE })
+  assert.deepEqual(await get(), set)
   assert.deepEqual((await host.call({ path: '/v1/sync' })).json.host.maintenance, cordoned)
   const again = await host.put('/v1/maintenance', CORDON)
-  assert.deepEqual([again.status, again.json], [200, json])
+  assert.deepEqual([again.status, again.json], [200, set])
   host.clock.set(60_000)
   const other = await host.put('/v1/maintenance', { state: 'cordoned' })
+  const { operation_id: otherId, ...otherSet } = other.json
+  assert.notEqual(otherId, operation_id)
   assert.deepEqual(
-    [other.status, other.json],
+    [other.status, otherSet],
     [202, { ...NONE, state: 'cordoned', observed_state: 'cordoned', since: json.since }],
   )
 })
 
 test('each change of the state is an event and a line of the audit trail', async (t) => {
   const host = await stage(t)
-  for (const body of [CORDON, CORDON, { state: 'schedulable' }]) await host.put('/v1/maintenance', body)
+  const ids: unknown[] = []
+  for (const body of [CORDON, CORDON, { state: 'schedulable' }])
+    ids.push((await host.put('/v1/maintenance', body)).json.operation_id)
+  const [cordon, , schedulable] = ids
   const events = host.store.events.list({ after: 0, limit: 9, kind: 'host_maintenance' })
   assert.deepEqual(
     events.map(({ body }) => body),
     [
-      { kind: 'host_maintenance', from: 'schedulable', to: 'cordoned', detail: 'new kernel' },
-      { kind: 'host_maintenance', from: 'cordoned', to: 'schedulable' },
+      {
+        ...{ kind: 'host_maintenance', from: 'schedulable', to: 'cordoned' },
+        ...{ detail: 'new kernel', operationId: cordon },
+      },
+      { kind: 'host_maintenance', from: 'cordoned', to: 'schedulable', operationId: schedulable },
     ],
   )
   const trail = host.logLines
     .map((line): Json => JSON.parse(line))
     .filter(({ message }) => message === 'request audited')
   assert.deepEqual(
-    trail.map(({ action, outcome }) => [action, outcome]),
+    trail.map(({ action, outcome, operation_id }) => [action, outcome, operation_id]),
     [
-      ['setMaintenance', 'accepted'],
-      ['setMaintenance', 'unchanged'],
-      ['setMaintenance', 'accepted'],
+      ['setMaintenance', 'accepted', cordon],
+      ['setMaintenance', 'unchanged', undefined],
+      ['setMaintenance', 'accepted', schedulable],
     ],
   )
 })

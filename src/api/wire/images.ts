@@ -13,6 +13,8 @@ const exampleImage = {
   fetched_at: '2030-01-01T11:58:12.000Z',
 }
 
+const exampleOperation = 'op-01b21dd2138040a1b2c3d4e5'
+
 export const imageSchema = Type.Object(
   {
     sha256: {
@@ -47,11 +49,18 @@ export const imageRemovalSchema = Type.Object(
   {
     sha256: { ...sha256Schema, description: 'Digest of the deleted image.' },
     removing: Type.Literal(true),
+    operation_id: Type.Optional(
+      Type.String({
+        description:
+          'The request, as in the audit trail; lines about the removal have the digest. Earlier versions do not answer it.',
+        examples: [exampleOperation],
+      }),
+    ),
   },
   {
     description:
       'A stored deletion of an image. It is complete when the list of images no longer has the image.',
-    examples: [{ sha256: exampleImage.sha256, removing: true }],
+    examples: [{ sha256: exampleImage.sha256, removing: true, operation_id: exampleOperation }],
   },
 )
 

@@ -118,6 +118,13 @@ export const maintenanceProgressSchema = Type.Object(
       description:
         'The guests that are left on a host that is to be drained, by name. Empty on any other host.',
     }),
+    operation_id: Type.Optional(
+      Type.String({
+        description:
+          'Only in the answer to a request that changed something; the events and log lines of the change carry it.',
+        examples: ['op-01b21dd2138040a1b2c3d4e5'],
+      }),
+    ),
   },
   {
     description: 'Whether the host takes more, and which guests are left.',

@@ -7,17 +7,19 @@ import type { CommandContext } from '../context.ts'
 /** An accepted change of the host's state. `changed` is false if it asked for what is already desired. */
 export type SetMaintenance = { readonly maintenance: Maintenance; readonly changed: boolean }
 
+type Context = Pick<CommandContext, 'store' | 'bootId' | 'now' | 'newOperationId' | 'pokeHost'>
+
 /**
  * Stores the desired state of the host. A state that stays keeps the time of its beginning. A host without a guest is
  * empty at once.
  */
 export function setMaintenance(
-  { store, bootId, now, pokeHost }: Pick<CommandContext, 'store' | 'bootId' | 'now' | 'pokeHost'>,
+  { store, bootId, now, newOperationId, pokeHost }: Context,
   wanted: WantedMaintenance,
 ): SetMaintenance {
   const result = store.transaction(() => {
     const before = store.maintenance.get()
-    const { sinceMs, emptySinceMs, ...rest } = before
+    const { sinceMs, emptySinceMs, operationId: _last, ...rest } = before
     if (isDeepStrictEqual(rest, wanted)) return { maintenance: before, changed: false }
     const nowMs = now()
     const isEmpty = wanted.state === 'drained' && !hasAnyGuest({ store, bootId })
@@ -25,7 +27,7 @@ export function setMaintenance(
       before.state === wanted.state
         ? { sinceMs, emptySinceMs }
         : { sinceMs: nowMs, emptySinceMs: isEmpty ? nowMs : undefined }
-    const maintenance: Maintenance = { ...wanted, ...given(times) }
+    const maintenance: Maintenance = { ...wanted, ...given(times), operationId: newOperationId() }
     store.maintenance.set(maintenance, nowMs)
     return { maintenance, changed: true }
   })

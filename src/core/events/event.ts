@@ -94,6 +94,7 @@ export type HostStateEvent = {
   readonly from: ShownMaintenance
   readonly to: ShownMaintenance
   readonly detail?: string
+  readonly operationId?: OperationId
 }
 
 /** A certificate that the host depends on, or the revocation list of an authority. */

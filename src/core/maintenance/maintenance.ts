@@ -1,3 +1,5 @@
+import type { OperationId } from '../ids.ts'
+
 /**
  * States that a controller can desire of a host. `schedulable`: it takes VMs. `cordoned`: it takes no VM, no growth and no
  * VM from another host; its guests live on. `drained`: besides, its guests come to rest, and none starts or wakes.
@@ -32,6 +34,8 @@ export type WantedMaintenance = {
 
 /** The desired state of the host. */
 export type Maintenance = WantedMaintenance & {
+  /** The mutation that set the state; absent if it was never set, or by a version that did not note it. */
+  readonly operationId?: OperationId
   /** When the state began, in milliseconds since the epoch; absent if it was never set. */
   readonly sinceMs?: number
   /** Since when no guest is left on a host that is to be drained. */

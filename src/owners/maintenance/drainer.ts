@@ -1,9 +1,10 @@
 import { limits } from '../../config/limits.ts'
 import { leftGuests, nextToRest } from '../../core/maintenance/drain.ts'
+import { given } from '../../lib/given.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { LeftGuest } from '../../core/maintenance/drain.ts'
 import type { Drain } from '../../core/maintenance/maintenance.ts'
-import type { VmId } from '../../core/ids.ts'
+import type { OperationId, VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -61,22 +62,23 @@ export class Drainer {
   #look(): void {
     this.#timer = undefined
     const { store, log } = this.#options
-    const { drain } = store.maintenance.get()
+    const { drain, operationId } = store.maintenance.get()
     if (!this.#isRunning || drain === undefined) return
+    const of = given({ operation_id: operationId })
     try {
-      this.#giveTurns(drain)
+      this.#giveTurns(drain, of)
     } catch (error) {
-      log.warn({ error: errorChain(error) }, 'guests of a drained host not given their turns')
+      log.warn({ ...of, error: errorChain(error) }, 'guests of a drained host not given their turns')
     }
     this.#lookIn(limits.drainRecheckMs)
   }
 
-  #giveTurns(drain: Drain): void {
+  #giveTurns(drain: Drain, of: LineFields): void {
     const { store, clock, bootId, poke, stop, log } = this.#options
     const { records, unreadable } = recordsIn(store)
     const atMs = clock.now()
     for (const id of nextToRest(records, { drain, bootId })) {
-      log.info({ vm_id: id, guests: drain.guests }, 'guest comes to rest: the host is drained')
+      log.info({ ...of, vm_id: id, guests: drain.guests }, 'guest comes to rest: the host is drained')
       if (drain.guests === 'stop') stop(id, drain.graceSeconds)
       else {
         store.vms.requestWake(id, { reason: 'maintenance', atMs })
@@ -86,11 +88,14 @@ export class Drainer {
     const isRestEmpty = leftGuests(records, { drain, bootId }).length === 0
     const isEmpty = isRestEmpty && unreadable.length === 0
     for (const id of isRestEmpty ? unreadable : [])
-      log.warn({ vm_id: id }, 'host not drained: the record cannot be read, so a guest may be left')
+      log.warn({ ...of, vm_id: id }, 'host not drained: the record cannot be read, so a guest may be left')
     const wasEmpty = store.maintenance.get().emptySinceMs !== undefined
     if (isEmpty !== wasEmpty) store.maintenance.noteEmpty(isEmpty, atMs)
   }
 }
+
+/** Fields of each line that follows from a drain. */
+type LineFields = { readonly operation_id?: OperationId }
 
 /** A guest that a drained host still has, and what its record shows. */
 export type LeftVm = LeftGuest & { readonly record: VmRecord }

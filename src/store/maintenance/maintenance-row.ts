@@ -37,8 +37,9 @@ export class MaintenanceRow {
       const from = shownMaintenance(this.get())
       this.#meta.set(KEY, JSON.stringify(after))
       this.#meta.set(REVISION, String(this.#revisions.next()))
-      const [to, detail] = [shownMaintenance(after), after.reason]
-      this.#events.append(nowMs, [{ kind: 'host_maintenance', from, to, ...given({ detail }) }])
+      const { reason: detail, operationId } = after
+      const to = shownMaintenance(after)
+      this.#events.append(nowMs, [{ kind: 'host_maintenance', from, to, ...given({ detail, operationId }) }])
     })
   }
 

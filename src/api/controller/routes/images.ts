@@ -85,7 +85,7 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
     },
   }
   app.delete('/v1/images/:sha256', { schema }, async (request, reply) => {
-    const { store } = contextOf(dependencies)
+    const { store, newOperationId } = contextOf(dependencies)
     const { sha256 } = request.params
     if ((request.headers['if-match'] ?? '*') !== '*')
       throw new Refused({ code: 'precondition_failed', detail: 'an image has no ETag: leave If-Match out' })
@@ -96,7 +96,9 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
       request.audited = { before: versionsOf(undefined), outcome: 'unchanged' }
       return reply.code(204).send()
     }
+    const operationId = newOperationId()
+    request.operationId = operationId
     reply.code(202).header('location', '/v1/images')
-    return { sha256, removing: true } satisfies ImageRemovalWire
+    return { sha256, removing: true, operation_id: operationId } satisfies ImageRemovalWire
   })
 }

@@ -82,8 +82,11 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
     if (!changed) request.audited = { ...request.audited, outcome: 'unchanged' }
     await store.flushed()
     reply.code(changed ? 202 : 200)
-    if (changed) reply.header('location', '/v1/maintenance')
-    return maintenanceProgressToWire(maintenance, vmsLeft(context))
+    const shown = maintenanceProgressToWire(maintenance, vmsLeft(context))
+    if (!changed) return shown
+    reply.header('location', '/v1/maintenance')
+    request.operationId = maintenance.operationId
+    return { ...shown, ...given({ operation_id: maintenance.operationId }) }
   })
 }
 
