@@ -81,11 +81,11 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
   const config = configOf(content, configPath)
   const { stateDirectory, vms } = config
   mkdirSync(stateDirectory, { recursive: true, mode: 0o711 })
-  const directory = join(stateDirectory, 'restore.new')
-  const restoring = new Restoring(file, { stateDirectory, directory }, userIdRangeOf(vms))
+  // A dry run may come while records are put back.
+  const directory = join(stateDirectory, isDry ? 'restore-dry.new' : 'restore.new')
+  // From here on no daemon changes what is compared.
+  const restoring = new Restoring(file, { stateDirectory, directory, locks: !isDry }, userIdRangeOf(vms))
   try {
-    // From here on no daemon changes what is compared.
-    if (!isDry) restoring.lock()
     const moved = readMovedSince(stateDirectory)
     const outlook = await outlookOf(restoring, config, { words, moved })
     print(aboutInWords(file, content, restoring.store.vms.ids().length))

@@ -7,6 +7,7 @@ import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { lacksEvents } from '../../core/events/history.ts'
 import { SCHEMA_VERSION } from '../database/migrations.ts'
+import { StateDirectoryInUse } from '../database/open-database.ts'
 import { keepSchemaCopy, schemaCopyPath } from '../database/schema-copies.ts'
 import { Store } from '../store.ts'
 import { Restoring, readBackup } from './restoring.ts'
@@ -26,8 +27,14 @@ const refusal = {
 } as const
 const files = [{ path: '/etc/vmhostd/config.toml', mode: 0o644, content: Buffer.from('# mine\n') }]
 
-const restoring = (stage: StoreStage, file: string): Restoring =>
-  new Restoring(file, { stateDirectory: stage.directory, directory: `${stage.directory}/restore.new` }, range)
+const restoring = (stage: StoreStage, file: string, locks = false): Restoring => {
+  const { directory } = stage
+  return new Restoring(
+    file,
+    { stateDirectory: directory, directory: `${directory}/restore.new`, locks },
+    range,
+  )
+}
 
 /** Puts the file back as the only process of the state directory. */
 function putBack(stage: StoreStage, file: string, leftOut: readonly VmId[] = []): string | undefined {
@@ -44,6 +51,20 @@ test('damaged records cannot be copied: the error says what to do, and nothing i
   writeFileSync(file, 'not a database'.repeat(999))
   assert.throws(() => restoring(stage, file), /damaged\.db is damaged: .*vmhostd recover/)
   assert.ok(!existsSync(`${stage.directory}/restore.new`))
+})
+
+test('a second restore that may not begin leaves the copy of the first as it is', (t) => {
+  const stage = new StoreStage(t)
+  const [before, after] = [`${stage.directory}/before.db`, `${stage.directory}/after.db`]
+  writeBackup(stage.directory, before, { about, files })
+  stage.insertVm('web-1', image)
+  writeBackup(stage.directory, after, { about, files })
+  stage.reopen(() => {
+    const first = restoring(stage, before, true)
+    assert.throws(() => restoring(stage, after, true), StateDirectoryInUse)
+    first.putBack([], NOW)
+  })
+  assert.deepEqual(stage.store.vms.ids(), [])
 })
 
 test('a backup of a store in use has what was committed, for root alone, in one file', (t) => {
@@ -330,8 +351,7 @@ test('from the lock on no daemon can start before the records are put back', (t)
   const file = `${stage.directory}/b.vmhostd`
   writeBackup(stage.directory, file, { about, files: [] })
   stage.reopen(() => {
-    const one = restoring(stage, file)
-    one.lock()
+    const one = restoring(stage, file, true)
     assert.throws(() => new Store(stage.directory, range), /another vmhostd works on/)
     one.putBack([], NOW)
   })

@@ -79,35 +79,24 @@ export class Restoring {
    * Copies the records and lifts them to this build's schema. `path` may be a database in use.
    *
    * @param directory for the copy; it is emptied, and must be on the file system of the state directory
+   * @param locks whether to hold the state directory from before that until {@link remove}. Throws StateDirectoryInUse if
+   *   the daemon runs, or another process puts records back; its copy stays.
    */
   constructor(
     path: string,
-    at: { readonly stateDirectory: string; readonly directory: string },
+    at: { readonly stateDirectory: string; readonly directory: string; readonly locks?: boolean },
     userIds: UserIdRange,
   ) {
     this.#stateDirectory = at.stateDirectory
     this.#directory = at.directory
-    rmSync(at.directory, { recursive: true, force: true })
-    mkdirSync(at.directory, { recursive: true, mode: 0o700 })
-    const copy = join(at.directory, DATABASE)
-    const from = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
+    if (at.locks === true) this.#hold()
     try {
-      copyDatabase(from, copy)
+      this.store = copiedStore(path, at.directory, userIds)
     } catch (error) {
       rmSync(at.directory, { recursive: true, force: true })
-      throw damagedOr(path, error)
-    } finally {
-      from.close()
+      this.#lock?.release()
+      throw error
     }
-    edit(copy, (db) => {
-      db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
-    })
-    this.store = new Store(at.directory, userIds)
-  }
-
-  /** Holds the state directory until {@link remove}. Throws StateDirectoryInUse if the daemon runs. */
-  lock(): void {
-    this.#lock ??= lockStateDirectory(this.#stateDirectory)
   }
 
   /**
@@ -119,7 +108,7 @@ export class Restoring {
    */
   putBack(leftOut: readonly VmId[], nowMs: number, flush: Flush = flushPath): string | undefined {
     this.#close()
-    this.lock()
+    this.#hold()
     try {
       const present = join(this.#stateDirectory, DATABASE)
       const kept = keepPresent(present, this.#stateDirectory, nowMs)
@@ -153,6 +142,10 @@ export class Restoring {
     this.#lock = undefined
   }
 
+  #hold(): void {
+    this.#lock ??= lockStateDirectory(this.#stateDirectory)
+  }
+
   #close(): void {
     if (!this.#isClosed) this.store.close()
     this.#isClosed = true
@@ -160,6 +153,25 @@ export class Restoring {
 }
 
 const DATABASE = 'vmhostd.db'
+
+/** Opens a copy of records in a directory, which is emptied before. */
+function copiedStore(path: string, directory: string, userIds: UserIdRange): Store {
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const copy = join(directory, DATABASE)
+  const from = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
+  try {
+    copyDatabase(from, copy)
+  } catch (error) {
+    throw damagedOr(path, error)
+  } finally {
+    from.close()
+  }
+  edit(copy, (db) => {
+    db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
+  })
+  return new Store(directory, userIds)
+}
 
 /** Moves the log of a database into it, so that it is whole without the log. Does nothing if it cannot be read. */
 function foldLog(path: string): void {
