@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { recoverVm } from '../../commands/vm/recover-vm.ts'
 import { desiredOf, inputsOf } from '../../commands/vm/create-vm.ts'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { draftRequest, giveRecord } from './recover.ts'
+import { recoveredInWords } from './words.ts'
 import { sourceFromStore } from './recovery-source.ts'
 import type { OperationId, UserId, VmId } from '../../core/ids.ts'
+import type { RecoverySource } from '../../commands/vm/recover-vm.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { Orphan } from '../../core/recovery/judge-orphan.ts'
 
@@ -40,6 +43,22 @@ test('no record is taken from a file that says that the VM has moved', (t) => {
   const departure = { id: 'm-1', node: 'host-2', mode: 'warm', stage: 'released', sinceMs: 1 }
   store.departures.set(id, departure as unknown as Departure, 1)
   assert.throws(() => sourceFromStore(store, id, orphan), /has moved to host-2/)
+})
+
+test('a VM that is recovered without a guest, and is deleted once it is stopped for long, says so', (t) => {
+  const { store } = commandStage(t)
+  const orphan: Orphan = { diskMib: 64, storeId: 'lost', createdAtMs: 1234 }
+  const exit = { restartPolicy: 'always', deleteAfterSeconds: 3600 } as const
+  const found = { id, orphan, joining }
+  const words = (more: Partial<RecoverySource>): string => {
+    const from = { ...source, desired: { ...source.desired, exit }, ...more }
+    const given = store.rehearse(() => recoverVm(store, id, { source: from, orphan, terms: record }))
+    assert.ok(given.ok)
+    return recoveredInWords(given.value, found, from).join('\n')
+  }
+  assert.match(words({}), /deleted with its disk 3600 s after it is found stopped/)
+  assert.doesNotMatch(words({ metadata: { ...request.metadata, protected: true } }), /deleted with/)
+  assert.doesNotMatch(words({ desired: source.desired }), /deleted with/)
 })
 
 test('a draft has null for what the host does not show', () => {

@@ -102,6 +102,7 @@ export function recoveredInWords(
     `${id}: ${power}, ${monitor}, ${compute.cpuMillicores / 1000} CPU, ${compute.memoryMib} MiB, disk ${disk.sizeMib} MiB, user ${host.userId}`,
     `  network      ${network === undefined ? 'none' : `${network.macAddress} ${addresses.join(' ')}`}`,
     `  power        ${power}, because ${orphan.guest === undefined ? 'it has no guest' : `its guest ${orphan.guest}`}`,
+    ...deletionInWords(record),
     ...(image.rootfsSha256 === fileSha256
       ? []
       : [
@@ -119,5 +120,14 @@ export function recoveredInWords(
         ]
       : []),
     '  not known    changes since the file was written, exits and wakes so far, the pinned SSH host key',
+  ]
+}
+
+/** Returns that a VM which is recovered as stopped will be deleted by its own policy. */
+function deletionInWords({ desired: { power, exit }, metadata }: VmRecord): readonly string[] {
+  const seconds = exit?.deleteAfterSeconds
+  if (power !== 'stopped' || seconds === undefined || metadata.protected) return []
+  return [
+    `  deletion     it is deleted with its disk ${seconds} s after it is found stopped, as the file says: start or protect it before`,
   ]
 }
