@@ -44,4 +44,16 @@ test('a VM without an address that comes with an idle timeout is one that never 
   assert.deepEqual([classes[0]?.sleepers, consolePlaces], [0, 1])
 })
 
+test('another address of the source is an operation of its own', (t) => {
+  const { context, id, accepted } = commandStage(t)
+  const request = offered(id, recordOf())
+  const { record } = accepted(takeVm(context, id, request))
+  assert.equal(accepted(takeVm(context, id, request)).changed, false)
+  const { changed, operationId } = accepted(
+    takeVm(context, id, { ...request, source: 'https://192.0.2.9:9001' }),
+  )
+  assert.deepEqual([changed, operationId !== undefined], [true, true])
+  assert.notEqual(operationId, record.operationId)
+})
+
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }

@@ -38,7 +38,7 @@ export function takeVm(context: CommandContext, id: VmId, request: TakeVm & Offe
 
 /** Returns the result for a VM that is on record; undefined if there is none. */
 export function takenAlready(
-  { store, now }: CommandContext,
+  { store, now, newOperationId }: CommandContext,
   id: VmId,
   { migrationId, source }: TakeVm,
 ): CommandResult | undefined {
@@ -50,7 +50,8 @@ export function takenAlready(
     return err({ code: 'vm_deleting', detail: `${id} is being deleted: wait until GET answers 404` })
   }
   if (arrival.source === source || !isComing(arrival)) return ok({ record: existing, changed: false })
-  return ok({ record: store.arrivals.set(id, { ...arrival, source }, now()), changed: true })
+  const record = store.arrivals.set(id, { ...arrival, source }, now())
+  return ok({ record, changed: true, operationId: newOperationId() })
 }
 
 const taken = ({ id }: VmRecord): Rejection => ({
