@@ -9,6 +9,7 @@ import { firstNumber } from '../database/revisions.ts'
 import { copyDatabase, flushPath, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
 import { KEPT_AFTER } from '../events/event-table.ts'
 import { Store } from '../store.ts'
+import { keepReleases, leaveOut } from './keep-departed.ts'
 import { BACKUP_FORMAT } from './write-backup.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { UserIdRange } from '../vm/user-ids.ts'
@@ -115,8 +116,9 @@ export class Restoring {
       const restored = join(this.#directory, DATABASE)
       edit(restored, (db) => {
         db.exec('PRAGMA foreign_keys = ON')
-        for (const id of leftOut) db.prepare('DELETE FROM vms WHERE id = ?').run(id)
-        const given = Math.max(revisionsIn(db), ...(kept === undefined ? [] : [kept.revisions]))
+        for (const id of leftOut) leaveOut(db, id)
+        if (kept?.revisions !== undefined) keepReleases(db, kept.path)
+        const given = Math.max(revisionsIn(db), kept?.revisions ?? 0)
         const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
         // What readers know by earlier numbers is another history.
         const meta = new Meta(db)
@@ -183,12 +185,12 @@ function foldLog(path: string): void {
   }
 }
 
-/** Copies the present records. Records that cannot be read are kept as the files that they are. */
+/** Copies the present records. Records that cannot be read are kept as the files that they are, and have no `revisions`. */
 function keepPresent(
   present: string,
   stateDirectory: string,
   nowMs: number,
-): { path: string; revisions: number } | undefined {
+): { readonly path: string; readonly revisions?: number } | undefined {
   if (!existsSync(present)) return undefined
   const copies = schemaCopiesOf(stateDirectory)
   mkdirSync(copies, { recursive: true })
@@ -207,7 +209,7 @@ function keepPresent(
     // The log first: a database under its own name has all that belongs to it.
     for (const end of ['-wal', ''])
       if (existsSync(`${present}${end}`)) copyFile(`${present}${end}`, `${path}${end}`)
-    return { path, revisions: 0 }
+    return { path }
   }
 }
 
