@@ -192,6 +192,8 @@ test('the audit trail has the user in the guest, and each host key that was pinn
   const accepting = `&accept_host_key=${second.replaceAll('+', '%2B')}`
   await stage.view(accepting)
   await stage.view()
+  stage.guest.failing = 'refused'
+  await closeOf(stage.ask())
   assert.deepEqual(shellTrail(stage), [
     ['SSH host key pinned', 'accepted', 'anna', undefined, first, undefined],
     ['console opened', 'accepted', 'anna', undefined, undefined, undefined],
@@ -199,6 +201,7 @@ test('the audit trail has the user in the guest, and each host key that was pinn
     ['SSH host key pinned', 'accepted', 'root', second, second, first],
     ['console opened', 'accepted', 'root', second, undefined, undefined],
     ['console opened', 'accepted', 'root', undefined, undefined, undefined],
+    ['console not opened', 'failed', 'root', undefined, undefined, undefined],
   ])
 })
 

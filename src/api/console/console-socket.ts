@@ -223,4 +223,6 @@ export type OpenedConsole = {
   readonly begin: (viewer: ConsoleSocket) => void
   /** Called when the connection is gone, whether or not `begin` was called. */
   readonly abandon: () => void
+  /** Set if there is no console: `begin` only closes the viewer, for this reason. */
+  readonly closesWith?: CloseCode
 }

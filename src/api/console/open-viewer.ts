@@ -85,6 +85,7 @@ export async function openSsh(
 const closedWith = ({ code, words }: Closing): OpenedConsole => ({
   begin: (viewer) => viewer.close(code, words),
   abandon: () => {},
+  closesWith: code,
 })
 
 const shellFor = (session: SshSession): OpenedConsole => ({

@@ -81,7 +81,7 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
         )
       })
       log.info(fields, 'console viewer connected')
-      log.audit({ ...auditedRequest(request), outcome: 'accepted' }, 'console opened')
+      auditOpened(log, request, openedConsole)
       openedConsole?.begin(viewer)
     },
   })
@@ -93,6 +93,14 @@ type ConsoleRequest = FastifyRequest<{ Params: Static<typeof params>; Querystrin
 function askedFor({ mode = 'tty', user = DEFAULT_USER, accept_host_key }: ConsoleQuery) {
   if (mode === 'tty') return { mode }
   return given({ mode, guest_user: user, accepted_host_key: accept_host_key })
+}
+
+/** Writes who opened a console, or who has none for a reason that only the close of the connection gives. */
+function auditOpened(log: Log, request: FastifyRequest, opened: OpenedConsole | undefined): void {
+  const asked = auditedRequest(request)
+  const code = opened?.closesWith
+  if (code === undefined) log.audit({ ...asked, outcome: 'accepted' }, 'console opened')
+  else log.audit({ ...asked, outcome: 'failed', code }, 'console not opened')
 }
 
 /** Writes who pinned a host key. A pin counts for everyone, so it is in the trail even if there is no shell in the end. */
