@@ -120,6 +120,6 @@ test('a plain request gets the reason of a refused upgrade, because a page canno
   await host.host.consoles.ensureMaster(VM)
   for (let i = 0; i <= limits.consoleViewersMax; i++) assertProblem(await ask(), 426, 'upgrade_required')
   assert.equal(host.hub.viewers(VM), 0)
-  for (let i = 0; i < limits.consoleViewersMax; i++) assert.ok(host.hub.reserve(VM))
+  for (let i = 0; i < limits.consoleViewersMax; i++) assert.ok(host.hub.reserve(VM, 'controller'))
   assertProblem(await ask(), 429, 'console_viewers_full')
 })

@@ -58,7 +58,7 @@ export class ConsoleHub {
   }
 
   /** Takes a viewer's place; returns the function that gives it back, or undefined if there is none left. */
-  reserve(id: VmId, of: ViewerOf = 'controller'): (() => void) | undefined {
+  reserve(id: VmId, of: ViewerOf): (() => void) | undefined {
     return this.#places.take(id, of)
   }
 

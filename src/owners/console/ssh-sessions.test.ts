@@ -92,7 +92,10 @@ class Stage {
   }
 
   ask(changes: Partial<SessionRequest> = {}, signal = never) {
-    return this.sessions.open({ record: this.record, user: 'root', window, ...changes }, signal)
+    return this.sessions.open(
+      { record: this.record, user: 'root', window, of: 'controller', ...changes },
+      signal,
+    )
   }
 
   async opened(changes: Partial<SessionRequest> = {}): Promise<SshSession> {

@@ -29,8 +29,7 @@ export type SessionRequest = {
   readonly record: VmRecord
   readonly user: string
   readonly window: WindowSize
-  /** Absent: the controller. */
-  readonly of?: ViewerOf
+  readonly of: ViewerOf
   /** Fingerprint of the only acceptable host key, whatever was pinned. */
   readonly acceptHostKey?: string
   /** Called for each key that this request pins for all who come after it, even if it gets no session. */
@@ -95,7 +94,7 @@ export class SshSessions {
     if (record.deleting || !ANSWERING.includes(state)) return err({ kind: 'vm_not_running', state })
     const address = guestAddress(record.desired.network)
     if (address === undefined) return err({ kind: 'no_address' })
-    const release = this.#places.take(record.id, request.of ?? 'controller')
+    const release = this.#places.take(record.id, request.of)
     if (release === undefined) return err({ kind: 'full', taken: this.taken(record.id) })
     try {
       const until = AbortSignal.any([signal, this.#ending.signal])

@@ -24,7 +24,8 @@ async function stageOn(t: TestContext) {
     wake: (id) => wakeVm(context, id, 'console'),
     log: silentLog,
   })
-  const open = () => sessions.open({ record: vm(), user: 'root', window: { cols: 80, rows: 24 } }, never)
+  const window = { cols: 80, rows: 24 }
+  const open = () => sessions.open({ record: vm(), user: 'root', window, of: 'controller' }, never)
   return { ...stage, open }
 }
 

@@ -141,7 +141,7 @@ function watchingOf(query: ConsoleQuery): Watching {
   }
 }
 
-function shellRequest(record: VmRecord, query: ConsoleQuery): SessionRequest {
+function shellRequest(record: VmRecord, query: ConsoleQuery): Omit<SessionRequest, 'of'> {
   const { user = DEFAULT_USER, accept_host_key: acceptHostKey } = query
   return {
     record,
