@@ -163,6 +163,36 @@ test('a guest that is asked to end at a shutdown ends, and boots again afterward
   assert.deepEqual(lastStop(stage), { at: time(endedAtMs), how: 'graceful', reason: 'host_shutdown' })
 })
 
+for (const how of ['ended', 'left'] as const)
+  test(`in the same boot, a guest that the shutdown has ${how} boots again whatever its restart policy`, async (t) => {
+    const stage = await reconcileStage(t)
+    stage.create({ exit: { restartPolicy: 'never', deleteOnExit: true } })
+    await stage.idle()
+    if (how === 'ended') stage.host.monitor.agents.add(stage.id)
+    assert.deepEqual((await stage.endWithHost('stop'))[how], [stage.id])
+    await stage.stop()
+    if (how === 'left') stage.host.fakeUnits.exit(stage.id, 0)
+    await stage.start()
+    await stage.idle()
+    assert.equal(stage.shown(), 'running')
+    assert.equal(stage.vm().observed.lastExit, undefined)
+  })
+
+test('a guest that ignored a shutdown which is called off runs on, and its end is an exit again', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  const { life } = stage.host.monitor.memoryOf(stage.id)
+  await stage.endWithHost('stop')
+  await stage.stop()
+  await stage.start()
+  await stage.idle()
+  assert.deepEqual([stage.shown(), stage.host.monitor.memoryOf(stage.id).life], ['running', life])
+  stage.host.fakeUnits.exit(stage.id, 1)
+  await stage.idle()
+  assert.equal(stage.shown(), 'failed vm_exited')
+})
+
 test('a stop at a shutdown stays shown until the next stop, which was requested', async (t) => {
   const stage = await reconcileStage(t)
   stage.create()

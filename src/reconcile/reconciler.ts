@@ -161,14 +161,17 @@ export class Reconciler {
     }
   }
 
-  /** Notes how the shutdown of the host stopped a guest. */
+  /**
+   * Notes how the shutdown of the host stopped a guest. Without a launch on record its end does not count as an exit, also if this boot
+   * goes on: the userspace alone is started again, or the shutdown is called off. A guest that still runs then is adopted.
+   */
   #noteStop(id: VmId, kind: StopKind): void {
     const { store, host } = this.#context
     const record = store.vms.get(id)
     if (record === undefined) return
     const nowMs = host.clock.now()
     const observed = { ...record.observed, lastStop: { atMs: nowMs, kind } }
-    store.vms.recordProgress(id, { observed, nowMs })
+    store.vms.recordProgress(id, { observed, launch: null, nowMs })
   }
 
   /** Returns the VMs whose guests were started in this boot and may go on. */
