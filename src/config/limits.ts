@@ -290,9 +290,11 @@ export const limits = {
    * JobTimeoutSec=).
    */
   shutdownMsMax: 1_500_000,
-  /** Time for guests that could not be saved then, to end by themselves. Without saves they have the whole bound. */
+  /** Time for guests that could not be saved then, to end by themselves. Without saves they have the whole bound but `shutdownNoteMs`. */
   shutdownGraceMs: 30_000,
   shutdownLookMs: 200,
+  /** The end of the bound, in which the records and the log say which guests are left. */
+  shutdownNoteMs: 1000,
   /** Extra time that a stop of the daemon may take beyond its bound, to close the store and the drivers. */
   shutdownMarginMs: 5_000,
 

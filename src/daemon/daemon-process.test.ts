@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { recordingLog } from '../../test/recording-log.ts'
-import { endWork } from './daemon-process.ts'
+import { limits } from '../config/limits.ts'
+import { endWork, guestsTimes } from './daemon-process.ts'
 
 const moduleOf = (path: string): string => JSON.stringify(new URL(path, import.meta.url).href)
 
@@ -43,6 +44,14 @@ test('a warning of Node is a line of the log', () => {
     warnings.map(({ level, error }) => [level, (error as { message?: string }).message]),
     [['warn', 'mind the gap']],
   )
+})
+
+test('a shutdown of the host has time to note the guests that are left, after the last look at them', () => {
+  for (const boundMs of [1000, 2000, 10_000, 120_000, limits.shutdownMsMax]) {
+    const { savesMs, waitMs } = guestsTimes(boundMs)
+    assert.ok(boundMs - waitMs > limits.shutdownLookMs, `${boundMs} ms`)
+    assert.ok(savesMs >= waitMs / 2 && savesMs < waitMs, `${boundMs} ms`)
+  }
 })
 
 const BOUND_MS = 20

@@ -43,6 +43,15 @@ export function checkThreads(log: Log): void {
 }
 
 /**
+ * Divides the bound of a stop that ends guests: for how long they are saved, and for how long all of them are waited for.
+ * The rest is longer than the interval of looks at them: when the bound is over, nothing is written any more.
+ */
+export function guestsTimes(boundMs: number): { readonly savesMs: number; readonly waitMs: number } {
+  const waitMs = boundMs - Math.min(limits.shutdownNoteMs, boundMs / 4)
+  return { savesMs: Math.max(waitMs / 2, waitMs - limits.shutdownGraceMs), waitMs }
+}
+
+/**
  * Waits until all work has ended, at most `boundMs`. Logs by name what failed and what still runs then. Never throws,
  * so that the caller always closes its resources afterwards.
  */

@@ -13,7 +13,7 @@ import { openAdminSocket } from './admin-socket.ts'
 import { reportAdoption } from './adoption-report.ts'
 import { flushThreadSource } from './assets.ts'
 import { build } from './build.ts'
-import { endAtOnce, endWork, checkThreads } from './daemon-process.ts'
+import { endAtOnce, endWork, checkThreads, guestsTimes } from './daemon-process.ts'
 import { buildHost } from './build-host.ts'
 import { compose } from './compose.ts'
 import { bindControllerListener } from './controller-listener.ts'
@@ -248,8 +248,8 @@ export class Daemon {
   async #endGuests(policy: HostPolicy, boundMs: number): Promise<void> {
     const { reconciler } = this.#parts
     const startedAt = performance.now()
-    const savesMs = Math.max(boundMs / 2, boundMs - limits.shutdownGraceMs)
-    const signal = AbortSignal.timeout(boundMs)
+    const { savesMs, waitMs } = guestsTimes(boundMs)
+    const signal = AbortSignal.timeout(waitMs)
     const { saved, ended, left } = await reconciler.endWithHost(policy, { savesMs, signal })
     const words = { saved: saved.length, ended: ended.length, ms: Math.round(performance.now() - startedAt) }
     if (left.length === 0) this.#log.info(words, 'guests ready for the shutdown of the host')
