@@ -136,6 +136,8 @@ export async function reconcileStage(
     metrics: () => parts.metrics,
     capacity,
     stop,
+    /** Makes another daemon on the same host and state, which has not started to act yet. */
+    begin: (): Composition => (parts = begin()),
     /** Starts another daemon on the same host and state. */
     start: async (): Promise<void> => {
       parts = begin()

@@ -36,6 +36,19 @@ test('a running guest goes on after a reboot of the host', async (t) => {
   assert.deepEqual(stage.host.monitor.relived, [])
 })
 
+test('a daemon that has not looked at its VMs yet saves their guests too', async (t) => {
+  const stage = await sleepStage(t)
+  await stage.stop()
+  stage.begin()
+  const { saved } = await stage.endWithHost()
+  assert.deepEqual(saved, [stage.id])
+  await stage.stop()
+  await stage.host.reboot()
+  await stage.start()
+  await stage.idle()
+  assert.ok(stage.goesOn())
+})
+
 test('the wake after a reboot is counted from the boot, not from the shutdown', async (t) => {
   const stage = await sleepStage(t)
   await stage.endWithHost()

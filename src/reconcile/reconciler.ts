@@ -133,7 +133,11 @@ export class Reconciler {
     hostEnd.begin(policy === 'save' ? 'save' : 'ask')
     const ids = this.#guests()
     const atMs = this.#context.host.clock.now()
-    for (const id of ids) this.#noteWanted(id, atMs)
+    for (const id of ids) {
+      // A daemon that was just started has no workers yet.
+      this.#worker(id)
+      this.#noteWanted(id, atMs)
+    }
     await store.flushed()
     this.pokeAll('the host shuts down')
     await this.#untilIdle(savesMs)
