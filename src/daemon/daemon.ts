@@ -139,8 +139,12 @@ export class Daemon {
     )
   }
 
-  /** Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. */
+  /**
+   * Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. Starts no part
+   * that a stop has stopped meanwhile.
+   */
   async #takeOver(): Promise<void> {
+    const { signal: ending } = this.#ending
     const adopted = await this.#built.consoles.adopt()
     notifyReady()
     this.#watchdog = startWatchdog()
@@ -148,7 +152,9 @@ export class Daemon {
     await this.#parts.inspector.start()
     this.#waitingFor.delete(CONSOLES)
     await this.#report(adopted)
+    if (ending.aborted) return
     await this.#parts.reconciler.start()
+    if (ending.aborted) return
     this.#waitingFor.delete(FIRST_LOOK)
     this.#parts.snapshots.start()
     this.#parts.offers.start()
@@ -159,9 +165,9 @@ export class Daemon {
     void this.#parts.arrivals.start()
     void this.#parts.images.start()
     const { host } = this.#built
-    await sweepOrphans({ store: this.#store, host, log: this.#log }, this.#ending.signal)
+    await sweepOrphans({ store: this.#store, host, log: this.#log }, ending)
     // Later, because requests that waited for the start are answered first.
-    returnMemoryUntil(this.#ending.signal)
+    if (!ending.aborted) returnMemoryUntil(ending)
   }
 
   #report(adopted: number): Promise<void> {

@@ -23,6 +23,14 @@ async function looksDuring(
   return count
 }
 
+test('a daemon that is stopped before its first looks has none afterwards', async (t) => {
+  const { host, stop, begin } = await sleepStage(t)
+  await stop()
+  const { reconciler } = begin()
+  await reconciler.stop()
+  assert.equal(await looksDuring(host, () => reconciler.start()), 0)
+})
+
 test('a start looks at a sleeping VM later, and its guest wakes from the first packet on', async (t) => {
   const { host, stop, start, later, idle, receive, given, shown, fallAsleep } = await sleepStage(t)
   await fallAsleep()

@@ -65,9 +65,11 @@ export class Reconciler {
 
   /**
    * Starts a worker for every VM. Resolves when each VM that does not rest has been looked at once. VMs that rest are
-   * looked at later, spread over the interval of a settled VM, unless something asks for it before.
+   * looked at later, spread over the interval of a settled VM, unless something asks for it before. Starts nothing after a
+   * stop.
    */
   async start(): Promise<void> {
+    if (this.#stopping) return
     const { store, host } = this.#context
     host.units.watch((id) => this.#notice(id, 'unit changed'))
     for (const kind of MONITOR_KINDS)
