@@ -6,7 +6,7 @@ import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
 import { create, settle } from './support/vms.ts'
-import type { VmId } from '../../src/core/ids.ts'
+import type { Generation, VmId } from '../../src/core/ids.ts'
 import type { CtlStage } from './support/ctl-stage.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
@@ -109,6 +109,32 @@ test('with --fail-on-error an error from before the drain does not end it, and a
   const { status, err } = await running.result
   assert.equal(status, 1)
   assert.match(err, /vmhostctl: web-1: network.inspect: nft is not there\n/)
+})
+
+test('with --fail-on-error the same failure as before the drain ends it when it happens again', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1')
+  settle(stage, 'web-1')
+  const fails = (attempt: number): void => {
+    const fault = {
+      code: 'save_failed',
+      step: 'monitor.ensure-saved',
+      message: 'no space left on device',
+      generation: 1 as Generation,
+      sinceMs: 1,
+      attempt,
+      nextAttemptAtMs: 2,
+    } as const
+    const observed = { state: 'running', sinceMs: 1, fault } as const
+    stage.host.store.vms.recordProgress('web-1' as VmId, { observed, nowMs: 1 })
+  }
+  fails(1)
+  const running = stage.start('host drain --fail-on-error')
+  await eventually(() => running.printed().includes('web-1: monitor.ensure-saved: no space left on device\n'))
+  fails(2)
+  const { status, err } = await running.result
+  assert.equal(status, 1)
+  assert.match(err, /vmhostctl: web-1: monitor.ensure-saved: no space left on device\n/)
 })
 
 test('a drain ends when somebody puts the host back', async (t) => {

@@ -9,9 +9,9 @@ import {
 import { closed } from '../../lib/schema-check.ts'
 import { given } from '../../lib/given.ts'
 import { ONE_LINE_PATTERN, shownText, time, timeSchema } from './values.ts'
-import { errorToWire } from './vm-to-wire.ts'
+import { errorToWire, faultToWire } from './vm-to-wire.ts'
 import { OBSERVED_STATES } from '../../core/vm/record.ts'
-import { vmIdSchema } from './vm.ts'
+import { faultSchema, vmIdSchema } from './vm.ts'
 import type { Static } from 'typebox'
 import type { Drain, Maintenance, WantedMaintenance } from '../../core/maintenance/maintenance.ts'
 import type { LeftVm } from '../../owners/maintenance/drainer.ts'
@@ -109,6 +109,11 @@ const leftSchema = Type.Object({
     description: 'Whether its guest comes to rest now; otherwise it waits for its turn.',
   }),
   error: Type.Optional(Type.String({ description: 'What keeps it, as in `observed.error` of the VM.' })),
+  fault: Type.Optional({
+    ...faultSchema,
+    description:
+      'The first part of `error`, as in `observed.fault` of the VM. Each failure has another `attempt` or `since`.',
+  }),
 })
 
 export const maintenanceProgressSchema = Type.Object(
@@ -181,10 +186,13 @@ export const maintenanceProgressToWire = (
   left: readonly LeftVm[],
 ): MaintenanceProgressWire => ({
   ...maintenanceToWire(maintenance),
-  left: left.map(({ id, underWay, record }) => ({
+  left: left.map(({ id, underWay, record: { observed } }) => ({
     vm_id: id,
-    state: record.observed.state,
+    state: observed.state,
     under_way: underWay,
-    ...given({ error: errorToWire(record.observed) }),
+    ...given({
+      error: errorToWire(observed),
+      fault: observed.fault && faultToWire(observed.fault),
+    }),
   })),
 })

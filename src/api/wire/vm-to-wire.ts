@@ -209,7 +209,7 @@ function faultsToWire({ fault, partialFaults = [] }: Faults): Partial<VmWire['ob
   }
 }
 
-const faultToWire = (fault: Fault): NonNullable<VmWire['observed']['fault']> => ({
+export const faultToWire = (fault: Fault): NonNullable<VmWire['observed']['fault']> => ({
   code: fault.code,
   step: fault.step,
   generation: fault.generation,

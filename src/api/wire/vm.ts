@@ -146,7 +146,7 @@ const desiredSchema = Type.Object(
   { description: 'The state that the controller asked for.' },
 )
 
-const faultSchema = Type.Object(
+export const faultSchema = Type.Object(
   {
     code: Type.String({ description: 'A fault code of /docs/errors.' }),
     step: Type.String({ description: 'The step that failed.', examples: ['network.ensure-tap'] }),

@@ -144,10 +144,14 @@ async function waitUntilEmpty(context: Context, asked: Maintenance): Promise<Mai
   })
 }
 
+type LeftGuest = Maintenance['left'][number]
+
 /** Throws on an error of a guest that is left. One that the guest had when the drain was requested does not count. */
 function refuseError({ left }: Maintenance, asked: Maintenance): void {
-  const earlier = new Map(asked.left.map(({ vm_id: id, error }) => [id, error]))
-  const troubled = left.find(({ vm_id: id, error }) => error !== undefined && error !== earlier.get(id))
+  const earlier = new Map(asked.left.map((guest) => [guest.vm_id, guest]))
+  const troubled = left.find(
+    (guest) => guest.error !== undefined && !isSameTrouble(guest, earlier.get(guest.vm_id)),
+  )
   if (troubled === undefined) return
   throw new CtlError(`${troubled.vm_id}: ${troubled.error ?? ''}`, {
     code: 'failed',
@@ -155,6 +159,12 @@ function refuseError({ left }: Maintenance, asked: Maintenance): void {
     advice: ['the host goes on trying; vmhostctl host status shows it'],
   })
 }
+
+/** Returns whether nothing has failed since. The same failure again has the same text, but counts as another attempt. */
+const isSameTrouble = ({ error, fault }: LeftGuest, earlier: LeftGuest | undefined): boolean =>
+  error === earlier?.error &&
+  fault?.since === earlier?.fault?.since &&
+  fault?.attempt === earlier?.fault?.attempt
 
 const putBack = ({ state }: Maintenance): CtlError =>
   new CtlError(`the host is ${state} again, by another request`, {
