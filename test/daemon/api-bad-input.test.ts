@@ -305,6 +305,9 @@ test('an unknown route is 404, and a wrong method on a known one 405 with Allow,
   const power = await host.call({ path: '/v1/vms/web-1/power' })
   assertProblem(power, 405, 'method_not_allowed')
   assert.equal(power.headers.allow, 'PUT')
+  const oneImage = await host.call({ path: `/v1/images/${'a'.repeat(64)}` })
+  assertProblem(oneImage, 405, 'method_not_allowed')
+  assert.equal(oneImage.headers.allow, 'DELETE')
   assertProblem(await host.call({ method: 'PROPFIND', path: '/healthz' }), 405, 'method_not_allowed')
 })
 

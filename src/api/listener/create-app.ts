@@ -108,7 +108,7 @@ function guardRequests(app: App, transport: Transport, reference: string): void 
   app.decorateRequest('peer')
   const routes: { readonly matches: RegExp; readonly method: string }[] = []
   app.addHook('onRoute', ({ url, method }) => {
-    const matches = new RegExp(`^${url.replaceAll(/:[a-z]+/g, '[^/]+').replaceAll('.', '\\.')}$`)
+    const matches = new RegExp(`^${url.replaceAll(/:[^/]+/g, '[^/]+').replaceAll('.', '\\.')}$`)
     for (const one of [method].flat()) routes.push({ matches, method: one })
   })
   const methodsAt = (path: string): string[] => [
