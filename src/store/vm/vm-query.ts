@@ -1,5 +1,5 @@
 import type { VmId } from '../../core/ids.ts'
-import type { Metadata, ObservedState } from '../../core/vm/record.ts'
+import type { ObservedState } from '../../core/vm/record.ts'
 import type { UnwrittenProgress } from './vm-row.ts'
 
 /** Selects VMs in the order of ids. */
@@ -8,22 +8,22 @@ export type VmQuery = {
   readonly after?: VmId
   readonly limit?: number
   readonly state?: ObservedState
-  /** Selects only VMs that have all of these labels. */
-  readonly labels?: Metadata['labels']
+  /** Selects only VMs that have all of these labels. None has two values for one key. */
+  readonly labels?: readonly (readonly [key: string, value: string])[]
 }
 
 /** Returns the end of a statement on `vms`; `parametersOf` has its parameters. */
-export const selectionOf = ({ labels = {} }: VmQuery): string =>
-  `WHERE id > ?1 AND (?2 IS NULL OR state = ?2) ${Object.keys(labels).length === 0 ? '' : HAS_LABELS} ORDER BY id LIMIT ?4`
+export const selectionOf = ({ labels = [] }: VmQuery): string =>
+  `WHERE id > ?1 AND (?2 IS NULL OR state = ?2) ${labels.length === 0 ? '' : HAS_LABELS} ORDER BY id LIMIT ?4`
 
 const HAS_LABELS = `AND NOT EXISTS (
     SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
-      SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.key AND had.value = wanted.value))`
+      SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.value ->> 0 AND had.value = wanted.value ->> 1))`
 
 export const parametersOf = ({
   after = '' as VmId,
   state,
-  labels = {},
+  labels = [],
   limit,
 }: VmQuery): (string | number | null)[] => [
   after,

@@ -36,5 +36,5 @@ export function pageQueryOf({ limit = limits.listItemsDefault, cursor, state, la
 }
 
 /** Parses `env=prod,tier=web`, whose form the schema has checked. */
-const labelsOf = (text: string): Record<string, string> =>
-  Object.fromEntries(text.split(',').map((pair) => pair.split('=') as [string, string]))
+const labelsOf = (text: string): NonNullable<VmQuery['labels']> =>
+  text.split(',').map((pair) => pair.split('=') as [string, string])
