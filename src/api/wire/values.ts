@@ -35,6 +35,7 @@ export const LABEL_QUERY_PATTERN = `^${LABEL}(,${LABEL})*$`
 export const CURSOR_PATTERN = '^[A-Za-z0-9_-]{1,128}$'
 /** Number of an event, as the id of a message. */
 export const SEQUENCE_PATTERN = '^[0-9]{1,16}$'
+const SEQUENCE = new RegExp(SEQUENCE_PATTERN)
 /** Id of a console session. */
 export const SESSION_PATTERN = '^[0-9a-f]{16}$'
 /** Name of an attempt to take a VM; it becomes a name in the pools of both hosts. */
@@ -97,7 +98,8 @@ export function parseCursor(list: ListName, cursor: string): string | undefined 
   const prefix = `${list}:`
   if (!text.startsWith(prefix)) return undefined
   const id = text.slice(prefix.length)
-  // All ids that a controller chooses have the same form, and numbers of events fit it.
+  if (list === 'events') return SEQUENCE.test(id) ? id : undefined
+  // Snapshots have ids of the form of VMs.
   return list === 'images' ? parseSha256(id) : parseVmId(id)
 }
 

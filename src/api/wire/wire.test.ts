@@ -62,6 +62,9 @@ test('a cursor leads back to its id and nothing else does', () => {
   const digest = 'a'.repeat(64)
   assert.equal(parseCursor('images', cursorAfter('images', digest)), digest)
   assert.equal(parseCursor('images', cursorAfter('images', 'web-1')), undefined)
+  assert.equal(parseCursor('events', cursorAfter('events', '1893456000000001')), '1893456000000001')
+  for (const id of ['web-1', '1e3', '9'.repeat(17)])
+    assert.equal(parseCursor('events', cursorAfter('events', id)), undefined, id)
   for (const text of [
     '',
     'd2ViLTE',
