@@ -23,8 +23,9 @@ export function parseCores(text: string, what: string): number {
 export function parseSeconds(text: string, what: string): number {
   const [, digits = '', unit = ''] = /^(\d+)([smhd]?)$/i.exec(text) ?? []
   const seconds = Number(digits) * SECONDS_OF[unit.toLowerCase() as keyof typeof SECONDS_OF]
-  if (digits !== '' && Number.isSafeInteger(seconds)) return seconds
-  throw usageError(`${what} ${text} is not a time`, 'write 90, 90s, 10m or 2h')
+  if (digits === '') throw usageError(`${what} ${text} is not a time`, 'write 90, 90s, 10m or 2h')
+  if (seconds <= limits.ctlTimeDaysMax * SECONDS_OF.d) return seconds
+  throw usageError(`${what} ${text} is longer than a time can be`, `write at most ${limits.ctlTimeDaysMax}d`)
 }
 
 /** Parses the time that a wait may take, to milliseconds. Throws a usage error. */

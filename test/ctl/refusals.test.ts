@@ -38,6 +38,8 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
     ['vm wait a --timeout', /--timeout.* argument missing/],
     ['vm wait a --timeout soon', /--timeout soon is not a time\n {2}write 90, 90s, 10m or 2h/],
     ['vm wait a --timeout 25d', /--timeout 25d is longer than a wait can be\n {2}write at most 24d/],
+    ['vm keep-awake a 36501d', /TIME 36501d is longer than a time can be\n {2}write at most 36500d/],
+    ['vm migrate a --to b --expires 99999999d', /--expires 99999999d is longer than a time can be/],
     ['host drain --timeout 577h', /--timeout 577h is longer than a wait can be/],
     ['vm resize a --memory lots', /--memory lots is not a size in whole MiB/],
     ['vm resize a --cpu 1.2345', /--cpu 1.2345 is not a number of cores/],
