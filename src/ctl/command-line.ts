@@ -75,6 +75,7 @@ export function buildProgram(
     parser.action(() => {
       const given = argumentsOf(root, parser)
       refuseLone(command, given, parser)
+      refuseSharedInput(command, given, parser)
       call({ command, given })
     })
   }
@@ -183,6 +184,17 @@ function refuseLone({ options }: Command, given: Arguments, parser: Parser): voi
   for (const { name, needs } of options)
     if (needs !== undefined && given.hasAny([name]) && !given.hasAny([needs]))
       throw usageError(`--${name} has no effect without --${needs}`, hintFor(parser))
+}
+
+/** Throws a usage error if several options read standard input: only the first of them would have it. */
+function refuseSharedInput({ options }: Command, given: Arguments, parser: Parser): void {
+  const readers = options
+    .filter(({ completes }) => completes === 'file')
+    .flatMap(({ name }) =>
+      [given.text(name), ...given.texts(name)].filter((file) => file === '-').map(() => `--${name} -`),
+    )
+  if (readers.length > 1)
+    throw usageError(`only one of ${readers.join(' and ')} can read standard input`, hintFor(parser))
 }
 
 const SHOWN_HELP: readonly string[] = ['commander.help', 'commander.helpDisplayed']

@@ -45,6 +45,8 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
     ['vm resize a --cpu 1.2345', /--cpu 1.2345 is not a number of cores/],
     ['vm create a', /it needs --rootfs and --kernel, or --file/],
     ['vm create a --file /nowhere.json', /--file \/nowhere.json cannot be read: ENOENT/],
+    ['vm create a --file - --user-data -', /only one of --file - and --user-data - can read standard input/],
+    ['vm seed a --ssh-key - --ssh-key -', /only one of --ssh-key - and --ssh-key - can read standard input/],
     ['vm create a --kernel https://i.example/vmlinux', /--kernel needs the digest/],
     ['vm create a --kernel https://i.example/k#v2', /--kernel: what follows # is not sha256=DIGEST/],
     ['vm create a --kernel ftp://i.example/k', /no image comes by ftp:/],
