@@ -4,6 +4,7 @@ import { writeSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { text } from 'node:stream/consumers'
+import { limits } from './config/limits.ts'
 import { openTerminal } from './ctl/console/terminal.ts'
 import { runCtl } from './ctl/run.ts'
 import { build } from './daemon/build.ts'
@@ -46,7 +47,8 @@ function sinkOf(stream: NodeJS.WriteStream): Sink {
     },
     isTty: stream.isTTY,
     get columns() {
-      return stream.columns
+      // A terminal that does not know its size, such as a serial line, says 0.
+      return stream.columns > 0 ? stream.columns : limits.ctlColumnsDefault
     },
   }
 }

@@ -38,6 +38,8 @@ export const clientLimits = {
   ctlDrainSecondsDefault: 3600,
   /** vmhostctl: the longest `--timeout`. A timer of Node takes at most 2^31 - 1 ms, and fires at once for more. */
   ctlWaitDaysMax: 24,
+  /** vmhostctl: columns of a terminal that does not know how many it has. */
+  ctlColumnsDefault: 80,
   /** vmhostctl: the longest time that an option takes. Behind far longer ones there is no date (RFC 3339 ends with 9999). */
   ctlTimeDaysMax: 36_500,
   /** vmhostctl: from an offer until it expires, without `--expires`. */

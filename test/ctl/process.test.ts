@@ -6,9 +6,12 @@ import { closeSync, openSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { before, test } from 'node:test'
 import { text } from 'node:stream/consumers'
+import { ReadStream } from 'node:tty'
+import { openMaster, openSlave, slavePath } from '../../src/host/pty/open-pty.ts'
 import { makePki, SHA } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
+import { create } from './support/vms.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 const MAIN = resolve(import.meta.dirname, '../../src/ctl-main.ts')
@@ -47,6 +50,25 @@ test('standard input may be the request', async (t) => {
   )
   assert.deepEqual(await once(child, 'exit'), [0, null])
   assert.equal(host.store.vms.ids().length, 1)
+})
+
+test('on a terminal that does not know its size, as a serial line, a table has 80 columns', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await create(stage, 'web-1', '--ipv4 192.0.2.10')
+  const master = openMaster()
+  const slave = openSlave(slavePath(master))
+  const screen = new ReadStream(master)
+  t.after(() => {
+    screen.destroy()
+    closeSync(slave)
+  })
+  let shown = ''
+  screen.on('data', (chunk) => (shown += String(chunk)))
+  const argv = [MAIN, 'vm', 'ls', '--profile', stage.profile]
+  const child = spawn(process.execPath, argv, { stdio: ['ignore', slave, 'pipe'] })
+  assert.deepEqual(await once(child, 'exit'), [0, null])
+  await eventually(() => shown.includes('web-1'))
+  assert.match(shown, /192\.0\.2\.10/)
 })
 
 test('a reader that closes the output early is not a failure', async () => {
