@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { makePki, SHA } from '../daemon/support/controller-host.ts'
+import { eventually } from '../daemon/support/eventually.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
@@ -95,4 +96,21 @@ test('the last exit is shown with its cause and its last lines, and a start asks
   ])
   await stage.run(`vm start ${id}`)
   assert.equal(store.vms.get(id)?.powerGeneration, generation + 1)
+})
+
+test('the wait of a start fails when the guest ends for good before it is seen running', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  await stage.run(`vm create ${id} ${IMAGES} --restart never`)
+  const { store, waits } = stage.host
+  const { result } = stage.start(`vm start ${id} --wait`)
+  await eventually(() => waits.size === 1)
+  const { generations, powerGeneration: endedAtPower } = store.vms.get(id) ?? assert.fail('it is on record')
+  store.vms.recordProgress(id, {
+    observed: { state: 'stopped', sinceMs: 1, endedAtPower },
+    observedGeneration: generations.desired,
+    nowMs: 1,
+  })
+  const { status, err } = await result
+  assert.equal(status, 1)
+  assert.match(err, /vmhostctl: job-1: its guest ended, and is not started again\n/)
 })

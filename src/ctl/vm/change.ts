@@ -83,6 +83,7 @@ async function showChange(
       wasThere: true,
       mayBeGone: goal === 'gone' || vm.desired.power === 'stopped',
       earlier: vm.observed.fault,
+      startsGuest: typeof goal === 'object',
       beganMs,
     })
   else

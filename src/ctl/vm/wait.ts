@@ -47,6 +47,8 @@ type Until = {
   readonly mayBeGone: boolean
   /** The fault that the VM had when the daemon was asked to try again. */
   readonly earlier?: Vm['observed']['fault'] | undefined
+  /** Whether the request started the guest: one that ends for good then ends the wait too. */
+  readonly startsGuest?: boolean
   /** When the time began that several waits share, by the monotonic clock. */
   readonly beganMs?: number | undefined
 }
@@ -58,7 +60,7 @@ type Until = {
 function waitForVm(
   context: Context,
   id: string,
-  { goal, wasThere, earlier, beganMs }: Until,
+  { goal, wasThere, earlier, startsGuest = false, beganMs }: Until,
 ): Promise<Vm | undefined> {
   const { shell, given } = context
   const words = (vm: Vm): string => `${progressWords(vm)}${goal === 'ready' ? `, ${readyWords(vm)}` : ''}`
@@ -72,6 +74,7 @@ function waitForVm(
     notes: (vm) => errorNotes(vm, shell.nowMs()),
     isOver: (vm) => {
       if (given.isSet('fail-on-error')) refuseError(vm, earlier)
+      if (startsGuest) refuseEnd(vm)
       return isReached(vm, goal)
     },
     missed: `is not ${goalWords(goal)}`,
@@ -106,6 +109,18 @@ function refuseError(vm: Vm, earlier: Until['earlier']): void {
       'the daemon goes on trying; when the cause is gone it heals by itself',
       `vmhostctl vm plan ${id} shows what it will do`,
     ],
+  })
+}
+
+/** Throws if the guest ended for good, perhaps before it was seen running. */
+function refuseEnd(vm: Vm): void {
+  if (!isEnded(vm)) return
+  const { id, observed } = vm
+  const because = observed.last_exit === undefined ? '' : `: ${observed.last_exit.detail}`
+  throw new CtlError(`${id}: its guest ended, and is not started again${because}`, {
+    code: 'failed',
+    status: exitStatus.failed,
+    advice: [`vmhostctl vm get ${id} shows its last lines, and vmhostctl vm start ${id} starts it`],
   })
 }
 
