@@ -10,7 +10,7 @@ const exampleConfig = readFileSync(new URL('../src/config/config.example.toml', 
 export const nowMs = Date.UTC(2030, 0, 1)
 
 /** Makes a directory that stands for the whole machine, and runs set-up in it. */
-export function machine(t: TestContext) {
+export function machine(t: TestContext, hostname = 'host-1') {
   const root = mkdtempSync(join(tmpdir(), 'setup-'))
   t.after(() => rmSync(root, { recursive: true }))
   const at = (path: string): string => join(root, path)
@@ -25,7 +25,7 @@ export function machine(t: TestContext) {
   const run = async (argv: readonly string[], reflink = true) => {
     const out: string[] = []
     const status = await setup(argv, {
-      hostname: 'host-1',
+      hostname,
       nowMs,
       exampleConfig,
       markPool: async (directory) => {

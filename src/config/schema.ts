@@ -31,6 +31,10 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [ADDRESS_PATTERN, 'must be an IPv4 or IPv6 address'],
 ])
 
+/** Returns what `host.id` must be, if this text cannot be one. */
+export const whyNotHostId = (text: string): string | undefined =>
+  new RegExp(HOST_ID_PATTERN).test(text) ? undefined : patternWords.get(HOST_ID_PATTERN)
+
 const path = (value: string) => Type.String({ pattern: PATH_PATTERN, default: value })
 const optionalPath = () => Type.Optional(Type.String({ pattern: PATH_PATTERN }))
 const port = { minimum: 1, maximum: 65_535 } as const

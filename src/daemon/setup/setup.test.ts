@@ -47,17 +47,6 @@ test('a bare host gets directories, a marked pool, a configuration and certifica
   )
 })
 
-test('a host keeps the name that its certificates have, whatever the machine is called later', async (t) => {
-  const { at, options, run } = machine(t)
-  const idLater = async (more: readonly string[]): Promise<string> => {
-    const path = at(more.length === 0 ? 'config.toml' : 'other.toml')
-    await run([...options.with(options.indexOf('--config') + 1, path), ...more])
-    return parseConfig(readFileSync(path, 'utf8'), { path, hostname: 'renamed' }).host.id
-  }
-  assert.equal(await idLater([]), 'host-1')
-  assert.equal(await idLater(['--host-id', 'chosen']), 'chosen')
-})
-
 const WRONG_NAMES = [
   'bad name',
   '',

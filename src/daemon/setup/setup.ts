@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
+import { whyNotHostId } from '../../config/schema.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { configFault } from '../config-fault.ts'
 import { writeNewFiles } from '../new-files.ts'
@@ -83,6 +84,11 @@ function ensureConfig(options: SetupOptions, machine: SetupMachine, report: Setu
   }
   // Certificates keep this name. If the machine gets another one later, the host must keep it too.
   const named = settings.some(([key]) => key === 'host.id')
+  const because = named ? undefined : whyNotHostId(machine.hostname)
+  if (because !== undefined)
+    throw new SetupError(
+      `the host name ${JSON.stringify(machine.hostname)} cannot be the id of this host, which ${because}: name another one with --host-id`,
+    )
   const all = named ? settings : ([...settings, ['host.id', machine.hostname]] as const)
   const text = renderConfig(machine.exampleConfig, all)
   const config = parseConfig(text, { path: configPath, hostname: machine.hostname })
