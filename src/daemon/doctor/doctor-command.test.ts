@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { findingsInWords } from './doctor-command.ts'
+import { configOf, findingsInWords } from './doctor-command.ts'
 
 test('the table has a line for each finding, its remedy below, and a sum', () => {
   const text = findingsInWords([
@@ -27,4 +27,12 @@ test('a host on which nothing is to be done', () => {
     findingsInWords([{ check: 'kernel', level: 'ok', found: 'Linux 6.12' }]),
     /Nothing is to be done\.$/,
   )
+})
+
+test('a host is checked before its set-up, whatever its name is', () => {
+  for (const name of ['host-1', 'my_host', 'vmhost-controller']) {
+    const [{ stateDirectory }, configuration] = configOf('/nonexistent/config.toml', name)
+    assert.equal(stateDirectory, '/var/lib/vmhostd')
+    assert.match(configuration.known ? '' : configuration.because, /"vmhostd setup" writes one/)
+  }
 })

@@ -25,7 +25,7 @@ export async function doctorCommand(args: readonly string[]): Promise<number> {
     return 0
   }
   try {
-    const [config, configuration] = configOf(values.config)
+    const [config, configuration] = configOf(values.config, hostname())
     const findings = judgeHost(await readFacts({ configPath: values.config, config, configuration }))
     console.log(values.json ? JSON.stringify({ findings }, undefined, 2) : findingsInWords(findings))
     return findings.some(({ level }) => level === 'must') ? 1 : 0
@@ -35,12 +35,13 @@ export async function doctorCommand(args: readonly string[]): Promise<number> {
   }
 }
 
-/** Returns the configuration, or the defaults if it cannot be used, and whether it can. */
-function configOf(path: string): readonly [Config, Fact<'used'>] {
+/** Returns the configuration, or the defaults if it cannot be used, and whether it can. `machine` is its host name. */
+export function configOf(path: string, machine: string): readonly [Config, Fact<'used'>] {
   try {
-    return [loadConfig(path), { known: true, value: 'used' }]
+    return [loadConfig(path, machine), { known: true, value: 'used' }]
   } catch (error) {
-    const defaults = parseConfig('', { path, hostname: hostname() })
+    // The name of this machine may be what cannot be used.
+    const defaults = parseConfig('', { path, hostname: 'localhost' })
     return [defaults, { known: false, because: errorChain(error) }]
   }
 }
