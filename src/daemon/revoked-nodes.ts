@@ -1,5 +1,4 @@
 import { X509Certificate } from 'node:crypto'
-import { certificatesSent, withIssuers } from '../api/listener/peer-chain.ts'
 import { Revocations } from '../api/listener/revocations.ts'
 import { certificatesIn } from '../lib/certificates-in.ts'
 import { Semaphore } from '../lib/semaphore.ts'
@@ -25,6 +24,6 @@ export function revokedNodes(path: string, log: Log): ReadRevoked {
       else await revocations.look()
       const lists = revocations
       const trusted = certificatesIn(ca).map((pem) => new X509Certificate(pem))
-      return (socket) => withIssuers(certificatesSent(socket), trusted).some((one) => lists.has(one))
+      return (socket) => lists.revocationOf(socket, trusted)()
     })
 }

@@ -4,9 +4,11 @@ import { errorChain } from '../../log/error-chain.ts'
 import { limits } from '../../config/limits.ts'
 import { certificatesIn } from '../../lib/certificates-in.ts'
 import { given } from '../../lib/given.ts'
+import { certificatesSent, withIssuers } from './peer-chain.ts'
 import { issuersWithoutList, whyNotReplaced } from './revocation-order.ts'
 import { serialOf } from './serial.ts'
 import { TlsFilesUnusable } from './tls-files.ts'
+import type { TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 import type { RevocationList } from './revocation-list.ts'
 
@@ -67,6 +69,15 @@ export class Revocations {
       ({ authority, serials }) =>
         serials.has(serialOf(certificate.serialNumber)) && certificate.verify(authority.publicKey),
     )
+  }
+
+  /**
+   * Returns a function that says whether a peer's certificate is revoked by now, or an authority above it, also when the
+   * connection is gone. `authorities` are those that are trusted.
+   */
+  revocationOf(socket: TLSSocket, authorities: readonly X509Certificate[]): () => boolean {
+    const chain = withIssuers(certificatesSent(socket), authorities)
+    return () => chain.some((one) => this.has(one))
   }
 
   get state(): RevocationState {

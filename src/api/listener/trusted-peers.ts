@@ -66,10 +66,7 @@ export class TrustedPeers {
 
   /** Returns a function that says whether that is revoked by now, also when the connection is gone. */
   revocationOf(socket: TLSSocket): () => boolean {
-    const revocations = this.#revocations
-    if (revocations === undefined) return () => false
-    const chain = withIssuers(certificatesSent(socket), this.#authorities)
-    return () => chain.some((one) => revocations.has(one))
+    return this.#revocations?.revocationOf(socket, this.#authorities) ?? (() => false)
   }
 
   /** Notes the files that are in use now, and ends connections of authorities that are no longer among them. */
