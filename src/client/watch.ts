@@ -59,7 +59,7 @@ export const watchMaintenance = (
 ): AsyncGenerator<Sight<Maintenance>> =>
   watch(async (_headers, signal) => {
     const answer = await answered<Maintenance>(client.GET('/v1/maintenance', { signal }))
-    // The state of the host has no ETag.
+    // Its ETag is of what was set, and stays the same while a drain makes progress.
     return { ...answer, etag: JSON.stringify(answer.data) }
   }, options)
 
