@@ -3,11 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { makeAuthority } from '../../../test/daemon/support/intermediates.ts'
 import { revoke } from '../../../test/daemon/support/revocations.ts'
 import { parseConfig } from '../../config/config.ts'
 import { createAuthority, issueCertificate } from '../setup/certificates.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
 import type { TestContext } from 'node:test'
+import type { CertificatePair } from '../setup/certificates.ts'
 import type { Config } from '../../config/config.ts'
 
 const DAY_MS = 86_400_000
@@ -15,7 +17,8 @@ const DAY_MS = 86_400_000
 /** Makes the files of the listener for controllers, with two authorities: the second one ends 1,000 days earlier. */
 async function stage(
   t: TestContext,
-  list: (authority: { certificate: string; key: string }) => Promise<string>,
+  list: (authority: CertificatePair) => Promise<string>,
+  trusted?: (authority: CertificatePair) => string,
 ) {
   const directory = mkdtempSync(join(tmpdir(), 'doctor-'))
   t.after(() => rmSync(directory, { recursive: true }))
@@ -27,7 +30,7 @@ async function stage(
     { commonName: 'host-1', alternativeNames: [], usages: ['server'] },
     Date.now(),
   )
-  writeFileSync(at('ca.crt'), authority.certificate + old.certificate)
+  writeFileSync(at('ca.crt'), trusted?.(authority) ?? authority.certificate + old.certificate)
   writeFileSync(at('server.crt'), server.certificate)
   writeFileSync(at('server.key'), server.key)
   writeFileSync(at('revoked.pem'), await list(authority))
@@ -63,4 +66,23 @@ test('a list that keeps the listener from starting has its reason', async (t) =>
   const { revocations } = await stage(t, async (authority) => (await revoke(authority, [])).slice(0, 200))
   const lists = revocations[0]?.lists
   assert.match(lists?.known === false ? lists.because : '', /it is not whole/)
+})
+
+test('a file of authorities without a root trusts no certificate', async (t) => {
+  const root = await makeAuthority('root')
+  const intermediate = await makeAuthority('intermediate', root)
+  const found = async (trusted: string) => {
+    const { tlsFiles } = await stage(
+      t,
+      (authority) => revoke(authority, []),
+      () => trusted,
+    )
+    return tlsFiles[0]?.files
+  }
+  const alone = await found(intermediate.certificate)
+  assert.match(
+    alone?.known === false ? alone.because : '',
+    /ca\.crt trusts no certificate: CN=root, which signed CN=intermediate, is not in it$/,
+  )
+  assert.equal((await found(intermediate.certificate + root.certificate))?.known, true)
 })

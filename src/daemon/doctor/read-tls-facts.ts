@@ -22,6 +22,7 @@ export async function readTlsFacts({
     listener,
     files: await fact(() => {
       readTlsFiles(files)
+      checkRoots(files.ca)
       return 'fit' as const
     }),
   }))
@@ -42,6 +43,21 @@ export async function readTlsFacts({
     certificates: [...paths].flatMap(([path, name]) => certificatesOf(path, name)),
   }
 }
+
+/** Throws if all chains of certificates lead out of a file of authorities: TLS then trusts nothing that they signed. */
+function checkRoots(path: string): void {
+  const authorities = certificatesIn(readFileSync(path)).map((pem) => new X509Certificate(pem))
+  const [first] = authorities
+  if (first === undefined || authorities.some(isRoot)) return
+  throw new Error(
+    `${path} trusts no certificate: ${nameIn(first.issuer)}, which signed ${nameIn(first.subject)}, is not in it`,
+  )
+}
+
+const isRoot = (one: X509Certificate): boolean => one.subject === one.issuer && one.verify(one.publicKey)
+
+/** Writes a name, whose parts Node puts into lines, in one line. */
+const nameIn = (subject: string): string => subject.replaceAll('\n', ', ')
 
 async function revocationsIn({
   listener,
