@@ -99,6 +99,11 @@ export type HostFacts = {
   readonly diskReserveMib: number
   /** The reason if the files of a listener cannot be used together. */
   readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
+  /**
+   * The name by which other hosts know this one; the reason if its certificate does not show that. Absent without a listener
+   * for them, or if the certificate cannot be read.
+   */
+  readonly node?: Fact<string>
   /** Absent without a file of further authorities for object stores. */
   readonly extraAuthorities?: Fact<number>
   /** Each certificate of each file. */

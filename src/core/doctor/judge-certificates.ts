@@ -37,6 +37,16 @@ export function judgeExtraAuthorities({ extraAuthorities }: HostFacts): readonly
       ]
 }
 
+/** Judges whether other hosts take this one for the node that it is. */
+export function judgeNode({ node }: HostFacts): readonly Finding[] {
+  if (node === undefined) return []
+  const check = 'node'
+  if (node.known) return [{ check, level: 'ok', found: `other hosts know this one as ${node.value}` }]
+  const remedy =
+    'remove it with its key, and run vmhostd setup, or have the authority of nodes sign another one ("Certificates of nodes" in operating.md)'
+  return [{ check, level: 'should', found: `no VM moves from or to this host: ${node.because}`, remedy }]
+}
+
 /** Judges when each certificate begins and ends. */
 export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly Finding[] =>
   certificates.map(({ name, path, notBeforeMs, notAfterMs }) => {

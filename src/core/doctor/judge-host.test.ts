@@ -58,6 +58,7 @@ const well: HostFacts = {
   memory: is({ totalMib: 8000, reserveMib: 1024 }),
   diskReserveMib: 1024,
   tlsFiles: [{ listener: 'controller', files: is('fit') }],
+  node: is('host-1'),
   certificates: [certificate],
   records: is(records),
   revocations: [revocation],
@@ -159,6 +160,7 @@ const cases: readonly Case[] = [
     'must',
     'certificates nodes',
   ],
+  ['a node that other hosts do not know', { node: unknown() }, 'should', 'node'],
   [
     'further authorities that cannot be read',
     { extraAuthorities: unknown() },

@@ -3,6 +3,7 @@ import { saveFormOf } from '../monitor/qemu-save.ts'
 import {
   judgeCertificates,
   judgeExtraAuthorities,
+  judgeNode,
   judgeRevocations,
   judgeTlsFiles,
 } from './judge-certificates.ts'
@@ -25,6 +26,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   judgeRecords(facts),
   ...judgeRoom(facts),
   ...judgeTlsFiles(facts),
+  ...judgeNode(facts),
   ...judgeExtraAuthorities(facts),
   ...judgeCertificates(facts),
   ...judgeRevocations(facts),

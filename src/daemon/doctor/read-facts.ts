@@ -26,6 +26,7 @@ import { buildMonitors } from '../build-monitors.ts'
 import { extraAuthorities } from '../extra-authorities.ts'
 import { given } from '../../lib/given.ts'
 import { fact } from './fact.ts'
+import { readNodeFact } from './read-node-fact.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
 import type { Config } from '../../config/config.ts'
 import type { Fact, HostFacts, StoreFact } from '../../core/doctor/host-facts.ts'
@@ -79,6 +80,8 @@ export async function readFacts({ configPath, config, configuration }: Question)
     diskReserveMib: capacity.diskReserveMib,
     records: await fact(() => readRecordsFacts(stateDirectory)),
     ...(await readTlsFacts(config)),
+    // Without a configuration it is not known what the node is called.
+    ...(configuration.known ? await readNodeFact(config) : {}),
     ...(config.objectStore.extraCaFile === undefined
       ? {}
       : { extraAuthorities: await fact(() => extraAuthorities(config)?.length ?? 0) }),

@@ -1,0 +1,49 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { withIssuers } from '../../api/listener/peer-chain.ts'
+import { certificatesIn } from '../../lib/certificates-in.ts'
+import { fact } from './fact.ts'
+import type { Config } from '../../config/config.ts'
+import type { HostFacts } from '../../core/doctor/host-facts.ts'
+
+/** Extended key usages of RFC 5280, 4.2.1.12. */
+const USAGES = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' } as const
+
+/** Reads whether other hosts can know this one by the certificate of its node. That the files can be read is another fact. */
+export async function readNodeFact({
+  host,
+  coordination: { enabled, certificateFile, caFile },
+}: Pick<Config, 'host' | 'coordination'>): Promise<Pick<HostFacts, 'node'>> {
+  if (!enabled) return {}
+  const [sent, trusted] = await Promise.all([fact(() => read(certificateFile)), fact(() => read(caFile))])
+  const leaf = sent.known ? sent.value[0] : undefined
+  if (!sent.known || leaf === undefined || !trusted.known) return {}
+  // Undefined without this extension, which its type does not say: then it has every usage.
+  const usages: readonly string[] | undefined = leaf.keyUsage
+  const name: unknown = leaf.toLegacyObject().subject.CN
+  const faults = [
+    ...(name === host.id ? [] : [`its common name is not host.id, ${host.id}`]),
+    ...Object.entries(USAGES).flatMap(([usage, oid]) =>
+      usages !== undefined && !usages.includes(oid) ? [`it does not have the usage ${usage}`] : [],
+    ),
+    ...(isOf([leaf, ...sent.value], trusted.value) ? [] : [`no authority in ${caFile} signed it`]),
+  ]
+  return {
+    node:
+      faults.length === 0
+        ? { known: true, value: host.id }
+        : { known: false, because: `${certificateFile}: ${faults.join('; ')}` },
+  }
+}
+
+const read = (path: string): readonly X509Certificate[] =>
+  certificatesIn(readFileSync(path)).map((pem) => new X509Certificate(pem))
+
+/** Returns whether one of these authorities is above the first of the certificates, or is that. */
+function isOf([leaf, ...sent]: readonly X509Certificate[], authorities: readonly X509Certificate[]): boolean {
+  if (leaf === undefined) return false
+  const trusted = new Set(authorities.map(({ fingerprint256 }) => fingerprint256))
+  return withIssuers([leaf], [...sent, ...authorities]).some(({ fingerprint256 }) =>
+    trusted.has(fingerprint256),
+  )
+}
