@@ -28,6 +28,8 @@ export type RevocationFact = {
       readonly nextUpdateMs: number | undefined
     }[]
   >
+  /** Names of authorities that are trusted, and have no list. */
+  readonly withoutList: readonly string[]
 }
 
 /** The records of the state directory. */

@@ -69,7 +69,7 @@ export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly 
 
 /** Judges whether each listener can use its revocation lists, and whether newer ones are due. */
 export const judgeRevocations = ({ revocations, nowMs }: HostFacts): readonly Finding[] =>
-  revocations.map(({ listener, path, lists }): Finding => {
+  revocations.map(({ listener, path, lists, withoutList }): Finding => {
     const check = `revocations ${listener}`
     if (!lists.known)
       return {
@@ -86,6 +86,13 @@ export const judgeRevocations = ({ revocations, nowMs }: HostFacts): readonly Fi
         level: 'should',
         found: `a newer list of ${old.issuer} was due ${new Date(old.nextUpdateMs ?? nowMs).toISOString()}`,
         remedy: `replace ${path}: later revocations are not known`,
+      }
+    if (withoutList.length > 0)
+      return {
+        check,
+        level: 'should',
+        found: `no list of ${withoutList.join('; ')}: all that it signed is let in`,
+        remedy: `put a list of each trusted authority into ${path}, also one that revokes nothing`,
       }
     const revoked = lists.value.reduce((sum, list) => sum + list.revoked, 0)
     return { check, level: 'ok', found: `certificates revoked: ${revoked}` }

@@ -26,7 +26,7 @@ const certificate = { name: 'server', path: '/s.crt', notBeforeMs: 0, notAfterMs
 const pool = { directory: '/pool', poolId: 'pool-1', reflink: true, availableMib: 9999 }
 const records = { schemaVersion: 9, schemaVersionMax: 9, poolId: 'pool-1' }
 const lists = [{ issuer: 'CN=one', revoked: 2, nextUpdateMs: NOW + DAY_MS }]
-const revocation = { listener: 'controller', path: '/revoked.pem', lists: is(lists) }
+const revocation = { listener: 'controller', path: '/revoked.pem', lists: is(lists), withoutList: [] }
 const names =
   'tun nf_tables nft_fib_inet nft_connlimit nf_conntrack_netlink sch_ingress cls_bpf sch_tbf act_mirred ifb'
 
@@ -197,6 +197,12 @@ const cases: readonly Case[] = [
   [
     'a revocation list that has expired',
     { revocations: [{ ...revocation, lists: is([...lists, { ...lists[0]!, nextUpdateMs: NOW }]) }] },
+    'should',
+    'revocations controller',
+  ],
+  [
+    'a trusted authority without a list',
+    { revocations: [{ ...revocation, withoutList: ['CN=two'] }] },
     'should',
     'revocations controller',
   ],

@@ -60,6 +60,7 @@ test('each certificate of a file is a fact, and so are the lists', async (t) => 
   )
   assert.ok((second?.notAfterMs ?? Infinity) < (first?.notAfterMs ?? 0))
   assert.ok(revocations[0]?.lists.known)
+  assert.deepEqual(revocations[0].withoutList, ['CN=old'])
 })
 
 test('a list that keeps the listener from starting has its reason', async (t) => {

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
+import { issuersWithoutList } from '../../api/listener/revocation-order.ts'
 import { readTlsFiles } from '../../api/listener/tls-files.ts'
 import { certificatesIn } from '../../lib/certificates-in.ts'
 import { tlsFilesOf } from '../tls-files-of.ts'
@@ -68,15 +69,18 @@ async function revocationsIn({
   path: string
   ca: string
 }): Promise<RevocationFact> {
+  let withoutList: readonly string[] = []
   const lists = await fact(async () => {
     const { parseRevocationLists } = await import('../../api/listener/revocation-list.ts')
-    const { lists: read } = await parseRevocationLists(
-      readFileSync(path, 'latin1'),
-      certificatesIn(readFileSync(ca)),
-    )
+    const authorities = certificatesIn(readFileSync(ca))
+    const { lists: read } = await parseRevocationLists(readFileSync(path, 'latin1'), authorities)
+    withoutList = issuersWithoutList(
+      read,
+      authorities.map((pem) => new X509Certificate(pem)),
+    ).map(nameIn)
     return read.map(({ issuer, serials, nextUpdateMs }) => ({ issuer, revoked: serials.size, nextUpdateMs }))
   })
-  return { listener, path, lists }
+  return { listener, path, lists, withoutList }
 }
 
 /** Returns all certificates of a file; none if they cannot be read, which the listener's finding says. */
