@@ -29,4 +29,7 @@ test('each authority of the file is read, and a file that cannot be used is name
   const authorities = await Promise.all(['one', 'two'].map((name) => createAuthority(name, Date.now())))
   writeFileSync(file, authorities.map(({ certificate }) => certificate).join(''))
   assert.equal(readFile()?.length, 2)
+  const [one, two] = authorities.map(({ certificate }) => certificate)
+  writeFileSync(file, `${one}${two?.replace(/\nM.../, '\nAAAA')}`)
+  assert.match(refusal(), /extra_ca_file names, cannot be used: block 2 in it is not a certificate: /)
 })
