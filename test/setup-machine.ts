@@ -12,13 +12,17 @@ export const nowMs = Date.UTC(2030, 0, 1)
 /** Makes a directory that stands for the whole machine, and runs set-up in it. */
 export function machine(t: TestContext, hostname = 'host-1') {
   const root = mkdtempSync(join(tmpdir(), 'setup-'))
-  t.after(() => rmSync(root, { recursive: true }))
+  // The configuration takes no other place for it.
+  const runDirectory = mkdtempSync('/run/setup-')
+  t.after(() => {
+    for (const directory of [root, runDirectory]) rmSync(directory, { recursive: true })
+  })
   const at = (path: string): string => join(root, path)
   const options = [
     ['--config', at('config.toml')],
     ['--state-directory', at('state')],
     ['--pool-directory', at('state/pool')],
-    ['--run-directory', at('run')],
+    ['--run-directory', runDirectory],
     ['--tls-directory', at('tls')],
   ].flat()
   const marked: string[] = []

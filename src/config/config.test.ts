@@ -127,9 +127,16 @@ const contradictions: readonly (readonly [string, string])[] = [
     '[metrics]\ncommon_names = ["host-1"]',
     "metrics.common_names must not have host.id: a node's certificate has that name",
   ],
+  ['run_directory = "/srv/run"', 'run_directory must be a path below /run, such as /run/vmhostd'],
+  ['run_directory = "/run/vmhostd/"', 'run_directory must be a path below /run, such as /run/vmhostd'],
+  ['run_directory = "/run/../srv"', 'run_directory must be a path below /run, such as /run/vmhostd'],
   [
-    'run_directory = "/var/lib/vmhostd"',
-    'run_directory must differ from state_directory: it is emptied at boot',
+    'state_directory = "/run/vmhostd/"',
+    'state_directory must not be in run_directory, which is emptied at boot',
+  ],
+  [
+    '[storage]\npool_directory = "/run/vmhostd/pool"',
+    'storage.pool_directory must not be in run_directory, which is emptied at boot',
   ],
   [
     'run_directory = "/run/a-name-that-is-much-too-long"',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import { Value } from 'typebox/value'
 import { parseNetwork } from '../core/network/address.ts'
@@ -96,7 +96,7 @@ function withNodeFiles(written: CamelKeys<ConfigFile>): Config {
 
 /** Finds what the schema cannot see: keys that are valid alone but contradict each other. */
 function contradictionsIn(config: Config): Problem[] {
-  const { vms, network, objectStore, sleep, stateDirectory, runDirectory } = config
+  const { vms, network, objectStore, sleep } = config
   const problems = [
     ...wrongTexts('network.guest_ranges', network.guestRanges, parseNetwork),
     ...wrongTexts('network.name_servers', network.nameServers, parseNameServer),
@@ -108,19 +108,31 @@ function contradictionsIn(config: Config): Problem[] {
   if (vms.userIdFirst + vms.userIdCount - 1 > 4_294_967_293) {
     problems.push({ key: 'vms.user_id_count', detail: 'reaches beyond the last user id, 4294967293' })
   }
-  if (stateDirectory === runDirectory) {
-    problems.push({ key: 'run_directory', detail: 'must differ from state_directory: it is emptied at boot' })
-  }
-  // sun_path of unix(7) has 108 bytes; below are `<63 characters>/<socket>.sock`.
-  if (Buffer.byteLength(runDirectory) > 28) {
-    problems.push({ key: 'run_directory', detail: 'must be at most 28 bytes long: socket paths have an end' })
-  }
+  problems.push(...wrongDirectories(config))
   // Unsigned: JavaScript's operators work on signed numbers.
   if ((sleep.ignoreMark & ~sleep.ignoreMarkMask) >>> 0 !== 0) {
     problems.push({
       key: 'sleep.ignore_mark',
       detail: 'has bits that sleep.ignore_mark_mask has not: it would match no packet',
     })
+  }
+  return problems
+}
+
+function wrongDirectories({ stateDirectory, runDirectory, storage }: Config): Problem[] {
+  const problems: Problem[] = []
+  // Monitors have their directories in it by RuntimeDirectory= (systemd.exec(5)), which takes only such paths.
+  if (!runDirectory.startsWith('/run/') || resolve(runDirectory) !== runDirectory) {
+    problems.push({ key: 'run_directory', detail: 'must be a path below /run, such as /run/vmhostd' })
+  }
+  // sun_path of unix(7) has 108 bytes; below are `<63 characters>/<socket>.sock`.
+  if (Buffer.byteLength(runDirectory) > 28) {
+    problems.push({ key: 'run_directory', detail: 'must be at most 28 bytes long: socket paths have an end' })
+  }
+  const lasting = { state_directory: stateDirectory, 'storage.pool_directory': storage.poolDirectory }
+  for (const [key, directory] of Object.entries(lasting)) {
+    if (`${resolve(directory)}/`.startsWith(`${resolve(runDirectory)}/`))
+      problems.push({ key, detail: 'must not be in run_directory, which is emptied at boot' })
   }
   return problems
 }

@@ -20,7 +20,7 @@ async function vmhostd(
   { args, log = silentLog }: { readonly args: readonly string[]; readonly log?: Log },
 ): Promise<string> {
   // The path of a socket must be short.
-  const directory = mkdtempSync('/tmp/vh-')
+  const directory = mkdtempSync('/run/vh-')
   const nothing = async () => undefined
   const server = await openAdminSocket(directory, { plan: nothing, console: nothing, ...answers }, log)
   t.after(() => {

@@ -79,7 +79,7 @@ test('operands that a command does not take, or takes otherwise, are wrong usage
 })
 
 test('a reader that has read enough of the output of a VM is not a failure', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'vh-'))
+  const directory = mkdtempSync('/run/vh-')
   const config = join(directory, 'config.toml')
   writeFileSync(config, `run_directory = "${directory}"\n`)
   const daemon = createServer((_, response) => response.end('login: '.repeat(20_000)))

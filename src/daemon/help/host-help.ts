@@ -33,7 +33,7 @@ export const setupHelp: CommandHelp = {
       ['--common-name NAME', "the common name of the controller's certificate (vmhost-controller)"],
       ['--pool-directory DIR', 'disks and images; XFS with reflink or btrfs is best (/var/lib/vmhostd/pool)'],
       ['--state-directory DIR', 'the records of all VMs (/var/lib/vmhostd)'],
-      ['--run-directory DIR', 'sockets of this boot (/run/vmhostd)'],
+      ['--run-directory DIR', 'sockets of this boot, below /run (/run/vmhostd)'],
       ['--tls-directory DIR', 'certificates and keys (/etc/vmhostd/tls)'],
       ['--local-images-directory DIR', 'a directory whose files may be images, under file: URLs (none)'],
     ],
