@@ -1,7 +1,6 @@
 import { release } from 'node:os'
 import { advertisedRoutes } from '../../host/figures/advertised-routes.ts'
 import {
-  availableMibIn,
   connectionsMaxOf,
   controllersIn,
   forwardingOf,
@@ -27,6 +26,7 @@ import { extraAuthorities } from '../extra-authorities.ts'
 import { given } from '../../lib/given.ts'
 import { fact } from './fact.ts'
 import { readNodeFact } from './read-node-fact.ts'
+import { readRoom } from './read-room.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
 import type { Config } from '../../config/config.ts'
 import type { Fact, HostFacts, StoreFact } from '../../core/doctor/host-facts.ts'
@@ -40,7 +40,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
   const { monitors, offers, kvm } = await buildMonitors(config, silentLog)
   const version = (kind: 'qemu' | 'firecracker') =>
     fact(async () => (await monitors[kind].installed()).version)
-  const { stateDirectory, runDirectory, capacity } = config
+  const { stateDirectory, capacity } = config
   return {
     nowMs: Date.now(),
     configPath,
@@ -68,14 +68,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
     kvm,
     monitorVersions: { qemu: await version('qemu'), firecracker: await version('firecracker') },
     pool: await fact(() => poolOf(config.storage.poolDirectory)),
-    room: [
-      {
-        what: 'state',
-        directory: stateDirectory,
-        availableMib: await fact(() => availableMibIn(stateDirectory)),
-      },
-      { what: 'run', directory: runDirectory, availableMib: await fact(() => availableMibIn(runDirectory)) },
-    ],
+    room: await readRoom(config),
     memory: await fact(() => ({ totalMib: memoryFigures().totalMib, reserveMib: capacity.memoryReserveMib })),
     diskReserveMib: capacity.diskReserveMib,
     records: await fact(() => readRecordsFacts(stateDirectory)),
