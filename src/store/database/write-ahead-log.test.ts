@@ -6,12 +6,37 @@ import { test } from 'node:test'
 import { WalFlush } from './write-ahead-log.ts'
 import type { TestContext } from 'node:test'
 
-function stage(t: TestContext): { path: string; flush: WalFlush; failures: Error[] } {
+type Stage = {
+  readonly path: string
+  readonly flush: WalFlush
+  readonly failures: Error[]
+  /** Flushes that began and have not ended; a test ends them. */
+  readonly running: PromiseWithResolvers<void>[]
+}
+
+/** The database is in a directory of its own. With `holds`, a test ends each flush; otherwise it is a real one. */
+function stage(t: TestContext, { holds = false } = {}): Stage {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-flush-'))
   t.after(() => rmSync(directory, { recursive: true }))
   const path = join(directory, 'test.db')
   const failures: Error[] = []
-  return { path, flush: new WalFlush(path, { onFlushFailed: (error) => failures.push(error) }), failures }
+  const running: PromiseWithResolvers<void>[] = []
+  const datasync = (): Promise<void> => {
+    const flush = Promise.withResolvers<void>()
+    running.push(flush)
+    return flush.promise
+  }
+  const onFlushFailed = (error: Error): void => void failures.push(error)
+  const flush = new WalFlush(path, { onFlushFailed, ...(holds && { datasync }) })
+  return { path, flush, failures, running }
+}
+
+/** Returns whether a promise is still open after all that could follow from what has happened. */
+async function isOpenStill(promise: Promise<void>): Promise<boolean> {
+  let isOver = false
+  void promise.then(() => (isOver = true))
+  await new Promise(setImmediate)
+  return !isOver
 }
 
 /** Returns whether this process has the file open. */
@@ -28,14 +53,36 @@ test('if nothing was committed there is nothing to flush, and no log is needed',
   await stage(t).flush.flushed()
 })
 
-test('each commit waits for a flush, and commits of one moment wait together', async (t) => {
-  const { path, flush } = stage(t)
+test('each commit waits for a flush that began after it, and commits of one moment wait together', async (t) => {
+  const { path, flush, running } = stage(t, { holds: true })
   writeFileSync(`${path}-wal`, 'x')
   flush.noteCommit()
   const first = flush.flushed()
   flush.noteCommit()
-  await Promise.all([first, flush.flushed(), flush.flushed()])
+  const later = [flush.flushed(), flush.flushed()]
+  assert.deepEqual([await isOpenStill(first), running.length], [true, 1])
+  running[0]?.resolve()
+  await first
+  // The flush that has ended began before the second commit.
+  const bothLater = Promise.all(later).then(() => {})
+  assert.deepEqual([await isOpenStill(bothLater), running.length], [true, 2])
+  running[1]?.resolve()
+  await bothLater
   await flush.flushed()
+  assert.equal(running.length, 2, 'nothing was committed since')
+  flush.close()
+})
+
+test('a write that is no commit is flushed only for callers that wait for all writes', async (t) => {
+  const { path, flush, running } = stage(t, { holds: true })
+  writeFileSync(`${path}-wal`, 'x')
+  flush.noteWrite()
+  await flush.flushed()
+  assert.equal(running.length, 0)
+  const all = flush.flushedAll()
+  assert.deepEqual([await isOpenStill(all), running.length], [true, 1])
+  running[0]?.resolve()
+  await all
   flush.close()
 })
 
