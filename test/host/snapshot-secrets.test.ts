@@ -5,12 +5,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { configure } from '../../lab/inside/configure.ts'
 import { call, CURL_TLS, mutate, remove, settled } from '../../lab/inside/controller.ts'
 import { guestRequest } from '../../lab/inside/guest.ts'
-import {
-  holdObjectStore,
-  startObjectStore,
-  stopObjectStore,
-  storeAccess,
-} from '../../lab/inside/object-store.ts'
+import { holdObjectStore, startObjectStore, stopObjectStore } from '../../lab/inside/object-store.ts'
 import {
   completed,
   deleteSnapshot,
@@ -21,7 +16,7 @@ import {
 } from '../../lab/inside/snapshots.ts'
 import { crashDaemon, mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
-import { diskOf, makeStopped, POOL, snapshotStage, stagingEmpty } from './snapshot-stage.ts'
+import { diskOf, expired, makeStopped, POOL, snapshotStage, stagingEmpty } from './snapshot-stage.ts'
 import { story } from './story.ts'
 import { atEnd } from '../contract/at-end.ts'
 import type { Upload } from '../../lab/inside/presign.ts'
@@ -130,10 +125,7 @@ story('a canary in signed URLs appears nowhere', {
   'URLs that have expired, were changed, or lead elsewhere are reported without any part of them':
     async () => {
       const upload = await stage.begin('bad.img.zst', { expiresSeconds: 1 })
-      await until('the URLs have expired', async () => {
-        const { status } = await headOf(upload.headUrl)
-        return status === 403 ? true : undefined
-      })
+      await expired(upload)
       await start('expired', upload)
       await snapshotIs('expired', 'needs URLs', ({ needs_urls }) => needs_urls)
       const fresh = await stage.bucket.signAgain(upload)
@@ -253,9 +245,3 @@ story('a canary in signed URLs appears nowhere', {
     assert.deepEqual(await filesWith(STATE), [])
   },
 })
-
-/** Sends a HEAD request with another client than the daemon. */
-async function headOf(url: string): Promise<{ readonly status: number }> {
-  const args = ['--silent', '--head', '--output', '/dev/null', '--write-out', '%{http_code}']
-  return { status: Number(await sh('curl', ...args, '--cacert', storeAccess.caFile, url)) }
-}

@@ -75,6 +75,14 @@ export async function makeRunning(id: string, ipv4: string, options: GuestOption
   )
 }
 
+/** Waits until the URLs of an upload have expired. Its client is another than the daemon. */
+export const expired = ({ headUrl }: Upload): Promise<true> =>
+  until('the URLs have expired', async () => {
+    const args = ['--silent', '--head', '--output', '/dev/null', '--write-out', '%{http_code}']
+    const status = await sh('curl', ...args, '--cacert', storeAccess.caFile, headUrl)
+    return status === '403' ? true : undefined
+  })
+
 /** Lists the files in staging, by name. The first snapshot of a pool makes the directory. */
 export const staged = (): readonly string[] =>
   existsSync(`${POOL}/staging`) ? readdirSync(`${POOL}/staging`) : []
