@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import { consoleName } from '../../src/core/unit/unit-spec.ts'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 import { hasErrno } from '../../src/host/ffi/errno-error.ts'
 import { ConsoleMasters } from '../../src/host/pty/console-masters.ts'
 import { openMaster, slavePath } from '../../src/host/pty/open-pty.ts'
@@ -28,11 +28,11 @@ async function stage(t: TestContext) {
   atEnd(t, async () => {
     consoles.close()
     store.close()
-    if (isMounted) await run(['umount', '--lazy', folder], { timeoutMs: 10_000 })
+    if (isMounted) await run(['umount', '--lazy', folder])
     rmSync(folder, { recursive: true })
   })
   const size = Math.ceil(1.5 * limits.consoleHistoryBytes)
-  await run(['mount', '-t', 'tmpfs', '-o', `size=${size}`, 'none', folder], { timeoutMs: 10_000 })
+  await run(['mount', '-t', 'tmpfs', '-o', `size=${size}`, 'none', folder])
   isMounted = true
   return { folder, store, consoles }
 }

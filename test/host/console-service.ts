@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/ids.ts'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 import type { Consoles } from '../../src/ports/consoles.ts'
 import { until } from '../contract/until.ts'
 import type { AskedConsoles, ConsolesStage, SessionView } from '../contract/consoles-stage.ts'
@@ -25,7 +25,7 @@ export type Setting = Partial<
 >
 
 export const systemctl = async (...words: string[]): Promise<string> =>
-  (await run(['systemctl', ...words], { timeoutMs: 60_000 })).stdout.trim()
+  (await run(['systemctl', ...words])).stdout.trim()
 
 /** The console agent as a service on this host, and the actions of an operator on it. */
 export class ConsoleService {

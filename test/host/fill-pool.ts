@@ -1,7 +1,7 @@
 import { rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { until } from '../contract/until.ts'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 
 const BLOCK_BYTES = 4096
 

@@ -5,7 +5,7 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 import { canConnect, connects, closed, families, listenOn, only, stage } from './firewall-stage.ts'
 import { Place } from './network-stage.ts'
 

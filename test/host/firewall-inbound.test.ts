@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { InboundRule } from '../../src/core/desired.ts'
 import { guestRuleOf } from '../../src/core/network/tap.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
 import { until } from '../contract/until.ts'
 import {

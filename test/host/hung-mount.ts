@@ -1,6 +1,6 @@
 import { closeSync, constants, existsSync, openSync } from 'node:fs'
 import { spawnSync } from 'node:child_process'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 
 const DEVICE = '/dev/fuse'
 

@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test'
 import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
 import type { ImageSource } from '../../src/core/outbound/image-source.ts'
 import type { UserId } from '../../src/core/ids.ts'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 import { Pool } from '../../src/host/storage/pool.ts'
 import type { PoolOptions } from '../../src/host/storage/pool.ts'
 import { markPool } from '../../src/host/pool/pool-marker.ts'
@@ -47,7 +47,7 @@ export async function poolOn(fileSystem: FileSystem, t: TestContext): Promise<Po
   ) as [...[string, string, string]]
   await Promise.all([mkdir(mountPoint), mkdir(imagesDirectory), writeFile(file, '')])
   await truncate(file, MIB * 1024 * 1024)
-  await run([...FORMAT[fileSystem], file], { timeoutMs: 60_000 })
+  await run([...FORMAT[fileSystem], file])
   const mount = async (...options: string[]): Promise<void> => {
     await run(['mount', '-o', ['loop', ...options].join(), file, mountPoint])
   }

@@ -1,7 +1,7 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 import { ErrnoError } from '../../src/host/ffi/errno-error.ts'
 import { NETLINK_ROUTE, NetlinkSocket } from '../../src/host/netlink/netlink-socket.ts'
 import { dumpLinks } from '../../src/host/netlink/route-codec.ts'

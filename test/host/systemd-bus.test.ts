@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import { unitName } from '../../src/core/unit/unit-spec.ts'
-import { run } from '../../src/host/exec/exec.ts'
+import { run } from './run.ts'
 import { PRIVATE_SOCKET, SYSTEM_BUS } from '../../src/host/systemd/bus.ts'
 import type { BusAddress } from '../../src/host/systemd/bus.ts'
 import {
