@@ -32,7 +32,7 @@ function stage(t: TestContext, { holds = false } = {}): Stage {
 }
 
 /** Returns whether a promise is still open after all that could follow from what has happened. */
-async function isOpenStill(promise: Promise<void>): Promise<boolean> {
+async function isOpenStill(promise: Promise<unknown>): Promise<boolean> {
   let isOver = false
   void promise.then(() => (isOver = true))
   await new Promise(setImmediate)
@@ -64,7 +64,7 @@ test('each commit waits for a flush that began after it, and commits of one mome
   running[0]?.resolve()
   await first
   // The flush that has ended began before the second commit.
-  const bothLater = Promise.all(later).then(() => {})
+  const bothLater = Promise.all(later)
   assert.deepEqual([await isOpenStill(bothLater), running.length], [true, 2])
   running[1]?.resolve()
   await bothLater
@@ -73,7 +73,7 @@ test('each commit waits for a flush that began after it, and commits of one mome
   flush.close()
 })
 
-test('a write that is no commit is flushed only for callers that wait for all writes', async (t) => {
+test('a write beside the commits is flushed only for callers that wait for all writes', async (t) => {
   const { path, flush, running } = stage(t, { holds: true })
   writeFileSync(`${path}-wal`, 'x')
   flush.noteWrite()
