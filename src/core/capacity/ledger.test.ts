@@ -97,6 +97,7 @@ const atHeld = (vms: readonly ReturnType<typeof randomVm>[], terms: MemoryTerms)
 
 for (const [promised, left] of [
   [100, '412 MiB (512 MiB more asked for, 100 MiB free of 200 MiB)'],
+  [200, '512 MiB (512 MiB more asked for, 0 MiB free of 200 MiB)'],
   [256, '568 MiB (512 MiB more asked for, 56 MiB promised already beyond its 200 MiB)'],
 ] as const) {
   test(`a shortage adds up when ${promised} of 200 MiB are promised`, () => {
