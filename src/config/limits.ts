@@ -83,9 +83,10 @@ export const limits = {
   /** From the end of a start until the memory that only the start needed is returned to the host. */
   startMemoryReturnMs: 1000,
   /**
-   * How often memory that libraries have freed is returned to the host. V8's compilers alone leave some MiB free each time.
+   * How often memory that libraries have freed is returned to the host. It takes from one to some tens of milliseconds, by
+   * how much there is. V8 frees buffers when it collects, and its compilers leave some MiB free.
    */
-  freedMemoryReturnMs: 600_000,
+  freedMemoryReturnMs: 60_000,
   /** How long the daemon waits for a database that another process has locked. The event loop is blocked meanwhile. */
   databaseBusyMs: 20,
   /** How long no other write is tried after one failed, because each may cost the wait above. */
