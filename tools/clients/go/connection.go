@@ -240,7 +240,7 @@ type StreamMessage struct {
 var ErrSilent = errors.New("the stream of events is silent")
 
 // StreamEvents returns what the daemon streams: first a Start, then events, until the stream ends or an error, which comes last.
-// A further Start has Missed: events before its number are not kept, so read everything anew. After a lost connection or an end,
+// A further Start has Missed: events before its number are not kept, so read everything again. After a lost connection or an end,
 // call it again with the After of the last message. With VMID, messages without an event bring it forward while other VMs have
 // events.
 func (c *Client) StreamEvents(ctx context.Context, options StreamEventsOptions) iter.Seq2[StreamMessage, error] {

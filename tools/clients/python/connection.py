@@ -134,7 +134,7 @@ class Connection:
     ) -> Iterator[StreamMessage]:
         """Yields what the daemon streams: first a `start`, then events, without an end if `follow` is true.
 
-        A further `start` has `missed`: events before its number are not kept, so read everything anew. After a lost
+        A further `start` has `missed`: events before its number are not kept, so read everything again. After a lost
         connection (OSError) or an end, call this again with the `after` of the last message. With `vm_id`, messages
         without an event bring it forward while other VMs have events. The daemon sends something at least every
         15 seconds: with the usual `timeout` of 60, a daemon that is gone is noticed.
