@@ -41,7 +41,7 @@ type Call<T> = Promise<{
 export async function done(
   call: Promise<{ readonly error?: unknown; readonly response: Response }>,
 ): Promise<void> {
-  const { error, response } = await call
+  const { error, response } = await call.catch(asUnexpected)
   if (isProblem(error)) throw new ApiProblem(error, response.headers.get('retry-after'))
   if (!response.ok) throw new UnexpectedAnswer(response.status)
 }
@@ -60,7 +60,7 @@ export async function answered<T>(call: Call<T>): Promise<Answered<NonNullable<T
 export async function answeredUnlessEmpty<T>(
   call: Call<T>,
 ): Promise<{ readonly data?: NonNullable<T>; readonly status: number; readonly etag: string }> {
-  const answer = await call
+  const answer = await call.catch(asUnexpected)
   return answer.response.status === 204 ? { status: 204, etag: '' } : answered(Promise.resolve(answer))
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import { before, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { answered, createApiClient } from '../../src/client/api-client.ts'
+import { answered, answeredUnlessEmpty, createApiClient, done } from '../../src/client/api-client.ts'
 import { ApiProblem, UnexpectedAnswer } from '../../src/client/api-problem.ts'
 import { ConnectionFailed } from '../../src/client/connection-failed.ts'
 import { makePki, startControllerHost } from '../daemon/support/controller-host.ts'
@@ -105,6 +105,8 @@ test('an answer that does not come from vmhostd is reported as such, whatever it
       response.writeHead(status, { 'content-type': 'text/html' }).end('<html></html>')
     })
     await assert.rejects(list(client), UnexpectedAnswer, String(status))
+    await assert.rejects(done(client.GET('/v1/vms')), UnexpectedAnswer, String(status))
+    await assert.rejects(answeredUnlessEmpty(client.GET('/v1/vms')), UnexpectedAnswer, String(status))
   }
 })
 
