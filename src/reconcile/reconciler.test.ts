@@ -251,6 +251,23 @@ test('a sweep ends orphans of this store and leaves those of another alone', asy
   assert.deepEqual([...(await host.consoles.list())].toSorted(), ['foreign', id])
 })
 
+test('a sweep leaves a VM alone that is created while it ends another unit', async (t) => {
+  const { store, host, id, create, idle } = await reconcileStage(t)
+  const again = 'again' as VmId
+  create()
+  await idle()
+  await startUnit(host, id, 'orphan')
+  await host.consoles.ensureMaster(again)
+  const ensureStopped = host.units.ensureStopped.bind(host.units)
+  t.mock.method(host.units, 'ensureStopped', async (...args: Parameters<typeof ensureStopped>) => {
+    await ensureStopped(...args)
+    create({ network: { ipv4Address: '192.0.2.99' } }, again)
+  })
+  await sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
+  assert.ok((await host.consoles.list()).includes(again))
+  await idle()
+})
+
 test('a sweep leaves a VM alone that has a disk, as after an older state directory was put back', async (t) => {
   const { store, host, id, create, idle } = await reconcileStage(t)
   const younger = 'younger' as VmId

@@ -9,6 +9,9 @@ import type { PassContext } from './progress.ts'
  * A VM is left alone and reported if its unit carries the mark of another store, or if it has a disk. A deletion removes
  * the disk before it forgets the VM. So a VM with a disk was not deleted: this host's state directory is older than the
  * VM, or another one. No sweep deletes a disk.
+ *
+ * The end of a unit takes time. A VM that is created meanwhile under the id of an orphan keeps what it finds, or its
+ * worker removes it.
  */
 export async function sweepOrphans({ store, host, log }: PassContext, signal: AbortSignal): Promise<void> {
   try {
@@ -27,15 +30,19 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
     const kept = new Set([...foreign, ...unknown])
     const isSwept = (object: { id: VmId }): boolean => isOrphan(object) && !kept.has(object.id)
 
+    const isCreated = (id: VmId): boolean => store.vms.get(id) !== undefined
     for (const unit of units.filter(isSwept)) {
+      if (isCreated(unit.id)) continue
       log.warn({ vm_id: unit.id }, 'orphan: ending a unit whose VM is not on record')
       await host.units.ensureStopped(unit.id, signal)
     }
     for (const id of consoles.filter((console) => isSwept({ id: console }))) {
+      if (isCreated(id)) continue
       log.warn({ vm_id: id }, 'orphan: removing a console whose VM is not on record')
       await host.consoles.remove(id)
     }
     for (const tap of taps.filter(isSwept).filter(isOurs)) {
+      if (isCreated(tap.id)) continue
       log.warn({ vm_id: tap.id, device: tap.device }, 'orphan: removing a tap whose VM is not on record')
       await host.taps.remove(tap.device, tap.id)
     }
