@@ -122,6 +122,17 @@ test('an image that a VM is made from is refused deletion until the VM is gone',
   )
 })
 
+test('a repeated deletion of an image that is not gone yet changes nothing, and says so', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const sha256 = await fetch(host, Buffer.from('root'))
+  const release = host.host.storage.holdNext('removeImage')
+  assert.equal((await remove(host, sha256)).status, 202)
+  const again = await remove(host, sha256)
+  assert.deepEqual([again.status, again.json], [200, { sha256, removing: true }])
+  release()
+  await gone(host, sha256)
+})
+
 test('the deletion of an image that the last look did not find answers 204, unless a VM may have brought it since', async (t) => {
   const host = await startControllerHost(t, pki)
   const late = Buffer.from('late')
@@ -147,7 +158,11 @@ test('an image in a hidden pool is deleted at once, and shown as being removed u
   const sha256 = await fetch(host, Buffer.from('root'))
   host.host.storage.setInSight(false)
   assertProblem(await list(host), 503, 'storage_inspection_failed')
-  for (let round = 0; round < 2; round++) assert.equal((await remove(host, sha256)).status, 202)
+  const asked = [await remove(host, sha256), await remove(host, sha256)]
+  assert.deepEqual(
+    asked.map(({ status }) => status),
+    [202, 200],
+  )
   host.host.storage.setInSight(true)
   assert.equal((await list(host)).json.items[0].removing, true)
   host.clock.advance(limits.retryBackoffMsMax)

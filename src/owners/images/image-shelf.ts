@@ -30,6 +30,9 @@ export type ImageShelfOptions = {
   readonly log: Log
 }
 
+/** The result of a request to remove an image. `recorded`: the removal was on record before. */
+export type RemovalRequest = 'gone' | 'removing' | 'recorded'
+
 const HOUR_MS = 3_600_000
 
 /** The images of the pool: shown, removed on request, and removed when no VM has used them for long. */
@@ -89,16 +92,17 @@ export class ImageShelf {
    * Records that an image must be removed, and begins once that is flushed. Refused while a VM on record uses it. Does
    * not wait, so whether there is such an image may be unknown; if it is known that there is none, nothing is recorded.
    */
-  requestRemoval(sha256: Sha256): Result<'gone' | 'removing', Rejection> {
+  requestRemoval(sha256: Sha256): Result<RemovalRequest, Rejection> {
     const { store, clock } = this.#options
-    const result = store.transaction((): Result<'gone' | 'removing', Rejection> => {
+    const result = store.transaction((): Result<RemovalRequest, Rejection> => {
       const count = this.#useCount(sha256)
       if (count > 0) return err(inUse(sha256, count))
       if (this.#isGone(sha256)) return ok('gone')
+      if (store.imageRemovals.has(sha256)) return ok('recorded')
       store.imageRemovals.note(sha256, clock.now())
       return ok('removing')
     })
-    if (result.ok && result.value === 'removing') void store.flushed().then(() => this.#removal.poke())
+    if (result.ok && result.value !== 'gone') void store.flushed().then(() => this.#removal.poke())
     return result
   }
 

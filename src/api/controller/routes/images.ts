@@ -75,6 +75,11 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
       ),
     }),
     response: {
+      200: {
+        ...ref('ImageRemoval'),
+        description: 'The deletion was stored before, and nothing has changed. The image is not gone yet.',
+        headers: requestIdHeader,
+      },
       202: {
         ...ref('ImageRemoval'),
         description: 'Stored. The image is gone when the list of images no longer has it.',
@@ -92,13 +97,14 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
     const requested = dependencies.images.requestRemoval(sha256 as Sha256)
     if (!requested.ok) throw new Refused(requested.error)
     await store.flushed()
-    if (requested.value === 'gone') {
+    if (requested.value !== 'removing')
       request.audited = { before: versionsOf(undefined), outcome: 'unchanged' }
-      return reply.code(204).send()
-    }
+    if (requested.value === 'gone') return reply.code(204).send()
+    const stored: ImageRemovalWire = { sha256, removing: true }
+    if (requested.value === 'recorded') return reply.code(200).send(stored)
     const operationId = newOperationId()
     request.operationId = operationId
     reply.code(202).header('location', '/v1/images')
-    return { sha256, removing: true, operation_id: operationId } satisfies ImageRemovalWire
+    return { ...stored, operation_id: operationId }
   })
 }
