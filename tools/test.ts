@@ -137,7 +137,12 @@ export async function main(args: readonly string[]): Promise<number> {
     options: { labs: { type: 'string', default: String(LABS) } },
     allowPositionals: true,
   })
-  // A run with such a word alone would pass and test nothing.
+  const labs = Number(values.labs)
+  // A run with such a number of labs, or such a word alone, would pass and test nothing.
+  if (!Number.isInteger(labs) || labs < 1) {
+    console.error(`dev test: --labs ${values.labs} is not a number of labs`)
+    return 2
+  }
   const empty = words.filter((word) => testFilesOf([word]).length === 0)
   if (empty.length > 0) {
     console.error(`dev test: no test file has ${empty.join(' or ')} in its path`)
@@ -150,7 +155,7 @@ export async function main(args: readonly string[]): Promise<number> {
   const all = [
     ...(words.length === 0 ? [await runStatic()] : []),
     await runHere(testFiles([...FAST_TESTS, ...SLOW_TESTS, ...BROWSER_TESTS], words)),
-    await hostTests(words, Math.max(1, Number(values.labs))),
+    await hostTests(words, labs),
   ]
   return conclude(judge(addCounts(all)), startedAt)
 }
