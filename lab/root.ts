@@ -3,15 +3,18 @@ import path from 'node:path'
 import { distributionMirror, ensurePackages } from '../tools/apt.ts'
 import { hashInputs } from '../tools/hash.ts'
 import { withLock } from '../tools/lock.ts'
-import { cachePath, checkout } from '../tools/paths.ts'
+import { cachePath } from '../tools/paths.ts'
 import { publish } from '../tools/publish.ts'
 import { step } from '../tools/step.ts'
 import type { StepLog } from '../tools/step.ts'
+import { mmdebstrap } from './mmdebstrap.ts'
 import { recipeForThisMachine } from './recipe.ts'
 import type { Recipe } from './recipe.ts'
 import { useCached } from './state.ts'
 
-const INPUTS = ['recipe.ts', 'root.ts', 'kernel-hook.ts'].map((name) => path.join(import.meta.dirname, name))
+const INPUTS = ['recipe.ts', 'root.ts', 'mmdebstrap.ts', 'kernel-hook.ts'].map((name) =>
+  path.join(import.meta.dirname, name),
+)
 
 const NEEDS = [
   { name: 'mmdebstrap', probe: '/usr/bin/mmdebstrap', why: "it builds the lab's root from Debian packages" },
@@ -67,9 +70,7 @@ async function bootstrap({ recipe, mirror, root, log }: Bootstrap): Promise<void
   const excluded = ['doc', 'man', 'locale', 'info'].map(
     (kind) => `--dpkgopt=path-exclude=/usr/share/${kind}/*`,
   )
-  const argv = [
-    'mmdebstrap',
-    '--mode=root',
+  const args = [
     '--variant=apt',
     `--components=${recipe.components}`,
     `--include=${recipe.packages.join(',')}`,
@@ -82,9 +83,7 @@ async function bootstrap({ recipe, mirror, root, log }: Bootstrap): Promise<void
     root,
     mirror,
   ]
-  // sbin is missing from the PATH of some logins, and dpkg refuses to work without it.
-  const env = { ...process.env, PATH: `/usr/sbin:/sbin:${process.env['PATH']}`, SYSTEMD_OFFLINE: '1' }
-  await log.run(argv, { cwd: checkout, env })
+  await mmdebstrap(args, log)
 }
 
 /** Turns a fresh root into a lab's root: nothing that waits, nothing that starts by itself. */

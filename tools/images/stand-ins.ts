@@ -4,10 +4,11 @@
  */
 import { copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { mmdebstrap } from '../../lab/mmdebstrap.ts'
 import { distributionMirror } from '../apt.ts'
 import { hashInputs } from '../hash.ts'
 import { withLock } from '../lock.ts'
-import { cachePath } from '../paths.ts'
+import { cachePath, checkout } from '../paths.ts'
 import { publish } from '../publish.ts'
 import { step } from '../step.ts'
 import type { StepLog } from '../step.ts'
@@ -20,6 +21,7 @@ export const CONTAINER_ROOT = 'debian-12.tar'
 export const BOOT_FILES = ['vmlinuz', 'initrd'] as const
 
 const SUITE = 'bookworm'
+const INPUTS = [import.meta.filename, path.join(checkout, 'lab/mmdebstrap.ts')]
 
 /** Packages of Debian's cloud image, as far as a boot needs them. */
 const PACKAGES = [
@@ -85,7 +87,7 @@ const LAYOUTS: Readonly<Record<string, Layout>> = {
 
 /** Returns the folder with all stand-ins; builds them first if the cache lacks them. */
 export async function ensureStandIns(): Promise<string> {
-  const folder = path.join(cachePath('images'), hashInputs([import.meta.filename]))
+  const folder = path.join(cachePath('images'), hashInputs(INPUTS))
   if (!existsSync(folder)) {
     const mirror = await distributionMirror('Debian')
     await withLock('images', async () => {
@@ -101,18 +103,7 @@ export async function ensureStandIns(): Promise<string> {
 async function build(mirror: string, building: string, log: StepLog): Promise<void> {
   const tree = path.join(building, 'tree')
   const bootstrap = (packages: readonly string[], target: string): Promise<string> =>
-    log.run(
-      [
-        'mmdebstrap',
-        '--mode=root',
-        '--variant=minbase',
-        `--include=${packages.join(',')}`,
-        SUITE,
-        target,
-        mirror,
-      ],
-      { env: { ...process.env, PATH: `/usr/sbin:/sbin:${process.env['PATH']}`, SYSTEMD_OFFLINE: '1' } },
-    )
+    mmdebstrap(['--variant=minbase', `--include=${packages.join(',')}`, SUITE, target, mirror], log)
   await bootstrap(['ca-certificates'], path.join(building, CONTAINER_ROOT))
   await bootstrap(PACKAGES, tree)
   settle(tree)
