@@ -7,6 +7,7 @@ import { constants } from 'node:os'
 
 const groups = new Set<ChildProcess>()
 const attached = new Set<ChildProcess>()
+const interactive = new Set<ChildProcess>()
 const cleanups = new Set<() => Promise<void>>()
 let interrupted = false
 
@@ -18,14 +19,14 @@ process.on('exit', () => {
 })
 
 async function interrupt(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): Promise<void> {
-  // The terminal has signalled the attached command too, and that command decides how to react.
-  if (signal === 'SIGINT' && attached.size > 0 && !interrupted) return
+  // The terminal has signalled the command that a person works with too, and that command decides how to react.
+  if (signal === 'SIGINT' && interactive.size > 0 && !interrupted) return
   const status = 128 + constants.signals[signal]
   // A user who interrupts twice does not want to wait for the cleanup.
   if (interrupted) process.exit(status)
   interrupted = true
   for (const child of groups) killGroup(child)
-  for (const child of attached) child.kill('SIGKILL')
+  for (const child of [...attached, ...interactive]) child.kill('SIGKILL')
   for (const cleanup of [...cleanups].toReversed()) {
     try {
       await cleanup()
@@ -46,9 +47,12 @@ export function killGroup(child: ChildProcess): void {
   }
 }
 
-/** Tracks a running command until it ends: one in a separate group, or one that is attached to our terminal. */
-export function track(child: ChildProcess, how: 'group' | 'attached'): void {
-  const set = how === 'group' ? groups : attached
+/** A command in a group of its own, one on our terminal, or one on our terminal that a person works with. */
+export type Tracked = 'group' | 'attached' | 'interactive'
+
+/** Tracks a running command until it ends. */
+export function track(child: ChildProcess, how: Tracked): void {
+  const set = { group: groups, attached, interactive }[how]
   set.add(child)
   for (const event of ['close', 'error']) child.once(event, () => set.delete(child))
 }

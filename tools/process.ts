@@ -91,6 +91,8 @@ export interface AttachOptions {
   env?: NodeJS.ProcessEnv
   /** Called with the process id once the command runs. */
   onStart?: (pid: number) => void
+  /** Ctrl-C ends this process too. Otherwise a person works with the command, and it decides how to react. */
+  isUnattended?: true
 }
 
 /** Runs a command on our own terminal (its input, output and signals) and returns its exit status. */
@@ -101,7 +103,7 @@ export function runAttached(argv: readonly string[], options: AttachOptions = {}
     env: options.env ?? process.env,
     stdio: 'inherit',
   })
-  track(child, 'attached')
+  track(child, options.isUnattended === true ? 'attached' : 'interactive')
   if (child.pid !== undefined) options.onStart?.(child.pid)
   return new Promise((resolve) => {
     child.on('error', (error) => {

@@ -21,6 +21,7 @@ import type { LabState } from '../lab/lab.ts'
 import { withCleanup } from './interrupt.ts'
 import { cachePath, checkout } from './paths.ts'
 import { run, runAttached } from './process.ts'
+import type { AttachOptions } from './process.ts'
 import { watchTestFiles } from './watchdog.ts'
 
 export const NOTHING: Counts = { passed: 0, failed: 0, failures: [], skipped: [] }
@@ -82,13 +83,14 @@ function takeText(file: string): string {
   return text
 }
 
-type Start = (onStart: (pid: number) => void) => Promise<number>
+type Start = (options: Pick<AttachOptions, 'onStart' | 'isUnattended'>) => Promise<number>
 
 async function watched(files: readonly string[], boundMs: number, start: Start): Promise<void> {
   let endWatch = () => {}
-  await start((pid) => {
+  const onStart = (pid: number): void => {
     endWatch = watchTestFiles(pid, files, boundMs)
-  })
+  }
+  await start({ onStart, isUnattended: true })
   endWatch()
 }
 
@@ -171,8 +173,8 @@ async function runAs(
   if (files.length === 0) return NOTHING
   const countsFile = path.join(cachePath('log'), `test-counts-${process.pid}.json`)
   const { argv, env } = how(testCommand({ node: process.execPath, root: checkout, countsFile, boundMs }))
-  await watched(files, boundMs, (onStart) =>
-    runAttached([...argv, ...files], { cwd: checkout, env, onStart }),
+  await watched(files, boundMs, (options) =>
+    runAttached([...argv, ...files], { cwd: checkout, env, ...options }),
   )
   return countsOf(takeText(countsFile), files.length)
 }
@@ -238,7 +240,7 @@ async function runInside(lab: LabState, file: string): Promise<Counts> {
   const command = testCommand({ node: LAB_NODE, root: '/src', ...bounds })
   const place = ['env', '-C', '/src', `CI=${process.env['CI'] ?? ''}`, `NODE_COMPILE_CACHE=${LAB_COMPILED}`]
   await labExec(lab, ['rm', '-f', LAB_COUNTS])
-  await watched([file], TEST_BOUND_MS, (onStart) => attachTo(lab, [...place, ...command, file], { onStart }))
+  await watched([file], TEST_BOUND_MS, (options) => attachTo(lab, [...place, ...command, file], options))
   return countsOf((await labExec(lab, ['cat', LAB_COUNTS])).stdout, 1)
 }
 
