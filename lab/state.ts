@@ -3,13 +3,13 @@ import {
   readFileSync,
   readdirSync,
   renameSync,
-  rmSync,
   statSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
 import { cachePath } from '../tools/paths.ts'
+import { discard } from '../tools/publish.ts'
 
 /** A process by id and start time: the id alone may by now belong to another process. */
 export interface ProcessRef {
@@ -67,8 +67,9 @@ export function useCached(folder: string): void {
   const used = new Set(labNames().flatMap((name) => readState(name)?.bases ?? []))
   for (const name of readdirSync(path.dirname(folder))) {
     const other = path.join(path.dirname(folder), name)
-    const unusedMs = now.getTime() - statSync(other).mtimeMs
-    if (unusedMs > KEEP_UNUSED_MS && !used.has(other)) rmSync(other, { recursive: true, force: true })
+    // Another process may have removed or renamed it.
+    const usedAtMs = statSync(other, { throwIfNoEntry: false })?.mtimeMs ?? now.getTime()
+    if (now.getTime() - usedAtMs > KEEP_UNUSED_MS && !used.has(other)) discard(other)
   }
 }
 

@@ -5,7 +5,6 @@ import {
   mkdirSync,
   readdirSync,
   renameSync,
-  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -24,7 +23,7 @@ import { withLock } from './lock.ts'
 import { ensurePages, PAGES_FOLDER } from './page-bundle.ts'
 import { cachePath, checkout } from './paths.ts'
 import { run } from './process.ts'
-import { publish } from './publish.ts'
+import { discard, publish } from './publish.ts'
 import { renderSbom } from './sbom.ts'
 import { epochOf, sourceDate } from './source-date.ts'
 import { step } from './step.ts'
@@ -236,6 +235,5 @@ function keepNewest(folder: string): void {
   const parent = path.dirname(folder)
   const age = (name: string) => statSync(path.join(parent, name)).mtimeMs
   const names = readdirSync(parent).toSorted((a, b) => age(b) - age(a))
-  for (const name of names.slice(KEPT_BUILDS))
-    rmSync(path.join(parent, name), { recursive: true, force: true })
+  for (const name of names.slice(KEPT_BUILDS)) discard(path.join(parent, name))
 }

@@ -21,3 +21,18 @@ function removeUnfinished(parent: string): void {
     rmSync(path.join(parent, name), { recursive: true, force: true, maxRetries: 3 })
   }
 }
+
+/**
+ * Removes a cache entry. It loses its name first, so that a removal that is interrupted leaves nothing that looks complete.
+ * Another process may remove the entry at the same time.
+ */
+export function discard(folder: string): void {
+  const aside = `${folder}.building-${process.pid}`
+  try {
+    renameSync(folder, aside)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw error
+  }
+  rmSync(aside, { recursive: true, force: true, maxRetries: 3 })
+}
