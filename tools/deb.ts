@@ -18,6 +18,7 @@ import { manPages } from './man/man-pages.ts'
 import { renderDebianChangelog } from './package/changelog.ts'
 import { architecture, renderControl } from './package/control.ts'
 import { documentPath, operatorsDocuments } from './package/documents.ts'
+import { removeOtherPackages } from './package/other-packages.ts'
 import { install, installCompressed, installedKib, installText, renderSums, settle } from './package/tree.ts'
 import { cachePath, checkout } from './paths.ts'
 import { runChecked } from './process.ts'
@@ -33,18 +34,13 @@ const DOC = 'usr/share/doc/vmhostd'
 /** Debian takes gzip and xz alone, and xz takes most of a minute for an executable of this size. */
 const COMPRESSION = ['-Zgzip', '-z6']
 
-export interface DebOptions {
-  /** The package's version, if it must differ from package.json's: tests upgrade from one build to another. */
-  readonly version?: string
-}
-
 /**
  * Builds the executables and the Debian package around them, with the list of what is embedded beside it; returns the
  * package's path below `dist/`.
  */
-export async function buildDeb(options: DebOptions = {}): Promise<string> {
+export async function buildDeb(): Promise<string> {
   const built = await buildExecutables()
-  const version = options.version ?? built.info.version
+  const { version } = built.info
   const target = path.join(checkout, 'dist', `vmhostd_${version}_${architecture.deb}.deb`)
   const inputs = ['packaging', 'docs', 'CHANGELOG.md', 'tools/deb.ts', 'tools/package', 'tools/man']
   const files = inputs.map((input) => path.join(checkout, input)).filter((file) => existsSync(file))
@@ -58,6 +54,7 @@ export async function buildDeb(options: DebOptions = {}): Promise<string> {
   const aside = `${target}.${process.pid}.new`
   copyFileSync(cached, aside)
   renameSync(aside, target)
+  removeOtherPackages(target)
   return target
 }
 
