@@ -7,6 +7,7 @@ import { besideLabs, guardLab, labDown, labExec, labUp, LAB_NODE } from '../lab/
 import { joinLabs } from '../lab/wires.ts'
 import { buildDeb } from './deb.ts'
 import { checkout } from './paths.ts'
+import { inOwnLab } from './own-lab.ts'
 import { runChecked } from './process.ts'
 import { StepFailed, step } from './step.ts'
 import { recordFigures } from './figures/record.ts'
@@ -165,18 +166,19 @@ async function measure(
 ): Promise<void> {
   if (names.length === 0) return
   await labDown(labName)
-  const lab = await labUp(labName, { packages })
-  try {
-    await step('install the daemon', () => inLab(lab, ['lab/inside/install.ts']))
-    for (const name of names) {
-      const isSoak = name === 'soak'
-      const script = [`bench/${name}.ts`, ...(isSoak ? [String(minutes)] : [])]
-      const timeoutMs = BENCH_BOUND_MS + (MORE_MS[name] ?? 0) + (isSoak ? minutes * MINUTE_MS : 0)
-      await results.keep(name, () => step(`bench ${name}`, (log) => inLab(lab, script, { timeoutMs, log })))
-    }
-  } finally {
-    await labDown(lab)
-  }
+  await inOwnLab(
+    labName,
+    async (lab) => {
+      await step('install the daemon', () => inLab(lab, ['lab/inside/install.ts']))
+      for (const name of names) {
+        const isSoak = name === 'soak'
+        const script = [`bench/${name}.ts`, ...(isSoak ? [String(minutes)] : [])]
+        const timeoutMs = BENCH_BOUND_MS + (MORE_MS[name] ?? 0) + (isSoak ? minutes * MINUTE_MS : 0)
+        await results.keep(name, () => step(`bench ${name}`, (log) => inLab(lab, script, { timeoutMs, log })))
+      }
+    },
+    { packages },
+  )
 }
 
 /** Runs a benchmark beside its labs. */

@@ -1,4 +1,4 @@
-import { withCleanup } from './interrupt.ts'
+import { inOwnLab } from './own-lab.ts'
 import { attachTo, findLab, labDown, labUp, listLabs } from '../lab/lab.ts'
 
 const HELP = `The lab is a real host in a container on this machine: its own systemd, network, journal and users, QEMU, and a
@@ -59,11 +59,7 @@ function status(): number {
 async function runOnce(args: readonly string[]): Promise<number> {
   const { command } = split(args)
   if (command.length === 0) throw new Error('nothing to run: ./dev lab run -- CMD…')
-  const name = `run-${process.pid}`
-  return withCleanup(
-    () => labDown(name),
-    async () => attachTo(await labUp(name), command),
-  )
+  return inOwnLab(`run-${process.pid}`, (lab) => attachTo(lab, command))
 }
 
 /** Runs `./dev lab`. Returns the exit status. */

@@ -1,24 +1,14 @@
 import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
-import {
-  attachTo,
-  besideLab,
-  besideLabs,
-  guardLab,
-  LAB_IN_ENVIRONMENT,
-  labDown,
-  labExec,
-  LAB_NODE,
-  labUp,
-} from '../lab/lab.ts'
+import { attachTo, besideLab, besideLabs, LAB_IN_ENVIRONMENT, labExec, LAB_NODE } from '../lab/lab.ts'
 import { readRecord } from './counts-reporter.ts'
 import type { Counts } from './counts-reporter.ts'
 import { keepDurations, readDurations } from './durations.ts'
 import type { Isolation } from './durations.ts'
 import { joinLabs } from '../lab/wires.ts'
 import type { LabState } from '../lab/lab.ts'
-import { withCleanup } from './interrupt.ts'
+import { inOwnLab } from './own-lab.ts'
 import { cachePath, checkout } from './paths.ts'
 import { run, runAttached } from './process.ts'
 import type { AttachOptions } from './process.ts'
@@ -251,13 +241,5 @@ async function withOwnLab(
   number = 1,
 ): Promise<Counts> {
   if (files.length === 0) return NOTHING
-  const name = `test-${process.pid}-${number}`
-  const endGuard = guardLab(name)
-  return withCleanup(
-    async () => {
-      await labDown(name)
-      endGuard()
-    },
-    async () => work(await labUp(name)),
-  )
+  return inOwnLab(`test-${process.pid}-${number}`, work)
 }
