@@ -1,24 +1,26 @@
-import { readdirSync, realpathSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { ensurePackages } from '../tools/apt.ts'
 import { CLANG } from '../tools/bpf-object.ts'
+import { versionOf } from '../tools/process.ts'
 import type { StepLog } from '../tools/step.ts'
 
 const SOURCES = path.join(import.meta.dirname, 'guest/bare')
 
+const LINKER = '/usr/bin/ld'
 const NEEDS = [
   { name: 'clang', probe: CLANG, why: 'it compiles the bare guest' },
-  { name: 'binutils', probe: '/usr/bin/ld', why: 'it links the bare guest' },
+  { name: 'binutils', probe: LINKER, why: 'it links the bare guest' },
 ]
 
 /** Whether machines of this kind run the bare guest. */
 const isBuilt = process.arch === 'x64'
 
-/** Installs what compiles the bare guest, and returns the name of the compiler; without one of its machines, nothing. */
+/** Installs what compiles the bare guest, and returns the versions of that; without one of its machines, nothing. */
 export async function ensureCompiler(): Promise<string> {
   if (!isBuilt) return ''
   await ensurePackages(NEEDS)
-  return realpathSync(CLANG)
+  return (await versionOf(CLANG)) + (await versionOf(LINKER))
 }
 
 /** Compiles the bare guest into a folder, as `bare.elf`. */

@@ -1,9 +1,10 @@
-import { copyFileSync, existsSync, mkdirSync, realpathSync, renameSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, renameSync } from 'node:fs'
 import path from 'node:path'
 import { ensurePackages } from './apt.ts'
 import { hashInputs } from './hash.ts'
 import { withLock } from './lock.ts'
 import { cachePath, checkout } from './paths.ts'
+import { run, versionOf } from './process.ts'
 import { publish } from './publish.ts'
 import { step } from './step.ts'
 import type { StepLog } from './step.ts'
@@ -25,14 +26,14 @@ const TRIPLET = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }
 /** Compiles the program for the kernel into `dist/`; takes an unchanged one from the cache. */
 export async function ensureBpfObject(): Promise<void> {
   await ensurePackages(NEEDS)
-  const inputs = [SOURCE, 'tools/bpf-object.ts'].map((name) => path.join(checkout, name))
-  const key = hashInputs(inputs, [realpathSync(CLANG), process.arch])
-  const folder = path.join(cachePath('bpf'), key)
+  const folder = path.join(cachePath('bpf'), await objectKey())
   const compiled = path.join(folder, path.basename(BPF_OBJECT))
   await withLock('bpf', async () => {
     if (existsSync(folder)) return
     await step(`compile ${SOURCE}`, (log) =>
-      publish(folder, (building) => compile(path.join(building, path.basename(BPF_OBJECT)), log)),
+      publish(folder, async (building) => {
+        await compile(path.join(building, path.basename(BPF_OBJECT)), log)
+      }),
     )
   })
   const target = path.join(checkout, BPF_OBJECT)
@@ -41,18 +42,24 @@ export async function ensureBpfObject(): Promise<void> {
   renameSync(`${target}.${process.pid}.new`, target)
 }
 
-async function compile(target: string, log: StepLog): Promise<void> {
-  const triplet = TRIPLET[process.arch === 'arm64' ? 'arm64' : 'x64']
-  const argv = [
-    ...[CLANG, '-target', 'bpf', '-O2'],
-    // The loader needs the map types, which come with the debug information. Equal sources give equal bytes in any
-    // folder.
-    ...['-g', `-ffile-prefix-map=${checkout}=.`],
-    // Allows atomics that return the old value; Linux 5.12.
-    '-mcpu=v3',
-    ...['-Wall', '-Wextra', '-Werror'],
-    ...['-isystem', `/usr/include/${triplet}`],
-    ...['-c', SOURCE, '-o', target],
-  ]
-  await log.run(argv, { cwd: checkout })
+/** Returns the key of the object in the cache: the compiler and the headers may be those of another version. */
+export async function objectKey(clang = CLANG): Promise<string> {
+  const inputs = [SOURCE, 'tools/bpf-object.ts'].map((name) => path.join(checkout, name))
+  // What does not compile has a key too: the compiler says why later.
+  const { stdout } = await run([clang, ...flags(), '-E', '-P', SOURCE], { cwd: checkout })
+  return hashInputs(inputs, [await versionOf(clang), stdout, process.arch])
 }
+
+const compile = (target: string, log: StepLog): Promise<string> =>
+  log.run([CLANG, ...flags(), '-c', SOURCE, '-o', target], { cwd: checkout })
+
+const flags = (): string[] => [
+  ...['-target', 'bpf', '-O2'],
+  // The loader needs the map types, which come with the debug information. Equal sources give equal bytes in any
+  // folder.
+  ...['-g', `-ffile-prefix-map=${checkout}=.`],
+  // Allows atomics that return the old value; Linux 5.12.
+  '-mcpu=v3',
+  ...['-Wall', '-Wextra', '-Werror'],
+  ...['-isystem', `/usr/include/${TRIPLET[process.arch === 'arm64' ? 'arm64' : 'x64']}`],
+]

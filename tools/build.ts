@@ -22,7 +22,7 @@ import { renderLicences } from './licences.ts'
 import { withLock } from './lock.ts'
 import { ensurePages, PAGES_FOLDER } from './page-bundle.ts'
 import { cachePath, checkout } from './paths.ts'
-import { run } from './process.ts'
+import { run, versionOf } from './process.ts'
 import { discard, publish } from './publish.ts'
 import { renderSbom } from './sbom.ts'
 import { epochOf, sourceDate } from './source-date.ts'
@@ -30,9 +30,8 @@ import { step } from './step.ts'
 import type { StepLog } from './step.ts'
 import { ensureThreads, FLUSH_THREAD, IMAGE_THREAD, PACK_THREAD } from './thread-bundle.ts'
 
-const NEEDS = [
-  { name: 'binutils', probe: '/usr/bin/strip', why: 'strip takes 30 MB of symbols from the executable' },
-]
+const STRIP = '/usr/bin/strip'
+const NEEDS = [{ name: 'binutils', probe: STRIP, why: 'strip takes 30 MB of symbols from the executable' }]
 
 /** Number of finished builds that the cache keeps, for switching between branches. */
 const KEPT_BUILDS = 4
@@ -88,6 +87,7 @@ export interface Build {
 
 /** Builds every executable into `dist/`; takes unchanged ones from the cache. */
 export async function buildExecutables(): Promise<Build> {
+  await ensurePackages(NEEDS)
   await ensureClientTypes()
   const pageInputs = await ensurePages()
   await ensureBpfObject()
@@ -118,6 +118,7 @@ export async function buildExecutables(): Promise<Build> {
     epochOf(info.date),
     process.version,
     process.arch,
+    await versionOf(STRIP),
   ])
   const folder = path.join(cachePath('builds'), key)
   const finished = { key, folder, info, licences: path.join(folder, LICENCES), sbom: path.join(folder, SBOM) }
@@ -138,7 +139,6 @@ async function commitOf(folder: string): Promise<string> {
 }
 
 async function build(building: string, info: Build['info'], otherInputs: readonly string[]): Promise<void> {
-  await ensurePackages(NEEDS)
   const bundled = new Set<string>(otherInputs)
   for (const executable of EXECUTABLES) {
     await step(`build ${executable.name}`, async (log) => {
@@ -203,11 +203,12 @@ async function checkStart(program: string, log: StepLog): Promise<void> {
   if (output !== help) throw new Error(`${name} --help writes to standard error too`)
 }
 
-/** Makes a copy of this Node without its symbols, once per version. */
+/** Makes a copy of this Node without its symbols, once per version of Node and of strip. */
 async function strippedNode(log: StepLog): Promise<string> {
-  const target = path.join(cachePath('node'), `${process.version}-${process.arch}-stripped`)
+  const key = hashInputs([], [process.version, process.arch, await versionOf(STRIP)])
+  const target = path.join(cachePath('node'), `${process.version}-${process.arch}-${key}`)
   if (!existsSync(target)) {
-    await log.run(['strip', '--remove-section=.comment', '-o', `${target}.new`, process.execPath])
+    await log.run([STRIP, '--remove-section=.comment', '-o', `${target}.new`, process.execPath])
     renameSync(`${target}.new`, target)
   }
   return target

@@ -21,7 +21,7 @@ import { documentPath, operatorsDocuments } from './package/documents.ts'
 import { removeOtherPackages } from './package/other-packages.ts'
 import { install, installCompressed, installedKib, installText, renderSums, settle } from './package/tree.ts'
 import { cachePath, checkout } from './paths.ts'
-import { runChecked } from './process.ts'
+import { runChecked, versionOf } from './process.ts'
 import { epochOf } from './source-date.ts'
 import { step } from './step.ts'
 
@@ -44,7 +44,7 @@ export async function buildDeb(): Promise<string> {
   const target = path.join(checkout, 'dist', `vmhostd_${version}_${architecture.deb}.deb`)
   const inputs = ['packaging', 'docs', 'CHANGELOG.md', 'tools/deb.ts', 'tools/package', 'tools/man']
   const files = inputs.map((input) => path.join(checkout, input)).filter((file) => existsSync(file))
-  const key = hashInputs(files, [built.key, version, epochOf(built.info.date)])
+  const key = hashInputs(files, [built.key, version, epochOf(built.info.date), await versionOf('dpkg-deb')])
   const cached = path.join(built.folder, `${key}.deb`)
   if (!existsSync(cached)) {
     await step(`build the Debian package ${version}`, () => assemble({ built, version, target: cached }))

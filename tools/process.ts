@@ -86,6 +86,12 @@ export async function runChecked(argv: readonly string[], options: RunOptions = 
   return result.stdout
 }
 
+/** Returns what a program says of its version; empty if there is none. */
+export const versionOf = async (program: string): Promise<string> => {
+  const { code, stdout } = await run([program, '--version'])
+  return code === 0 ? stdout : ''
+}
+
 export interface AttachOptions {
   cwd?: string
   env?: NodeJS.ProcessEnv
