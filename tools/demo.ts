@@ -28,13 +28,14 @@ export async function main(args: readonly string[]): Promise<number> {
   const passed = (await demoIn(first, 'live')) && (await moveFrom(first))
   if (!passed) {
     console.error(
-      `\ndemo failed; look at the labs with ./dev lab sh ${LAB} and ${SECOND}, and end each with ./dev lab down`,
+      `\ndemo failed; look at a lab with ./dev lab sh ${LAB} or ${SECOND}, and end it with ./dev lab down ${LAB} or ${SECOND}`,
     )
     return 1
   }
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
   console.log(`
-  is how a controller asks. Both labs still run: ./dev lab sh ${LAB} or ${SECOND} to go on by hand, ./dev lab down to end one.
+  is how a controller asks. Both labs still run: ./dev lab sh ${LAB} or ${SECOND} to go on by hand, and
+  ./dev lab down ${LAB} or ${SECOND} to end one.
 
 demo passed in ${seconds} s`)
   return 0

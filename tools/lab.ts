@@ -31,8 +31,9 @@ async function up(args: readonly string[]): Promise<number> {
 async function down(args: readonly string[]): Promise<number> {
   const names = args.includes('--all') ? listLabs().map((lab) => lab.name) : [split(args).name]
   for (const name of names) {
+    const isThere = listLabs().some((lab) => lab.name === name)
     await labDown(name)
-    console.log(`lab ${name} is gone`)
+    console.log(isThere ? `lab ${name} is gone` : `there is no lab ${name}`)
   }
   return 0
 }
