@@ -43,6 +43,7 @@ async function stageOf(t: TestContext): Promise<MonitorStage> {
   atEnd(t, () => monitor.close())
   return {
     monitor,
+    countsDisk: false,
     start: async (id, { diskLimits = {}, restorePath }) => {
       const [diskPath, seedPath] = [diskFile(id), file(id, 'seed.iso')]
       if (restorePath === undefined) {

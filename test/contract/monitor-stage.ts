@@ -5,6 +5,8 @@ import type { Monitor, RestoredGuest } from '../../src/ports/monitor.ts'
 /** A monitor under test, and the part of the init system that it needs. */
 export type MonitorStage = {
   readonly monitor: Monitor
+  /** Whether the monitor counts what its guest reads and writes. */
+  readonly countsDisk: boolean
   /** Executes the monitor's program for a VM, as its unit would, on a disk of 64 MiB. */
   readonly start: (id: VmId, how: StartOptions) => Promise<void> | void
   /** Grows the disk's file, as the pool does before the guest is notified. */

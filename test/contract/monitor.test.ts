@@ -13,6 +13,7 @@ monitorContract('fake monitor', async () => {
   const monitor = new FakeMonitor()
   return {
     monitor,
+    countsDisk: true,
     start: (id, { paused, diskLimits = {}, restorePath }) => {
       const restore = restorePath === undefined ? {} : { restorePath }
       const machine = machineOf(id, { startPaused: paused, diskLimits, ...restore })

@@ -122,6 +122,7 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
   atEnd(t, () => monitor.close())
   return {
     monitor,
+    countsDisk: false,
     runDirectory,
     start,
     end,

@@ -132,6 +132,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
   atEnd(t, () => monitor.close())
   return {
     monitor,
+    countsDisk: true,
     runDirectory,
     start: (id, options) => startMachine(id, options, {}),
     startMachine,
