@@ -44,6 +44,7 @@ async function stageOf(t: TestContext): Promise<MonitorStage> {
   return {
     monitor,
     countsDisk: false,
+    restoresAlone: false,
     start: async (id, { diskLimits = {}, restorePath }) => {
       const [diskPath, seedPath] = [diskFile(id), file(id, 'seed.iso')]
       if (restorePath === undefined) {

@@ -148,3 +148,17 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
     await assert.rejects(monitor.ensureRestored(guest(id), AbortSignal.abort(reason)), reason)
   })
 }
+
+/** Promises of every monitor about when it reads a saved guest. */
+export function readPromises({ disk, promise, reaches }: Promises): void {
+  promise('a saved guest is read when its monitor starts, or only when it is asked to', async (stage) => {
+    const { monitor, start, guest, saveFile, restoresAlone } = stage
+    await savedEarly(stage, reaches)
+    await start(id, { paused: true, restorePath: saveFile(id) })
+    await reaches(monitor, id, restoresAlone ? 'paused' : 'restoring')
+    if (restoresAlone) return
+    for (const _ of [1, 2, 3]) assert.deepEqual(await monitor.inspect(id), { kind: 'restoring' })
+    await monitor.ensureRestored(guest(id), never)
+    assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
+  })
+}

@@ -7,6 +7,8 @@ export type MonitorStage = {
   readonly monitor: Monitor
   /** Whether the monitor counts what its guest reads and writes. */
   readonly countsDisk: boolean
+  /** Whether the monitor begins to read a saved guest at its start, and not when it is asked to. */
+  readonly restoresAlone: boolean
   /** Executes the monitor's program for a VM, as its unit would, on a disk of 64 MiB. */
   readonly start: (id: VmId, how: StartOptions) => Promise<void> | void
   /** Grows the disk's file, as the pool does before the guest is notified. */

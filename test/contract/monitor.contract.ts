@@ -7,7 +7,7 @@ import type { DiskLimits } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import { agentPromises, freezePromises } from './monitor-freezes.contract.ts'
-import { restorePromises, savePromises } from './monitor-saves.contract.ts'
+import { readPromises, restorePromises, savePromises } from './monitor-saves.contract.ts'
 import { until } from './until.ts'
 import type { MonitorStage, StartOptions } from './monitor-stage.ts'
 
@@ -64,6 +64,7 @@ export function saveContract(name: string, set: SetStage, options: Options = {})
   const promise = promises(name, set, options)
   savePromises({ disk, promise, reaches })
   restorePromises({ disk, promise, reaches })
+  readPromises({ disk, promise, reaches })
 }
 
 /** Promises of every monitor; `set` makes a stage and registers its own clean-up. */

@@ -4,16 +4,19 @@ import { HostFault } from '../../src/core/errors.ts'
 import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import { FakeMonitor } from '../fakes/fake-monitor.ts'
+import { LikeFirecracker } from '../fakes/like-firecracker.ts'
 import { machineOf, restoredOf } from '../fakes/machine.ts'
 import { DISK_MIB, monitorContract } from './monitor.contract.ts'
+import type { MonitorStage } from './monitor-stage.ts'
 
 const memoryFile = (id: VmId): string => `/pool/disks/${id}/save/memory`
 
-monitorContract('fake monitor', async () => {
-  const monitor = new FakeMonitor()
+type Differs = Pick<MonitorStage, 'countsDisk' | 'restoresAlone'>
+
+function stageOf(monitor: FakeMonitor, differs: Differs): MonitorStage {
   return {
     monitor,
-    countsDisk: true,
+    ...differs,
     start: (id, { paused, diskLimits = {}, restorePath }) => {
       const restore = restorePath === undefined ? {} : { restorePath }
       const machine = machineOf(id, { startPaused: paused, diskLimits, ...restore })
@@ -32,7 +35,14 @@ monitorContract('fake monitor', async () => {
     damage: (path) => monitor.files.damage(path),
     end: (id) => monitor.ended(id),
   }
-})
+}
+
+monitorContract('fake monitor', async () =>
+  stageOf(new FakeMonitor(), { countsDisk: true, restoresAlone: true }),
+)
+monitorContract('fake monitor like Firecracker', async () =>
+  stageOf(new LikeFirecracker(), { countsDisk: false, restoresAlone: false }),
+)
 
 test('fake monitor: a planned fault happens once, before or after the effect', async () => {
   const id = 'web-1' as VmId

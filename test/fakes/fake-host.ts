@@ -5,6 +5,7 @@ import { FakeDiskRounds } from './fake-disk-rounds.ts'
 import { FakeFirewall } from './fake-firewall.ts'
 import { FakeIncomingDisks } from './fake-incoming-disks.ts'
 import { FakeMonitor } from './fake-monitor.ts'
+import { LikeFirecracker } from './like-firecracker.ts'
 import { FakeObjectStore } from './fake-object-store.ts'
 import { FakeSourceHosts } from './fake-source-hosts.ts'
 import { FakeStaging } from './fake-staging.ts'
@@ -39,10 +40,7 @@ export class FakeHost implements Host {
   readonly monitor = new FakeMonitor({}, { files: this.savedFiles })
   readonly monitors = {
     qemu: this.monitor,
-    firecracker: new FakeMonitor(
-      { startPaused: false },
-      { program: 'fake-firecracker', files: this.savedFiles },
-    ),
+    firecracker: new LikeFirecracker(this.savedFiles),
   }
   readonly storage = new FakeStorage()
   readonly savedStates = new FakeSavedStates({
@@ -109,7 +107,7 @@ export class FakeHost implements Host {
     for (const one of all) one.onExit = (id, status) => fakeUnits.exit(id, status)
     this.units = {
       inspect: (id) => fakeUnits.inspect(id),
-      list: () => fakeUnits.list(),
+      list: (except) => fakeUnits.list(except),
       active: () => fakeUnits.active(),
       resident: (ids) => fakeUnits.resident(ids),
       cpuTime: (ids) => fakeUnits.cpuTime(ids),

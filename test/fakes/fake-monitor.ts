@@ -46,6 +46,8 @@ export class FakeMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities
   /** Its name without a path; each monitor of a host has its own. */
   readonly program: string
+  /** Whether it begins to read a saved guest at its start, and not when it is asked to. */
+  readonly restoresAlone: boolean = true
   /** Bytes that guests have read and written; zero for a guest that is not named. */
   readonly counters = new Map<VmId, DiskCounters>()
   /** Version of the installed program; an upgrade changes it for the next starts. */
@@ -56,10 +58,7 @@ export class FakeMonitor implements Monitor {
   readonly files: SavedFiles
   /** Guests whose clock was set, in order. */
   readonly toldTime: VmId[] = []
-  /**
-   * Guests with an agent that can freeze their file systems whenever they run, and guests whose file systems are
-   * frozen.
-   */
+  /** Guests with an agent that can freeze their file systems while they run, and guests that are frozen. */
   readonly agents = new Set<VmId>()
   readonly frozen = new Set<VmId>()
   /** Guests whose agent obeys but never answers, and guests whose agent is busy and does nothing. */
@@ -147,7 +146,7 @@ export class FakeMonitor implements Monitor {
       const state = this.stateOf(id)
       const restoring = this.#restoring.get(id)
       // One inspection sees the guest that is being read, and the next one sees the guest that is there.
-      if (restoring?.seen === true) this.#load(id, restoring)
+      if (restoring?.seen === true && this.restoresAlone) this.#load(id, restoring)
       else if (restoring !== undefined) restoring.seen = true
       return state
     })
@@ -185,7 +184,7 @@ export class FakeMonitor implements Monitor {
     })
   }
 
-  diskCounters(id: VmId): Promise<DiskCounters> {
+  diskCounters(id: VmId): Promise<DiskCounters | undefined> {
     return this.#faults.run('diskCounters', () => {
       if (!this.#states.has(id)) throw new HostFault('monitor_unreachable', `asking the monitor of VM ${id}`)
       return this.counters.get(id) ?? NOTHING_YET

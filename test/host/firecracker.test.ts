@@ -123,6 +123,7 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
   return {
     monitor,
     countsDisk: false,
+    restoresAlone: false,
     runDirectory,
     start,
     end,

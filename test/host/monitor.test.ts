@@ -133,6 +133,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
   return {
     monitor,
     countsDisk: true,
+    restoresAlone: true,
     runDirectory,
     start: (id, options) => startMachine(id, options, {}),
     startMachine,
