@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Semaphore } from './semaphore.ts'
+import { Semaphore, Turns } from './semaphore.ts'
 
 /** A task that reports that it runs, and ends on request. */
 function task(): { run: () => Promise<void>; started: Promise<void>; end: () => void } {
@@ -88,4 +88,50 @@ test('a place that was taken is free when it is given back, and not before', asy
   await waiting
   assert.equal(ran, true)
   await assert.rejects(semaphore.take(AbortSignal.abort(new Error('no'))), /no/)
+})
+
+test('a task that says nothing does not wait behind one that may', async () => {
+  const semaphore = new Semaphore(1)
+  const order: string[] = []
+  const give = await semaphore.take()
+  const waits = async (): Promise<void> => {
+    const giveBack = await semaphore.take(undefined, () => true)
+    order.push('patient')
+    giveBack()
+  }
+  const patient = waits()
+  const prompt = semaphore.run(async () => void order.push('prompt'))
+  give()
+  await Promise.all([patient, prompt])
+  assert.deepEqual(order, ['prompt', 'patient'])
+})
+
+test('the tasks of one key take turns, also after one that gave up, and wait for no other key', async () => {
+  const turns = new Turns<string>()
+  const never = new AbortController().signal
+  const [first, second, third] = [task(), task(), task()]
+  const running = turns.run('a', first.run, never)
+  await first.started
+  const gone = AbortSignal.abort(new Error('too late'))
+  await assert.rejects(
+    turns.run('a', async () => {}, gone),
+    /too late/,
+  )
+  const begun: string[] = []
+  const waiting = [second, third].map((one, at) =>
+    turns.run('a', () => (begun.push(`task ${at + 2}`), one.run()), never),
+  )
+  await turns.run('b', async () => {}, never)
+  assert.equal(begun.length, 0)
+  first.end()
+  await running
+  await second.started
+  assert.deepEqual(begun, ['task 2'])
+  const last = turns.run('a', async () => void begun.push('task 4'), never)
+  second.end()
+  await third.started
+  assert.deepEqual(begun, ['task 2', 'task 3'])
+  third.end()
+  await Promise.all([...waiting, last])
+  assert.deepEqual(begun, ['task 2', 'task 3', 'task 4'])
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { printable, printableLines } from './text.ts'
+import { cutText, nearest, printable, printableLines } from './text.ts'
 
 test('text from elsewhere cannot steer the terminal', () => {
   assert.equal(printable('a\u001B[2Jb\u0007c\nd\u009B31me'), 'ab c de')
@@ -11,4 +11,17 @@ test('lines from elsewhere stay lines, and steer nothing either', () => {
   assert.equal(printableLines('one\r\n\u001B[31mtwo\u001B[0m\r\r\nthree\r50%\u0007'), 'one\ntwo\nthree 50% ')
   assert.equal(printableLines('\u001B]52;c;cm0gLXJmIC8K\u0007$ \n'), '$ \n')
   assert.equal(printableLines('\u001B]0;a title\nof two lines\u0007$ \n'), '$ \n')
+})
+
+test('a text is cut to its bound, and shows that it was', () => {
+  assert.equal(cutText('abcde', 5), 'abcde')
+  assert.equal(cutText('abcdef', 5), 'abcd…')
+})
+
+test('the most similar name is suggested, and none that differs in more than a third', () => {
+  assert.equal(nearest('ip', ['id']), 'id')
+  assert.equal(nearest('no', ['id']), undefined)
+  assert.equal(nearest('memry', ['memxyy', 'memory']), 'memory')
+  assert.equal(nearest('pxwyr', ['power']), undefined)
+  assert.equal(nearest('memxrx', ['memory']), 'memory')
 })
