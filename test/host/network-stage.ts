@@ -157,7 +157,11 @@ export async function makeGuest(t: TestContext, spec: TapSpec): Promise<Guest> {
   const pump = spawn(process.execPath, [script, spec.device, `/run/netns/${name}`], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  atEnd(t, () => endChild(pump))
+  atEnd(t, async () => {
+    // Injected frames may still wait for the pump.
+    pump.stdin.destroy()
+    await endChild(pump)
+  })
   assert.equal(await firstLine(pump), 'ready')
 
   const place = new Place(name)
