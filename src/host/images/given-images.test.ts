@@ -163,7 +163,7 @@ test('slow images of one source do not keep an image of another source from bein
   writeFileSync(path, content)
   const url = new SignedUrl(pathToFileURL(path).href)
   await images.ensure(sha256, { kind: 'url', url }, never)
-  assert.deepEqual(slow.map(({ seen }) => seen.chunks).toSorted(), [0, 1])
+  assert.equal(slow.filter(({ seen }) => seen.chunks === 0).length, 1)
   end.abort(new Error('on purpose'))
   await Promise.all(taking)
 })
