@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
-import { certificatesIn } from '../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../lib/certificates-in.ts'
 import { nearest } from '../lib/text.ts'
 import { CtlError } from './ctl-error.ts'
 import { X509Certificate } from 'node:crypto'
@@ -140,7 +140,7 @@ export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): 
   let authorities: readonly X509Certificate[]
   try {
     certificate = new X509Certificate(cert)
-    authorities = certificatesIn(ca).map((pem) => new X509Certificate(pem))
+    authorities = parsedCertificatesIn(ca)
   } catch {
     return [`${files.cert} or ${files.ca} is not a certificate`]
   }

@@ -1,6 +1,5 @@
-import { X509Certificate } from 'node:crypto'
 import { Revocations } from '../api/listener/revocations.ts'
-import { certificatesIn } from '../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../lib/certificates-in.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import type { TLSSocket } from 'node:tls'
 import type { Log } from '../log/log.ts'
@@ -23,7 +22,7 @@ export function revokedNodes(path: string, log: Log): ReadRevoked {
         revocations = await Revocations.open({ path, log, authorities: () => authorities })
       else await revocations.look()
       const lists = revocations
-      const trusted = certificatesIn(ca).map((pem) => new X509Certificate(pem))
+      const trusted = parsedCertificatesIn(ca)
       return (socket) => lists.revocationOf(socket, trusted)()
     })
 }

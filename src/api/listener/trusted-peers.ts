@@ -1,7 +1,7 @@
-import { X509Certificate } from 'node:crypto'
 import { certificatesSent, isIssuedBy, peerCertificate, withIssuers } from './peer-chain.ts'
-import { certificatesIn } from '../../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../../lib/certificates-in.ts'
 import { Revocations } from './revocations.ts'
+import type { X509Certificate } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 import type { RevocationState } from './revocations.ts'
@@ -104,5 +104,4 @@ export class TrustedPeers {
 const isOf = (one: X509Certificate, authority: X509Certificate): boolean =>
   one.fingerprint256 === authority.fingerprint256 || isIssuedBy(one, authority)
 
-const authoritiesOf = (tls: TlsMaterial): readonly X509Certificate[] =>
-  certificatesIn(tls.options.ca).map((pem) => new X509Certificate(pem))
+const authoritiesOf = (tls: TlsMaterial): readonly X509Certificate[] => parsedCertificatesIn(tls.options.ca)

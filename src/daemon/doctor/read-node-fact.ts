@@ -1,8 +1,8 @@
-import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { withIssuers } from '../../api/listener/peer-chain.ts'
-import { certificatesIn } from '../../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../../lib/certificates-in.ts'
 import { fact } from './fact.ts'
+import type { X509Certificate } from 'node:crypto'
 import type { Config } from '../../config/config.ts'
 import type { HostFacts } from '../../core/doctor/host-facts.ts'
 
@@ -36,8 +36,7 @@ export async function readNodeFact({
   }
 }
 
-const read = (path: string): readonly X509Certificate[] =>
-  certificatesIn(readFileSync(path)).map((pem) => new X509Certificate(pem))
+const read = (path: string): readonly X509Certificate[] => parsedCertificatesIn(readFileSync(path))
 
 /** Returns whether one of these authorities is above the first of the certificates, or is that. */
 function isOf([leaf, ...sent]: readonly X509Certificate[], authorities: readonly X509Certificate[]): boolean {

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { issuersWithoutList } from '../../api/listener/revocation-order.ts'
 import { readTlsFiles } from '../../api/listener/tls-files.ts'
-import { certificatesIn } from '../../lib/certificates-in.ts'
+import { certificatesIn, parsedCertificatesIn } from '../../lib/certificates-in.ts'
 import { tlsFilesOf } from '../tls-files-of.ts'
 import { fact } from './fact.ts'
 import type { Config } from '../../config/config.ts'
@@ -47,7 +47,7 @@ export async function readTlsFacts({
 
 /** Throws if all chains of certificates lead out of a file of authorities: TLS then trusts nothing that they signed. */
 function checkRoots(path: string): void {
-  const authorities = certificatesIn(readFileSync(path)).map((pem) => new X509Certificate(pem))
+  const authorities = parsedCertificatesIn(readFileSync(path))
   const [first] = authorities
   if (first === undefined || authorities.some(isRoot)) return
   throw new Error(

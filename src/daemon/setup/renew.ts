@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { certificatesIn } from '../../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../../lib/certificates-in.ts'
 import { namesLackingIn, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
 import { replacePair } from './pair-files.ts'
@@ -82,14 +82,14 @@ const endsSoon = ({ validToDate }: X509Certificate, nowMs: number): boolean =>
 function signerOf(authority: PairPaths, old: X509Certificate): CertificatePair | undefined {
   const { certificate, key } = authority
   if (!existsSync(certificate) || !existsSync(key)) return undefined
-  const trusted = certificatesIn(readFileSync(certificate)).map((pem) => new X509Certificate(pem))
+  const trusted = parsedCertificatesIn(readFileSync(certificate))
   const isIssued = trusted.some((one) => old.checkIssued(one) && old.verify(one.publicKey))
   return isIssued ? signingPair(authority) : undefined
 }
 
 function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {
   if (!existsSync(path)) return
-  for (const one of certificatesIn(readFileSync(path)).map((pem) => new X509Certificate(pem))) {
+  for (const one of parsedCertificatesIn(readFileSync(path))) {
     const until = `authority, ends on ${dayOf(one.validToDate.getTime())}`
     if (one.validToDate.getTime() - nowMs < limits.certificateValidityDays * DAY_MS)
       report.warned(path, `${until}: certificates end with it at the latest; see docs/certificates.md`)
