@@ -8,6 +8,7 @@ import { parseSeconds } from '../units.ts'
 import { boundOptions, waitFor } from '../wait.ts'
 import { parseSourceUrl } from '../migrate/offer.ts'
 import { parseLabel } from '../vm/settings.ts'
+import { isSameFault } from '../vm/vm-words.ts'
 import { REASON_OPTION, reasonOf } from './cordon.ts'
 import { moveAway } from './move-away.ts'
 import { leftWords } from './maintenance-words.ts'
@@ -160,11 +161,9 @@ function refuseError({ left }: Maintenance, asked: Maintenance): void {
   })
 }
 
-/** Returns whether nothing has failed since. The same failure again has the same text, but counts as another attempt. */
+/** Returns whether nothing has failed since. */
 const isSameTrouble = ({ error, fault }: LeftGuest, earlier: LeftGuest | undefined): boolean =>
-  error === earlier?.error &&
-  fault?.since === earlier?.fault?.since &&
-  fault?.attempt === earlier?.fault?.attempt
+  error === earlier?.error && isSameFault(fault, earlier?.fault)
 
 const putBack = ({ state }: Maintenance): CtlError =>
   new CtlError(`the host is ${state} again, by another request`, {

@@ -12,6 +12,10 @@ export const isEnded = (vm: Vm): boolean =>
 
 type Fault = Vm['observed']['fault']
 
+/** Returns whether two faults are one failure. Another failure with the same words has another time or attempt. */
+export const isSameFault = (one: Fault, other: Fault): boolean =>
+  one?.since === other?.since && one?.attempt === other?.attempt
+
 /**
  * Returns whether an error stands against what is desired now. One from before the newest change does not count, nor does
  * the fault that the VM had (`earlier`) when the daemon was asked to try again.
@@ -20,8 +24,7 @@ export function isInTrouble({ observed: { error, fault }, generations }: Vm, ear
   if (error === undefined) return false
   // Other faults of the last look do not say for which generation. What keeps a VM from what is desired is a fault of its own.
   if (fault === undefined) return isSettled({ generations })
-  const isEarlier = fault.since === earlier?.since && fault.attempt === earlier.attempt
-  return fault.generation >= generations.desired && !isEarlier
+  return fault.generation >= generations.desired && !isSameFault(fault, earlier)
 }
 
 /** Returns whether the guest is saved or is being restored, or an error prevents its restore. */
