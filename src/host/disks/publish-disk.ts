@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { renderDiskNote } from '../../core/disks/disk-note.ts'
 import type { DiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
-import { orRemove, publish, publishFirst, sync } from '../files/durable.ts'
+import { orRemove, publishFirst, sync, writeSynced } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
-import { chmod, chown, rename, writeFile } from '../files/pool-files.ts'
+import { chmod, chown, rename } from '../files/pool-files.ts'
 import { DISK_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
@@ -53,8 +53,9 @@ export async function replaceDisk(publication: DiskPublication): Promise<true> {
 export async function writeNote(paths: PoolPaths, id: VmId, note: DiskNote): Promise<void> {
   const temporary = join(paths.tmp, `note-${randomUUID()}`)
   await orRemove(temporary, async () => {
-    await writeFile(temporary, renderDiskNote(note), { mode: NOTE_MODE })
-    await publish(temporary, paths.diskNote(id))
+    await writeSynced(temporary, renderDiskNote(note), { mode: NOTE_MODE })
+    await rename(temporary, paths.diskNote(id))
+    await sync(paths.vm(id))
   })
 }
 

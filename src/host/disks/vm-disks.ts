@@ -14,12 +14,12 @@ import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from '../files/clone-file.ts'
-import { orRemove, sync } from '../files/durable.ts'
+import { orRemove, sync, writeSynced } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
 import { own, publishDisk, replaceDisk, writeNote } from './publish-disk.ts'
 import type { DiskPublication } from './publish-disk.ts'
-import { open, readdir, removeFile, rename, stat, symlink, truncate, writeFile } from '../files/pool-files.ts'
+import { open, readdir, removeFile, rename, stat, symlink, truncate } from '../files/pool-files.ts'
 import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
@@ -73,8 +73,10 @@ export class VmDisks {
   }
 
   async #ensureDisk(disk: DiskSpec, doing: string, signal: AbortSignal): Promise<void> {
-    if ((await ifThere(stat(this.#paths.disk(disk.id)))) === undefined)
-      await this.#places.run(() => this.#clone(disk, { doing, signal, publish: publishDisk }), signal)
+    if ((await ifThere(stat(this.#paths.disk(disk.id)))) === undefined) {
+      const cloning = { doing, signal, publish: publishDisk }
+      if (await this.#places.run(() => this.#clone(disk, cloning), signal)) return
+    }
     const { sizeMib } = await this.#ensureOwn(disk, doing)
     if (sizeMib < disk.sizeMib) await this.#grow(disk)
   }
@@ -107,10 +109,8 @@ export class VmDisks {
     const temporary = join(this.#paths.tmp, `seed-${randomUUID()}`)
     try {
       await orRemove(temporary, async () => {
-        await writeFile(temporary, isoImage(SEED_LABEL, seed.files), { mode: SEED_MODE })
-        await own(temporary, userId, SEED_MODE)
+        await writeSynced(temporary, isoImage(SEED_LABEL, seed.files), { mode: SEED_MODE, owner: userId })
         await makeVmDirectory(this.#paths, id)
-        await sync(temporary)
         await rename(temporary, join(this.#paths.vm(id), seedName(seed.digest)))
       })
       // Syncs the directory for both names: a link that leads nowhere after a power failure counts as no seed.
@@ -120,10 +120,11 @@ export class VmDisks {
     }
   }
 
+  /** Makes the disk whole: of its size, with its owner and its note. Returns false if another disk was there first. */
   async #clone(
     { id, userId, sizeMib, rootfsSha256, mark, rebuild }: DiskSpec,
     { doing, signal, publish: publishAs }: Cloning,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const image = this.#paths.image(rootfsSha256)
     const { size } = await stat(image)
     if (size > sizeMib * MIB) {
@@ -131,7 +132,7 @@ export class VmDisks {
       throw new HostFault('disk_smaller_than_image', doing, { cause })
     }
     const temporary = join(this.#paths.tmp, `disk-${randomUUID()}`)
-    await orRemove(temporary, async () => {
+    return orRemove(temporary, async () => {
       const method = await cloneFile(image, temporary, signal)
       await truncate(temporary, sizeMib * MIB)
       const isMade = await publishAs({
@@ -141,6 +142,7 @@ export class VmDisks {
       })
       if (!isMade) await removeFile(temporary)
       this.#log.debug({ method }, isMade ? 'disk made' : 'another disk was there first')
+      return isMade
     })
   }
 

@@ -69,7 +69,7 @@ export class GatedFile {
     return this.#call(() => this.#handle.readFile('utf8'))
   }
 
-  writeFile(content: string): Promise<void> {
+  writeFile(content: string | Uint8Array): Promise<void> {
     return this.#call(() => this.#handle.writeFile(content))
   }
 

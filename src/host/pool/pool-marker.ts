@@ -3,8 +3,18 @@ import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { reflink } from '../files/clone-file.ts'
 import { publish } from '../files/durable.ts'
-import { chmod, mkdir, readFile, removeFile, stat, writeFile, open, statfs } from '../files/pool-files.ts'
-import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
+import {
+  chmod,
+  mkdir,
+  readdir,
+  readFile,
+  removeFile,
+  stat,
+  writeFile,
+  open,
+  statfs,
+} from '../files/pool-files.ts'
+import { PASSAGE_MODE, POOL_PARTS, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { GatedFile } from '../files/gated-file.ts'
@@ -45,13 +55,15 @@ export function probePool(directory: string): Promise<MarkedPool> {
 
 /** Checks that a pool is in sight, again and again. Its marker is read once, and again when it is another file or has changed. */
 export class PoolSight {
-  readonly #paths: PoolPaths
+  readonly #directory: string
+  readonly #marker: string
   readonly #poolId: string
   /** The marker that was read last. No system call sets the time of a change (ctime). */
   #read: string | undefined
 
-  constructor(paths: PoolPaths, poolId: string) {
-    this.#paths = paths
+  constructor(directory: string, poolId: string) {
+    this.#directory = directory
+    this.#marker = poolPaths(directory).marker
     this.#poolId = poolId
   }
 
@@ -63,7 +75,7 @@ export class PoolSight {
   /** Returns the sizes of the file system that has the pool's marker. Throws errors of system calls, and HostFault. */
   async figures(): Promise<PoolFigures> {
     const poolId = this.#poolId
-    const marker = await open(this.#paths.marker, 'r')
+    const marker = await open(this.#marker, 'r')
     try {
       // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
       const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
@@ -77,14 +89,17 @@ export class PoolSight {
   }
 
   async #look(): Promise<void> {
-    const { marker, images, disks, tmp } = this.#paths
     // One call at a time: if the pool hangs, only one thread hangs with it.
-    const { dev, ino, ctimeNs } = await stat(marker, { bigint: true })
+    const { dev, ino, ctimeNs } = await stat(this.#marker, { bigint: true })
     // Taken before the read, so a change during it is seen at the next look.
     const present = `${dev} ${ino} ${ctimeNs}`
-    if (present !== this.#read) await verifyMarker(marker, this.#poolId)
+    if (present !== this.#read) await verifyMarker(this.#marker, this.#poolId)
     this.#read = present
-    for (const path of [images, disks, tmp]) await stat(path)
+    // One listing instead of a look at each directory, because this comes before and after every look at a VM.
+    const names = await readdir(this.#directory)
+    const missing = POOL_PARTS.filter((name) => !names.includes(name))
+    if (missing.length > 0)
+      throw inspectionFault('looking for the storage pool', `it lacks the directory ${missing.join(', ')}`)
   }
 }
 

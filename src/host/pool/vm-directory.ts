@@ -17,9 +17,9 @@ export async function makeVmDirectory(paths: PoolPaths, id: VmId): Promise<void>
   const path = paths.vm(id)
   const found = await ifThere(stat(path))
   if (found !== undefined && isAsMade(found)) return
-  await mkdir(path, { recursive: true, mode: PRIVATE_MODE })
+  const made = await mkdir(path, { recursive: true, mode: PRIVATE_MODE })
   // A directory that was restored from a backup may have any owner.
-  await chown(path, process.geteuid?.() ?? 0, process.getegid?.() ?? 0)
+  if (made === undefined) await chown(path, process.geteuid?.() ?? 0, process.getegid?.() ?? 0)
   await sync(paths.disks)
   // The mode comes last, so that a directory of this mode lasts through a power failure.
   await chmod(path, PASSAGE_MODE)

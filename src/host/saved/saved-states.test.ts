@@ -66,6 +66,14 @@ test('an absence that is on the disk is not synced again by each look', async (t
   assert.deepEqual(await states.inspect(id, monitor), { kind: 'absent' })
 })
 
+test('a VM that was never saved needs no other sync once it has a directory for its saves', async (t) => {
+  const { states, disk } = await stage(t)
+  const other = 'vm-2' as VmId
+  await states.ensureDirectory(other)
+  disk.breaks = true
+  assert.deepEqual(await states.inspect(other, monitor), { kind: 'absent' })
+})
+
 test('if nothing was published, its removal does not sync the disk', async (t) => {
   const { states, disk } = await stage(t)
   await states.removePublished(id)

@@ -102,7 +102,8 @@ export class PoolSavedStates implements SavedStates {
     await orStorageFault(`making the directory for the saves of VM ${id}`, async () => {
       if ((await ifThere(stat(this.#paths.save(id)))) === undefined) {
         await makeSaveDirectory(this.#paths, id)
-        await this.#sync(this.#paths.vm(id))
+        // A VM without this directory was never saved. So the same sync makes the absence of a saved state last.
+        await this.#makeLast(id)
       }
       await emptySaveDirectory(this.#paths, id)
       this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
