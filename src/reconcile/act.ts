@@ -10,7 +10,7 @@ import { addToLogContext } from '../log/log.ts'
 import { fail, observed, write } from './progress.ts'
 import { runStep } from './run-step.ts'
 import type { Delivery } from '../core/world/network-state.ts'
-import type { Step } from '../core/plan/step.ts'
+import type { Step, StepKind } from '../core/plan/step.ts'
 import type { Launch, ObservedState } from '../core/vm/record.ts'
 import type { Failure } from '../core/retry/retry.ts'
 import type { StepNotes } from './steps/executor.ts'
@@ -53,40 +53,69 @@ const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kin
 const isRestore = (steps: readonly Step[]): boolean =>
   steps.some(({ kind }) => kind === 'monitor.ensure-restored')
 
-/** Takes the steps in order. A failed step ends its lane; a failed step without a lane ends the pass. */
+/** What the log says of a step that was done. Times are in milliseconds, with one decimal. */
+type DoneStep = {
+  readonly step: StepKind
+  readonly because: string
+  /** From the first step of the pass until this one. */
+  readonly after_ms: number
+  readonly elapsed_ms: number
+  readonly given_up?: true
+} & Partial<Delivery>
+
+/** The steps of a pass that are done so far. */
+type Taken = { readonly startedAtMs: number; readonly done: DoneStep[] }
+
 async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
-  const { signal } = pass
+  const taken: Taken = { startedAtMs: pass.host.clock.monotonicMs(), done: [] }
+  const failed = await takeInOrder(pass, steps, { state, taken }).finally(() => logDone(pass, taken))
+  if (failed === undefined) return { kind: 'again' }
+  const { failure, endsPass } = failed
+  // A guest that cannot be saved keeps running.
+  if (endsPass) return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
+  const next = fail(pass, failure)
+  // A new look must show what was repaired meanwhile; the back-off holds the rest.
+  return taken.done.length === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
+}
+
+/** Writes one line for all steps: with a line each, many VMs at once exceed the rate that journald takes from a service. */
+function logDone({ log, cause }: Pass, { startedAtMs, done }: Taken): void {
+  if (done.length > 0) log.info({ ...firstAction(cause, startedAtMs), steps: done }, 'steps done')
+}
+
+type Taking = { readonly state: ObservedState; readonly taken: Taken }
+type StepFailed = { readonly failure: Failure; readonly endsPass: boolean }
+
+/**
+ * Takes the steps in order, and returns the first failure. A failed step ends its lane; a failed step without a lane ends
+ * the pass.
+ */
+async function takeInOrder(
+  pass: Pass,
+  steps: readonly Step[],
+  taking: Taking,
+): Promise<StepFailed | undefined> {
   const ended = new Set<Step['lane']>()
   let first: Failure | undefined
-  let done = 0
   for (const [index, step] of steps.entries()) {
-    if (signal.aborted || isSuperseded(pass, steps.slice(0, index))) return { kind: 'again' }
+    if (pass.signal.aborted || isSuperseded(pass, steps.slice(0, index))) return undefined
     if (step.lane !== undefined && ended.has(step.lane)) continue
-    const failure = await addToLogContext({ step: step.kind }, () =>
-      attempt(pass, step, { isFirst: index === 0, state }),
-    )
-    if (failure === 'aborted') return { kind: 'again' }
-    if (failure === undefined) {
-      done += 1
-      continue
-    }
-    // A guest that cannot be saved keeps running.
-    if (step.lane === undefined) return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
+    const failure = await addToLogContext({ step: step.kind }, () => attempt(pass, step, taking))
+    if (failure === 'aborted') return undefined
+    if (failure === undefined) continue
+    if (step.lane === undefined) return { failure, endsPass: true }
     ended.add(step.lane)
     first ??= failure
   }
-  if (first === undefined) return { kind: 'again' }
-  const next = fail(pass, first)
-  // A new look must show what was repaired meanwhile; the back-off holds the rest.
-  return done === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
+  return first && { failure: first, endsPass: false }
 }
 
 async function attempt(
   pass: Pass,
   step: Step,
-  { isFirst, state }: { readonly isFirst: boolean; readonly state: ObservedState },
+  { state, taken }: Taking,
 ): Promise<Failure | 'aborted' | undefined> {
-  const { host, log, signal, cause } = pass
+  const { host, log, signal } = pass
   const startedAtMs = host.clock.monotonicMs()
   const notes: StepNotes = {}
   try {
@@ -103,10 +132,14 @@ async function attempt(
   }
   const elapsedMs = host.clock.monotonicMs() - startedAtMs
   pass.observer?.stepEnded(step.kind, elapsedMs)
-  const elapsed_ms = rounded(elapsedMs)
-  const since = isFirst ? firstAction(cause, startedAtMs) : {}
-  const givenUp = notes.givenUp === undefined ? {} : { given_up: true }
-  log.info({ because: step.because, elapsed_ms, ...since, ...notes.delivery, ...givenUp }, 'step done')
+  taken.done.push({
+    step: step.kind,
+    because: step.because,
+    after_ms: rounded(startedAtMs - taken.startedAtMs),
+    elapsed_ms: rounded(elapsedMs),
+    ...notes.delivery,
+    ...given({ given_up: notes.givenUp }),
+  })
   if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { setPower } from '../commands/vm/set-power.ts'
+import { HostFault } from '../core/errors.ts'
 import type { LogLine } from '../../test/recording-log.ts'
 import type { VmId } from '../core/ids.ts'
 
@@ -27,6 +28,49 @@ test('a line of a driver has the VM, the operation and the step that it acts for
   assert.deepEqual(contextOf(made), [id, operationId, 1, 'storage.ensure-disk'])
   const looked = lines.findLast(({ message }) => message === 'the pool is looked at')
   assert.deepEqual(contextOf(looked), [id, operationId, 1, undefined])
+})
+
+test('one line has the steps of a pass and when they ran, before the line of the step that failed', async (t) => {
+  const { host, clock, lines, id, create, idle } = await reconcileStage(t)
+  const ensureDisk = host.storage.ensureDisk.bind(host.storage)
+  mock.method(host.storage, 'ensureDisk', async (...args: Parameters<typeof ensureDisk>) => {
+    clock.advance(250)
+    await ensureDisk(...args)
+  })
+  mock.method(host.units, 'ensureStarted', async () => {
+    throw new HostFault('unit_start_failed', 'on purpose')
+  })
+  create()
+  await idle()
+  const [done, failed, ...rest] = lines.filter(({ message }) => /^(steps done|pass failed)$/.test(message))
+  assert.deepEqual([done?.['vm_id'], done?.['generation'], done?.['first_action_ms']], [id, 1, 0])
+  assert.deepEqual(
+    [done?.message, failed?.message, failed?.['step']],
+    ['steps done', 'pass failed', 'unit.ensure-started'],
+  )
+  assert.deepEqual(rest, [])
+  const steps = done?.['steps'] as { step: string; because: string; after_ms: number; elapsed_ms: number }[]
+  const at = steps.findIndex(({ step }) => step === 'storage.ensure-disk')
+  assert.deepEqual(
+    steps.slice(at, at + 2).map(({ after_ms, elapsed_ms }) => [after_ms, elapsed_ms]),
+    [
+      [0, 250],
+      [250, 0],
+    ],
+  )
+  assert.ok(steps.every(({ step, because }) => step !== 'unit.ensure-started' && because.length > 0))
+})
+
+test('a bug in a step hides no step that was done before it', async (t) => {
+  const { host, lines, create, idle } = await reconcileStage(t)
+  mock.method(host.units, 'ensureStarted', async () => {
+    throw new Error('a bug')
+  })
+  create()
+  await idle()
+  const messages = lines.map(({ message }) => message)
+  assert.ok(messages.includes('pass failed: internal error'))
+  assert.equal(messages.filter((message) => message === 'steps done').length, 1)
 })
 
 test('a VM that is woken in the middle of the step of another has no field of that step in its lines', async (t) => {
