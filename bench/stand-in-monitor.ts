@@ -18,9 +18,9 @@ import {
 } from 'node:fs'
 import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
-import { createInterface } from 'node:readline'
 import { sh } from '../lab/inside/shell.ts'
 import { StandInGuest, VERSION } from './stand-in-guest.ts'
+import { errno, library } from '../src/host/ffi/koffi.ts'
 import { attach } from '../src/host/tap/tun-control.ts'
 import type { FSWatcher } from 'node:fs'
 import type { Server } from 'node:net'
@@ -113,19 +113,37 @@ class HeldGuest {
   }
 }
 
-/** Does the work as the VM's user: the daemon asks the kernel who listens (SO_PEERCRED, unix(7)). */
+/** asm/unistd_64.h and asm-generic/unistd.h of Linux. */
+const SYS_SETRESUID = { x64: 117, arm64: 147 }[process.arch as 'x64' | 'arm64']
+const syscall = library('libc.so.6').func('long syscall(long number, int real, int effective, int saved)')
+
+/**
+ * Does the work as the VM's user: the daemon asks the kernel who listens (SO_PEERCRED, unix(7)). The user changes for this
+ * thread alone. The function of the C library changes it for all threads, and interrupts each of them for that
+ * (nptl(7)), which would count as a cost of ours.
+ */
 function asUser(user: number, work: () => void): void {
-  process.seteuid?.(user)
+  setEffectiveUser(user)
   try {
     work()
   } finally {
-    process.seteuid?.(0)
+    setEffectiveUser(0)
   }
 }
 
+function setEffectiveUser(user: number): void {
+  const KEPT = -1
+  if (syscall(SYS_SETRESUID, KEPT, user, KEPT) !== 0) throw new Error(`setresuid ${user}: errno ${errno()}`)
+}
+
 function lines(socket: Socket, onLine: (line: string) => void): void {
+  let rest = ''
+  socket.setEncoding('utf8')
+  socket.on('data', (text: string) => {
+    const parts = (rest + text).split('\n')
+    rest = parts.pop() ?? ''
+    parts.forEach(onLine)
+  })
   // The daemon ends its connections without notice: when it is killed, and when it ends a monitor.
-  const onError = (): void => void socket.destroy()
-  socket.on('error', onError)
-  createInterface({ input: socket }).on('line', onLine).on('error', onError)
+  socket.on('error', () => socket.destroy())
 }
