@@ -2,8 +2,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { firstEcho, makeBare, udpEcho } from '../lab/inside/bare.ts'
 import { closeController, remove, setPower, settled } from '../lab/inside/controller.ts'
+import { doneSteps } from '../lab/inside/done-steps.ts'
 import { echo } from '../lab/inside/first-packets.ts'
-import { mainPid, sh } from '../lab/inside/shell.ts'
+import { mainPid } from '../lab/inside/shell.ts'
 import { asleep, sleepAfter, sleeper } from '../lab/inside/sleepers.ts'
 import { limits } from '../src/config/limits.ts'
 import { FirecrackerFloor, MEMORY_MIB } from './firecracker-floor.ts'
@@ -138,13 +139,9 @@ async function rested({ id }: Sleeper): Promise<void> {
 
 /** Reads the milliseconds of each save from the daemon's log: from the decision until the guest is published. */
 async function loggedSaves(prefix: string): Promise<number[]> {
-  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--since', since)
-  return log
-    .split('\n')
-    .filter((text) => text.startsWith('{'))
-    .map((text) => JSON.parse(text) as { vm_id?: string; step?: string; elapsed_ms?: number })
-    .filter(({ vm_id, step }) => vm_id?.startsWith(prefix) === true && step === 'monitor.ensure-saved')
-    .flatMap(({ elapsed_ms }) => (elapsed_ms === undefined ? [] : [elapsed_ms]))
+  return (await doneSteps(since))
+    .filter(({ vmId, step }) => vmId.startsWith(prefix) && step === 'monitor.ensure-saved')
+    .map(({ elapsedMs }) => elapsedMs)
 }
 
 type Row = Pick<Measurement, 'metric' | 'ours' | 'reference'> & Partial<Measurement>

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { watch } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { settled } from '../lab/inside/controller.ts'
+import { doneSteps } from '../lab/inside/done-steps.ts'
 import { datagram, QUIET_NOT } from '../lab/inside/first-packets.ts'
-import { sh } from '../lab/inside/shell.ts'
 import { sleepAfter } from '../lab/inside/sleepers.ts'
 import { typeInto } from '../lab/inside/type-into.ts'
 import { until } from '../lab/inside/until.ts'
@@ -17,13 +17,6 @@ const STAGGER_MS = 50
 const STAGGERS = 5
 /** The promised bound for a client of a guest that is being saved. */
 const BOUND_MS = 50
-
-type LogLine = {
-  readonly time: string
-  readonly vm_id?: string
-  readonly step?: string
-  readonly given_up?: boolean
-}
 
 /** A datagram during a save: the time until the guest answered, and until its partial save was removed. */
 type GivenUp = { readonly answerMs: number; readonly clearedMs: number }
@@ -85,19 +78,11 @@ async function giveUp({ id, ipv4 }: Sleeper, laterMs: number): Promise<GivenUp |
   await delay(laterMs)
   const sentAtMs = Date.now()
   const answerMs = await datagram(ipv4)
-  const { time, given_up } = await until('the daemon reports the end of the save', async () => {
-    const log = await sh(
-      'journalctl',
-      '--unit=vmhostd',
-      '--output=cat',
-      '--since',
-      `@${Math.floor(sentAtMs / 1000) - 1}`,
+  const { isGivenUp, endedAtMs } = await until('the daemon reports the end of the save', async () => {
+    const done = await doneSteps(`@${Math.floor(sentAtMs / 1000) - 1}`)
+    return done.find(
+      ({ vmId, step, endedAtMs }) => vmId === id && step === 'monitor.ensure-saved' && endedAtMs >= sentAtMs,
     )
-    return log
-      .split('\n')
-      .filter((text) => text.includes('"monitor.ensure-saved"') && text.includes('"step done"'))
-      .map((text) => JSON.parse(text) as LogLine)
-      .find((line) => line.vm_id === id && Date.parse(line.time) >= sentAtMs)
   })
-  return given_up === true ? { answerMs, clearedMs: Date.parse(time) - sentAtMs } : undefined
+  return isGivenUp ? { answerMs, clearedMs: endedAtMs - sentAtMs } : undefined
 }

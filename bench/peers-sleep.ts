@@ -1,8 +1,8 @@
 /** Compares sleep and wake of our guest with libvirt's managed save and the start from it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setPower } from '../lab/inside/controller.ts'
+import { doneSteps } from '../lab/inside/done-steps.ts'
 import { exchange } from '../lab/inside/first-packets.ts'
-import { sh } from '../lab/inside/shell.ts'
 import { asleep, makeSleeper } from '../lab/inside/sleepers.ts'
 import { until } from '../lab/inside/until.ts'
 import { remove } from '../lab/inside/controller.ts'
@@ -70,22 +70,11 @@ async function untilPing(address: string, request: () => Promise<unknown>): Prom
   return repliedAt - startedAt
 }
 
-type LogLine = {
-  readonly time: string
-  readonly vm_id?: string
-  readonly step?: string
-  readonly elapsed_ms?: number
-}
-
 /** Returns the time from the decision until the unit has ended, by the daemon's log. */
 async function lastSleepMs(id: string): Promise<number> {
-  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
-  const lines = log
-    .split('\n')
-    .filter((text) => text.includes('"step done"') && text.includes(`"${id}"`))
-    .map((text) => JSON.parse(text) as LogLine)
-  const held = lines.findLast(({ step }) => step === 'traffic.ensure-held')
-  const ended = lines.findLast(({ step }) => step === 'unit.ensure-stopped')
+  const done = (await doneSteps()).filter(({ vmId }) => vmId === id)
+  const held = done.findLast(({ step }) => step === 'traffic.ensure-held')
+  const ended = done.findLast(({ step }) => step === 'unit.ensure-stopped')
   if (held === undefined || ended === undefined) throw new Error(`the log has no sleep of ${id}`)
-  return Date.parse(ended.time) - (Date.parse(held.time) - (held.elapsed_ms ?? 0))
+  return ended.endedAtMs - held.beganAtMs
 }

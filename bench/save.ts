@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { closeController, remove, setPower } from '../lab/inside/controller.ts'
+import { doneSteps } from '../lab/inside/done-steps.ts'
 import { sh } from '../lab/inside/shell.ts'
 import { asleep, awake, makeSleeper, sleepAfter, sleeper } from '../lab/inside/sleepers.ts'
 import { typeInto } from '../lab/inside/type-into.ts'
@@ -21,8 +22,6 @@ const COPY = '/var/lib/vmhostd/pool/bench-save'
 
 type LogLine = {
   readonly vm_id?: string
-  readonly step?: string
-  readonly elapsed_ms?: number
   readonly written_bytes?: number
   readonly ms?: number
 }
@@ -147,11 +146,13 @@ async function lastSave(savedAt: string): Promise<Save> {
     .map((text) => JSON.parse(text) as LogLine)
     .filter(({ vm_id }) => vm_id === one.id)
   const published = lines.findLast(({ written_bytes }) => written_bytes !== undefined)
-  const done = lines.findLast(({ step }) => step === 'monitor.ensure-saved')
+  const done = (await doneSteps(since)).findLast(
+    ({ vmId, step }) => vmId === one.id && step === 'monitor.ensure-saved',
+  )
   const { written_bytes, ms } = published ?? {}
-  if (written_bytes === undefined || ms === undefined || done?.elapsed_ms === undefined)
+  if (written_bytes === undefined || ms === undefined || done === undefined)
     throw new Error(`the daemon's log has no save of ${one.id}`)
-  return { writtenMib: written_bytes / MIB, stepMs: done.elapsed_ms, publishMs: ms }
+  return { writtenMib: written_bytes / MIB, stepMs: done.elapsedMs, publishMs: ms }
 }
 
 async function ddMibps(mib: number): Promise<number> {

@@ -1,4 +1,4 @@
-import { sh } from '../lab/inside/shell.ts'
+import { doneSteps } from '../lab/inside/done-steps.ts'
 import { median } from './measurement.ts'
 
 /** A wake as the client saw it, in milliseconds of the wall clock. */
@@ -8,33 +8,20 @@ export type SeenWake = {
   readonly firstByteAtMs: number
 }
 
-type LogLine = {
-  readonly time: string
-  readonly vm_id?: string
-  readonly step?: string
-  readonly elapsed_ms?: number
-  readonly message: string
-}
-
 /** Returns how long the stages of wakes took, by the daemon's log: medians in milliseconds, one line each, in order. */
 export async function wakeStages(wakes: readonly SeenWake[], since: string): Promise<string[]> {
-  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat', '--since', since)
-  const lines = log
-    .split('\n')
-    .filter((text) => text.includes('"step done"'))
-    .map((text) => JSON.parse(text) as LogLine)
+  const done = await doneSteps(since)
   const samples = new Map<string, number[]>()
   for (const wake of wakes) {
-    const steps = lines.filter(
-      ({ vm_id, time }) =>
-        vm_id === wake.id && Date.parse(time) >= wake.sentAtMs && Date.parse(time) <= wake.firstByteAtMs + 50,
+    const steps = done.filter(
+      ({ vmId, endedAtMs }) =>
+        vmId === wake.id && endedAtMs >= wake.sentAtMs && endedAtMs <= wake.firstByteAtMs + 50,
     )
     let at = wake.sentAtMs
-    for (const { step = '', time, elapsed_ms = 0 } of steps) {
-      const endMs = Date.parse(time)
-      add(samples, `until ${step} began`, endMs - elapsed_ms - at)
-      add(samples, step, elapsed_ms)
-      at = endMs
+    for (const { step, beganAtMs, endedAtMs, elapsedMs } of steps) {
+      add(samples, `until ${step} began`, beganAtMs - at)
+      add(samples, step, elapsedMs)
+      at = endedAtMs
     }
     add(samples, 'from there to the first byte', wake.firstByteAtMs - at)
   }

@@ -5,6 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { step, StepFailed } from '../../tools/step.ts'
 import { call, closeController, CURL_TLS, mutate, remove, settled } from './controller.ts'
+import { doneSteps } from './done-steps.ts'
 import { exchange } from './first-packets.ts'
 import { servedPage } from './guest-page.ts'
 import { guestRequest } from './guest.ts'
@@ -190,9 +191,8 @@ async function sleepAndWake(): Promise<void> {
 
 /** Returns the duration of the save from the daemon's log. */
 async function savedMs(): Promise<string> {
-  const log = await sh('journalctl', '--unit=vmhostd', '--output=cat')
-  const line = log.split('\n').findLast((text) => text.includes('"monitor.ensure-saved"'))
-  return (JSON.parse(line ?? '{}') as { elapsed_ms?: number }).elapsed_ms?.toFixed(0) ?? '?'
+  const save = (await doneSteps()).findLast(({ step }) => step === 'monitor.ensure-saved')
+  return save?.elapsedMs.toFixed(0) ?? '?'
 }
 
 /** Gives the daemon only signed URLs; the second VM boots from the object in the bucket, as any VM could. */
