@@ -41,7 +41,14 @@ test('a value may begin with a dash', () => {
 })
 
 test('help fits the terminal, and no command is called', () => {
-  for (const line of ['--help', 'vm', 'vm help stop', 'vm stop web-1 --help']) {
+  for (const line of [
+    '--help',
+    'vm',
+    'help vm stop',
+    'help --profile a vm stop b',
+    'vm help stop',
+    'vm stop web-1 --help',
+  ]) {
     const written: string[] = []
     assert.equal(read(line, written), undefined)
     const [text = ''] = written.join('').split(/\n(?:Examples|A first VM)/, 1)
@@ -55,6 +62,10 @@ test('help fits the terminal, and no command is called', () => {
 test('a wrong command line is a usage error that says what was meant', () => {
   const cases = [
     ['vm stop ', /an argument is empty; see vmhostctl vm stop --help/],
+    ['vm stop web-1 ..', /\.\. is not a name; see vmhostctl vm stop --help/],
+    ['vm get .', /\. is not a name/],
+    ['help vm stpo', /unknown command 'stpo'; did you mean vmhostctl vm stop\?/],
+    ['help nope web-1', /unknown command 'nope'/],
     ['vm --jsn', /unknown option '--jsn'; did you mean --json\?; see vmhostctl vm --help/],
     ['vm create web-1 --ipv', /unknown option '--ipv'; did you mean one of --ipv4, --ipv6\?/],
     ['snapshot delete x', /unknown command 'delete'; did you mean vmhostctl snapshot rm\?/],

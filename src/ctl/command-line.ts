@@ -32,7 +32,7 @@ export function readCommandLine(
   let called: Called | undefined
   const { parser } = buildProgram(commands, stdout, (found) => (called = found))
   try {
-    parser.parse(plainArguments(argv), { from: 'user' })
+    parser.parse(plainArguments(argv, commands), { from: 'user' })
   } catch (error) {
     // The library ends a call for help by an error too.
     if (!(error instanceof CommanderError)) throw error
@@ -42,11 +42,18 @@ export function readCommandLine(
 
 const HELP: readonly string[] = ['--help', '-h', 'help']
 
-/** Turns `--version` into the command, and `help vm create` into `vm create --help`. */
-function plainArguments(argv: readonly string[]): readonly string[] {
+/**
+ * Turns `--version` into the command, and `help vm create` into `vm create --help`. Words that no command has stay as
+ * they are, because the library refuses them only without `--help`.
+ */
+function plainArguments(argv: readonly string[], commands: readonly Command[]): readonly string[] {
   const [first = '', ...rest] = argv
   if (first === '--version') return ['version', ...rest]
-  return HELP.includes(first) ? [...rest, '--help'] : argv
+  if (!HELP.includes(first)) return argv
+  const isAbout = ({ words }: Command): boolean =>
+    words.slice(0, rest.length).every((word, at) => word === rest[at])
+  const hasOptions = rest.some((word) => word.startsWith('-'))
+  return hasOptions || commands.some(isAbout) ? [...rest, '--help'] : rest
 }
 
 /** Builds the library's tree of commands; `call` is called with the one that was typed. */
@@ -171,6 +178,9 @@ const isList = (completes: Completes | undefined): completes is readonly string[
 
 function argumentsOf(root: Parser, parser: Parser): Arguments {
   if (parser.args.includes('')) throw usageError('an argument is empty', hintFor(parser))
+  // In a URL they lead to another resource (RFC 3986, section 5.2.4).
+  const dots = parser.args.find((argument) => argument === '.' || argument === '..')
+  if (dots !== undefined) throw usageError(`${dots} is not a name`, hintFor(parser))
   const values = parser.optsWithGlobals<Record<string, string | boolean | string[]>>()
   const named = [...root.options, ...parser.options].map((option) => [
     option.name(),
