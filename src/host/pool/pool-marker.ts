@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { reflink } from '../files/clone-file.ts'
 import { publish } from '../files/durable.ts'
+import { KnownFiles } from '../files/known-files.ts'
 import {
   chmod,
   mkdir,
   readdir,
   readFile,
   removeFile,
-  stat,
   writeFile,
   open,
   statfs,
@@ -17,7 +17,6 @@ import {
 import { PASSAGE_MODE, POOL_PARTS, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import { MIB } from '../../lib/byte-units.ts'
-import type { GatedFile } from '../files/gated-file.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import type { PoolFigures } from '../../ports/host-figures.ts'
 
@@ -53,13 +52,12 @@ export function probePool(directory: string): Promise<MarkedPool> {
   )
 }
 
-/** Checks that a pool is in sight, again and again. Its marker is read once, and again when it is another file or has changed. */
+/** Checks that a pool is in sight, again and again. */
 export class PoolSight {
   readonly #directory: string
   readonly #marker: string
   readonly #poolId: string
-  /** The marker that was read last. No system call sets the time of a change (ctime). */
-  #read: string | undefined
+  readonly #markers = new KnownFiles(idInMarker)
 
   constructor(directory: string, poolId: string) {
     this.#directory = directory
@@ -79,7 +77,7 @@ export class PoolSight {
     try {
       // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
       const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
-      await verifyMarker(marker, poolId)
+      verifyId(idInMarker(await marker.readText()), poolId)
       await this.verify()
       const mib = (count: number): number => Math.floor((count * frsize) / MIB)
       return { poolId, totalMib: mib(blocks), availableMib: mib(bavail) }
@@ -90,11 +88,7 @@ export class PoolSight {
 
   async #look(): Promise<void> {
     // One call at a time: if the pool hangs, only one thread hangs with it.
-    const { dev, ino, ctimeNs } = await stat(this.#marker, { bigint: true })
-    // Taken before the read, so a change during it is seen at the next look.
-    const present = `${dev} ${ino} ${ctimeNs}`
-    if (present !== this.#read) await verifyMarker(this.#marker, this.#poolId)
-    this.#read = present
+    verifyId(await this.#markers.read(this.#marker), this.#poolId)
     // One listing instead of a look at each directory, because this comes before and after every look at a VM.
     const names = await readdir(this.#directory)
     const missing = POOL_PARTS.filter((name) => !names.includes(name))
@@ -103,9 +97,8 @@ export class PoolSight {
   }
 }
 
-/** Throws unless this is the marker of that pool. */
-async function verifyMarker(marker: string | GatedFile, poolId: string): Promise<void> {
-  const found = await readMarker(marker)
+/** Throws unless a marker with the id that was found is that of the pool. */
+function verifyId(found: string, poolId: string): void {
   if (found === poolId) return
   throw inspectionFault('reading the pool marker', `the pool there is ${found}, not ${poolId}`)
 }
@@ -126,9 +119,10 @@ async function makeDirectories(directory: string, paths: PoolPaths): Promise<voi
 /** Returns the id of the pool in a directory. Throws if there is none, for example because the pool is not mounted. */
 export const poolIdOf = (directory: string): Promise<string> => readMarker(poolPaths(directory).marker)
 
+const readMarker = async (marker: string): Promise<string> => idInMarker(await readFile(marker, 'utf8'))
+
 /** Returns the pool's id. */
-async function readMarker(marker: string | GatedFile): Promise<string> {
-  const text = typeof marker === 'string' ? await readFile(marker, 'utf8') : await marker.readText()
+function idInMarker(text: string): string {
   const { pool_id, version } = parseObject(text)
   if (typeof pool_id !== 'string' || pool_id === '')
     throw inspectionFault('reading the pool marker', 'it has no pool id')

@@ -23,7 +23,7 @@ import { KeptOfVms } from '../rounds/kept-of-vms.ts'
 import { OpenIncoming } from '../rounds/open-incoming.ts'
 import { flushWhile, openToFlush } from './flush-while.ts'
 import { memoryFrames } from './memory-frames.ts'
-import { lookForSaved, readSavedMetadata } from './look-for-saved.ts'
+import { lookForSaved, SavedMetadataFiles } from './look-for-saved.ts'
 import { lstat, open, removeFile, rename, stat } from '../files/pool-files.ts'
 import { MEMORY } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
@@ -56,12 +56,14 @@ export class PoolSavedStates implements SavedStates {
   readonly #lasting = new Set<VmId>()
   /** The publications that are moving the monitor's file, including those that were given up meanwhile. */
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
+  readonly #metadata: SavedMetadataFiles
   readonly #checked = new CheckedMemory(() => performance.now())
   /** The digests of the streams in which memories leave this host. */
   readonly #digests = new KeptOfVms(() => new KeptDigests())
 
   constructor({ paths, looks, verify, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
     this.#paths = paths
+    this.#metadata = new SavedMetadataFiles(paths)
     this.#looks = looks
     this.#verifyPool = verify
     this.#ready = ready
@@ -72,6 +74,7 @@ export class PoolSavedStates implements SavedStates {
   /** Drops what is kept in memory about a VM. Must be called when the VM's directory is removed. */
   forget(id: VmId): void {
     this.#lasting.delete(id)
+    this.#metadata.forget(id)
     this.#checked.forget(id)
     this.#digests.forget(id)
   }
@@ -79,7 +82,7 @@ export class PoolSavedStates implements SavedStates {
   inspect(id: VmId, monitor: SavingMonitor): Promise<SavedState> {
     return this.#looks.take(`inspecting the saved state of VM ${id}`, async () => {
       await this.#verifyPool()
-      const found = await lookForSaved(this.#paths, id, monitor)
+      const found = await lookForSaved({ paths: this.#paths, metadata: this.#metadata }, id, monitor)
       if (found.kind === 'absent') await this.#makeAbsenceLast(id)
       return found
     })
@@ -183,7 +186,7 @@ export class PoolSavedStates implements SavedStates {
     signal.throwIfAborted()
     try {
       await this.#looks.take(doing, this.#verifyPool)
-      const metadata = await readSavedMetadata(this.#paths, id)
+      const metadata = await this.#metadata.read(id)
       if (!metadata.ok) throw corruptFault(doing, metadata.error.because)
       const { lengthBytes, crc32 } = metadata.value.memory
       const path = this.paths(id).published
@@ -214,7 +217,7 @@ export class PoolSavedStates implements SavedStates {
     const doing = `describing the saved state of VM ${id}`
     return this.#looks.take(doing, async () => {
       const published = await ifThere(stat(this.#paths.saved(id)))
-      const metadata = published && (await readSavedMetadata(this.#paths, id))
+      const metadata = published && (await this.#metadata.read(id))
       // As in `inspect`: a state that went out of sight is not reported as absent.
       await this.#verifyPool()
       if (metadata === undefined) return undefined
@@ -243,6 +246,7 @@ export class PoolSavedStates implements SavedStates {
       // Until the removal is on the disk, each caller makes sure of it, even if there is nothing to move away.
       const isGoneForGood = this.#lasting.delete(id)
       const retired = await this.#retire(this.#paths.saved(id))
+      this.#metadata.forget(id)
       this.#checked.forget(id)
       this.#digests.forget(id)
       if (isGoneForGood && retired === undefined) {

@@ -15,7 +15,7 @@ import { imageThreadBesideThis } from '../images/image-writer.ts'
 import { closeChunks } from '../images/image-body.ts'
 import { ImageLooks } from '../images/image-looks.ts'
 import { Images, listImages } from '../images/images.ts'
-import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
+import { knownNotes, lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
 import { readdir } from '../files/pool-files.ts'
 import { PoolIncomingDisks } from '../rounds/incoming-disks.ts'
 import { PoolRounds } from '../rounds/pool-rounds.ts'
@@ -53,6 +53,7 @@ export class Pool implements Storage {
   /** VMs that are inspected at the same time share a listing, because most VMs of a host have the same images. */
   readonly #publishedImages: SharedLook<ReadonlySet<string>>
   readonly #disks: VmDisks
+  readonly #notes = knownNotes()
   /** The saved states of guests, beside their disks. */
   readonly savedStates: PoolSavedStates
   /** The snapshots of disks, until they are sent. */
@@ -81,7 +82,7 @@ export class Pool implements Storage {
     return looks.take(`inspecting the storage of VM ${id}`, async () => {
       await verify()
       const [disk, seed, published] = await Promise.all([
-        lookAtDisk(paths, id),
+        lookAtDisk(paths, id, this.#notes),
         lookAtSeed(paths, id),
         this.#publishedImages.take(),
       ])
@@ -157,6 +158,7 @@ export class Pool implements Storage {
     await this.#access.ready()
     this.savedStates.forget(id)
     await removeVmDirectory(this.#access.paths, id)
+    this.#notes.forget(this.#access.paths.diskNote(id))
   }
 
   list(): Promise<readonly VmId[]> {
