@@ -1,10 +1,11 @@
 import { HostFault } from '../../core/errors.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
+import { given } from '../../lib/given.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import type { Sha256 } from '../../core/ids.ts'
 import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Storage } from '../../ports/storage.ts'
+import type { StoredRemoval } from '../../store/images/image-uses.ts'
 import type { Store } from '../../store/store.ts'
 
 export type ImageRemovalOptions = {
@@ -70,33 +71,46 @@ export class ImageRemoval {
       if (wanted.length === 0) return true
       const failures = await this.#removeEach(wanted)
       const left = new Set((await storage.images()).map(({ sha256 }) => sha256))
-      const gone = wanted.filter((sha256) => !left.has(sha256))
-      store.imageRemovals.forget(gone)
-      for (const sha256 of gone) log.info({ sha256 }, 'image removed')
+      const gone = wanted.filter(({ sha256 }) => !left.has(sha256))
+      store.imageRemovals.forget(gone.map(({ sha256 }) => sha256))
+      for (const removal of gone) log.info(wordsOf(removal), 'image removed')
       // If the pool is away, all fail for one reason.
-      if (failures.length > 0) throw failures[0]
+      const [first] = failures
+      if (first !== undefined) return this.#postpone(first.error, wordsOf(first.removal))
       return store.imageRemovals.all().length === 0
     } catch (error) {
-      if (error instanceof HostFault)
-        log.warn({ code: error.code, error: errorChain(error) }, 'image removal postponed')
-      else log.error({ error }, 'image removal failed: internal error')
-      return false
+      return this.#postpone(error)
     }
   }
 
-  /** Returns why images were not removed: one that cannot be removed must not keep the others. */
-  async #removeEach(wanted: readonly Sha256[]): Promise<readonly unknown[]> {
+  #postpone(error: unknown, words: object = {}): false {
+    const { log } = this.#options
+    if (error instanceof HostFault)
+      log.warn({ ...words, code: error.code, error: errorChain(error) }, 'image removal postponed')
+    else log.error({ ...words, error }, 'image removal failed: internal error')
+    return false
+  }
+
+  /** Returns the removals that failed: an image that cannot be removed must not keep the others. */
+  async #removeEach(wanted: readonly StoredRemoval[]): Promise<readonly Failure[]> {
     const { storage, store } = this.#options
-    const failures: unknown[] = []
-    for (const sha256 of wanted) {
+    const failures: Failure[] = []
+    for (const removal of wanted) {
       if (this.#stopped) break
       try {
         // The store is asked each time, because a VM that was stored meanwhile withdraws the removal.
-        if (store.imageRemovals.has(sha256)) await storage.removeImage(sha256)
+        if (store.imageRemovals.has(removal.sha256)) await storage.removeImage(removal.sha256)
       } catch (error) {
-        failures.push(error)
+        failures.push({ removal, error })
       }
     }
     return failures
   }
 }
+
+type Failure = { readonly removal: StoredRemoval; readonly error: unknown }
+
+const wordsOf = ({ sha256, operationId }: StoredRemoval): object => ({
+  ...given({ operation_id: operationId }),
+  sha256,
+})

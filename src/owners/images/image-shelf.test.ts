@@ -15,14 +15,16 @@ import { composed, listening, settingsWith } from '../../../test/composed.ts'
 import { FakeCapacity } from '../../../test/fakes/fake-capacity.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeHost } from '../../../test/fakes/fake-host.ts'
+import { recordingLog } from '../../../test/recording-log.ts'
 import type { TestContext } from 'node:test'
 import type { Composition } from '../../daemon/compose.ts'
 import type { ImageShelf } from './image-shelf.ts'
-import type { Sha256, VmId } from '../../core/ids.ts'
+import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
 
 const HOUR_MS = 3_600_000
 const TURNS = 50
 const web = 'web-1' as VmId
+const operationId = 'op-1' as OperationId
 
 function stage(t: TestContext, { idleHours = 24 } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'image-shelf-'))
@@ -30,11 +32,13 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const { storage } = host
+  const { log, lines } = recordingLog()
   storage.now = () => clock.now()
   const compose = (): Composition =>
     composed({
       store,
       host,
+      log,
       settings: settingsWith({ storage: { imageIdleHours: idleHours } }),
       instead: { capacity: new FakeCapacity(), actors: listening(() => {}) },
     })
@@ -82,7 +86,7 @@ function stage(t: TestContext, { idleHours = 24 } = {}) {
     for (let turn = 0; turn < TURNS; turn++) await setImmediate()
   }
   const listed = async (): Promise<readonly string[]> => (await shelf.list()).map(({ sha256 }) => sha256)
-  return { store, clock, storage, shelf, another, fetch, make, forget, pass, listed, turns }
+  return { store, clock, storage, lines, shelf, another, fetch, make, forget, pass, listed, turns }
 }
 
 test('an image is listed with how many VMs are made of it, and when one last was', async (t) => {
@@ -104,17 +108,17 @@ test('an image that a VM is made of is not removed, and one that none is goes, a
   const { store, shelf, fetch, make, forget, listed, turns } = stage(t)
   const sha256 = await fetch('root')
   make(sha256)
-  const refused = shelf.requestRemoval(sha256)
+  const refused = shelf.requestRemoval(sha256, operationId)
   assert.ok(!refused.ok && refused.error.code === 'image_in_use')
   assert.match(refused.error.detail, /in use by a VM/)
   make(sha256, 'web-2' as VmId)
-  const both = shelf.requestRemoval(sha256)
+  const both = shelf.requestRemoval(sha256, operationId)
   assert.ok(!both.ok)
   assert.match(both.error.detail, /in use by 2 VMs/)
   forget()
   forget('web-2' as VmId)
   for (let round = 0; round < 2; round++) {
-    assert.ok(shelf.requestRemoval(sha256).ok)
+    assert.ok(shelf.requestRemoval(sha256, operationId).ok)
     await turns()
   }
   assert.deepEqual(await listed(), [])
@@ -126,7 +130,7 @@ test('an image whose removal the pool holds up is shown so, and goes when the po
   const { clock, store, storage, shelf, another, fetch, listed, turns } = stage(t)
   const sha256 = await fetch('root')
   storage.setInSight(false)
-  assert.ok(shelf.requestRemoval(sha256).ok)
+  assert.ok(shelf.requestRemoval(sha256, operationId).ok)
   await turns()
   await shelf.stop()
   storage.setInSight(true)
@@ -149,7 +153,7 @@ test('a VM that is created of an image before it is gone keeps the image, and wh
   const { clock, store, storage, shelf, fetch, make, listed, turns } = stage(t)
   const sha256 = await fetch('root')
   storage.setInSight(false)
-  assert.ok(shelf.requestRemoval(sha256).ok)
+  assert.ok(shelf.requestRemoval(sha256, operationId).ok)
   await turns()
   make(sha256)
   storage.setInSight(true)
@@ -163,7 +167,7 @@ test('an image that the pool keeps is asked for again, however often', async (t)
   const { clock, storage, shelf, fetch, listed, turns } = stage(t)
   const sha256 = await fetch('root')
   const kept = mock.method(storage, 'removeImage', async () => {})
-  assert.ok(shelf.requestRemoval(sha256).ok)
+  assert.ok(shelf.requestRemoval(sha256, operationId).ok)
   for (let round = 1; round <= 3; round += 1) {
     await turns()
     assert.equal(kept.mock.callCount(), round)
@@ -255,14 +259,37 @@ test('an image that cannot be removed keeps no other from going by request, and 
     if (sha256 === first) throw new HostFault('storage_failed', 'on purpose')
     await remove(sha256)
   })
-  for (const image of [first, second]) assert.ok(shelf.requestRemoval(image).ok)
+  for (const image of [first, second]) assert.ok(shelf.requestRemoval(image, operationId).ok)
   await turns()
   assert.deepEqual(await listed(), [first])
-  assert.deepEqual(store.imageRemovals.all(), [first])
+  assert.deepEqual(store.imageRemovals.all(), [{ sha256: first, operationId }])
   fails.mock.restore()
   clock.advance(limits.retryBackoffMsMax)
   await turns()
   assert.deepEqual(await listed(), [])
+})
+
+test('what the log says of a removal has its operation, also of another daemon', async (t) => {
+  const { clock, storage, lines, shelf, another, fetch, turns } = stage(t)
+  const sha256 = await fetch('root')
+  const fails = mock.method(storage, 'removeImage', async () => {
+    throw new HostFault('storage_failed', 'on purpose')
+  })
+  assert.ok(shelf.requestRemoval(sha256, operationId).ok)
+  await turns()
+  await shelf.stop()
+  fails.mock.restore()
+  await another().start()
+  clock.advance(limits.retryBackoffMsMax)
+  await turns()
+  const said = lines.filter(({ message }) => message.startsWith('image remov'))
+  assert.deepEqual(
+    said.map(({ message, operation_id, sha256: about }) => [message, operation_id, about]),
+    [
+      ['image removal postponed', operationId, sha256],
+      ['image removed', operationId, sha256],
+    ],
+  )
 })
 
 test('after a stop nothing is removed any more', async (t) => {
@@ -285,7 +312,7 @@ test('a VM that is stored while another image is being removed keeps its image',
   // The images are sorted by digest, the order in which they are removed.
   const images = [await fetch('one'), await fetch('two')].toSorted()
   const released = storage.holdNext('removeImage')
-  for (const image of images) assert.ok(shelf.requestRemoval(image).ok)
+  for (const image of images) assert.ok(shelf.requestRemoval(image, operationId).ok)
   await setImmediate()
   make(images[1] ?? assert.fail())
   released()
@@ -300,7 +327,7 @@ test('a stop waits for the removal that is under way, and begins no other', asyn
   const { shelf, storage, fetch } = stage(t)
   const images = [await fetch('one'), await fetch('two')]
   const released = storage.holdNext('removeImage')
-  for (const image of images) assert.ok(shelf.requestRemoval(image).ok)
+  for (const image of images) assert.ok(shelf.requestRemoval(image, operationId).ok)
   await setImmediate()
   let stopped = false
   const stopping = shelf.stop().then(() => (stopped = true))

@@ -4,7 +4,7 @@ import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ImageRemoval } from './image-removal.ts'
 import type { Rejection } from '../../core/errors.ts'
-import type { Sha256 } from '../../core/ids.ts'
+import type { OperationId, Sha256 } from '../../core/ids.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -76,7 +76,7 @@ export class ImageShelf {
     const { store } = this.#options
     const images = await this.#look()
     const uses = store.imageUses()
-    const removals = new Set(store.imageRemovals.all())
+    const removals = new Set(store.imageRemovals.all().map(({ sha256 }) => sha256))
     return images.map((image) => {
       const { count = 0, lastUsedAtMs } = uses.get(image.sha256) ?? {}
       return {
@@ -92,14 +92,14 @@ export class ImageShelf {
    * Records that an image must be removed, and begins once that is flushed. Refused while a VM on record uses it. Does
    * not wait, so whether there is such an image may be unknown; if it is known that there is none, nothing is recorded.
    */
-  requestRemoval(sha256: Sha256): Result<RemovalRequest, Rejection> {
+  requestRemoval(sha256: Sha256, operationId: OperationId): Result<RemovalRequest, Rejection> {
     const { store, clock } = this.#options
     const result = store.transaction((): Result<RemovalRequest, Rejection> => {
       const count = this.#useCount(sha256)
       if (count > 0) return err(inUse(sha256, count))
       if (this.#isGone(sha256)) return ok('gone')
       if (store.imageRemovals.has(sha256)) return ok('recorded')
-      store.imageRemovals.note(sha256, clock.now())
+      store.imageRemovals.note(sha256, clock.now(), operationId)
       return ok('removing')
     })
     if (result.ok && result.value !== 'gone') void store.flushed().then(() => this.#removal.poke())

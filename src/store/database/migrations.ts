@@ -188,6 +188,10 @@ const migrations: readonly string[] = [
   UPDATE vms SET can_sleep = 0, holds_place = holds_place OR desired ->> '$.power' = 'running'
     WHERE can_sleep AND ipv4_address IS NULL AND ipv6_address IS NULL;
   `,
+  `
+  -- NULL for a removal that was stored before.
+  ALTER TABLE image_removals ADD COLUMN operation_id TEXT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

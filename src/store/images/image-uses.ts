@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Sha256 } from '../../core/ids.ts'
+import { given } from '../../lib/given.ts'
+import type { OperationId, Sha256 } from '../../core/ids.ts'
 import type { Statements, Transactions } from '../database/transactions.ts'
 
 /** How many VMs on record use an image, and when it was last used. */
@@ -54,6 +55,9 @@ export function forgetImageUses(db: DatabaseSync, sha256: Sha256): void {
   db.prepare('DELETE FROM image_uses WHERE sha256 = ?').run(sha256)
 }
 
+/** An image to remove. A removal that an earlier version stored has no operation. */
+export type StoredRemoval = { readonly sha256: Sha256; readonly operationId?: OperationId }
+
 /** Images that the controller wants removed, until they are gone. Storing a VM withdraws the removal of its images. */
 export class ImageRemovals {
   readonly #db: DatabaseSync
@@ -65,15 +69,18 @@ export class ImageRemovals {
   constructor(db: DatabaseSync, transactions: Transactions) {
     this.#db = db
     this.#transactions = transactions
-    this.#all = db.prepare('SELECT sha256 FROM image_removals ORDER BY sha256')
+    this.#all = db.prepare('SELECT sha256, operation_id AS operationId FROM image_removals ORDER BY sha256')
     this.#get = db.prepare('SELECT sha256 FROM image_removals WHERE sha256 = ?')
     this.#note = db.prepare(
-      'INSERT INTO image_removals (sha256, asked_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING',
+      'INSERT INTO image_removals (sha256, asked_at_ms, operation_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
     )
   }
 
-  all(): Sha256[] {
-    return this.#all.all().map((row) => String(row['sha256']) as Sha256)
+  all(): readonly StoredRemoval[] {
+    return this.#all.all().map((row) => {
+      const { sha256, operationId } = row as { sha256: Sha256; operationId: OperationId | null }
+      return { sha256, ...given({ operationId: operationId ?? undefined }) }
+    })
   }
 
   has(sha256: Sha256): boolean {
@@ -84,9 +91,9 @@ export class ImageRemovals {
    * Notes that the image must be removed. The caller has checked, in the same transaction, that no VM on record uses
    * it.
    */
-  note(sha256: Sha256, nowMs: number): void {
+  note(sha256: Sha256, nowMs: number, operationId: OperationId): void {
     this.#transactions.commit(() => {
-      this.#note.run(sha256, nowMs)
+      this.#note.run(sha256, nowMs, operationId)
     })
   }
 

@@ -94,7 +94,8 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
     const { sha256 } = request.params
     if ((request.headers['if-match'] ?? '*') !== '*')
       throw new Refused({ code: 'precondition_failed', detail: 'an image has no ETag: leave If-Match out' })
-    const requested = dependencies.images.requestRemoval(sha256 as Sha256)
+    const operationId = newOperationId()
+    const requested = dependencies.images.requestRemoval(sha256 as Sha256, operationId)
     if (!requested.ok) throw new Refused(requested.error)
     await store.flushed()
     if (requested.value !== 'removing')
@@ -102,7 +103,6 @@ function deleteImage(app: App, dependencies: ApiDependencies): void {
     if (requested.value === 'gone') return reply.code(204).send()
     const stored: ImageRemovalWire = { sha256, removing: true }
     if (requested.value === 'recorded') return reply.code(200).send(stored)
-    const operationId = newOperationId()
     request.operationId = operationId
     reply.code(202).header('location', '/v1/images')
     return { ...stored, operation_id: operationId }
