@@ -39,6 +39,7 @@ test('a bare host gets directories, a marked pool, a configuration and certifica
   })
   assert.equal(config.storage.poolDirectory, at('state/pool'))
   assert.equal(config.controller.keyFile, at('tls/server.key'))
+  assert.ok(text.includes(`vmhostd doctor --config ${at('config.toml')}\n`), text)
   assert.match(text, /Set network\.guest_ranges in .*config\.toml/)
   assert.match(text, /curl --cacert .*ca\.crt --cert .*controller\.crt --key .*controller\.key/)
   assert.equal(

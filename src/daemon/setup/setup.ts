@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
+import { CONFIG_PATH, ConfigError, loadConfig, parseConfig } from '../../config/config.ts'
 import { whyNotHostId } from '../../config/schema.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { configFault } from '../config-fault.ts'
@@ -108,7 +108,7 @@ function nextSteps(
   const url = ownUrl(config)
   return `Next:
   1. See what this host still lacks:
-       vmhostd doctor
+       vmhostd doctor${configPath === CONFIG_PATH ? '' : ` --config ${configPath}`}
   2. Set network.guest_ranges in ${configPath} to the networks of your guests, so that none
      gets an address of somebody else; without it any address is taken. Then start the daemon:
        systemctl enable --now vmhostd
