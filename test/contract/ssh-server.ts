@@ -54,6 +54,11 @@ export class SshServer {
     return fingerprintOf(publicPartOf(this.#hostKey))
   }
 
+  /** The bytes that clients have sent on the connections that are open. */
+  get bytesHeard(): number {
+    return [...this.#sockets].reduce((sum, socket) => sum + socket.bytesRead, 0)
+  }
+
   changeHostKey(): void {
     this.#hostKey = newSshKey().privateKey
   }

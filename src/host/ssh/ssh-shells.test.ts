@@ -83,8 +83,12 @@ test('a guest that answers keepalives is left alone, also while it is not read',
   const stage = await open(t, { keepaliveMs: 10 })
   stage.shell.pause()
   stage.inside.say('y'.repeat(4 * 1024 * 1024))
-  // Many times the time that a silent guest gets.
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  const before = stage.server.bytesHeard
+  // Several times as many as a silent guest gets. Each takes less than 100 bytes (RFC 4254, section 4).
+  await until(
+    () => stage.server.bytesHeard,
+    (bytes) => bytes >= before + 20 * 100,
+  )
   assert.deepEqual(stage.ends, [])
   stage.shell.close()
 })
