@@ -24,9 +24,9 @@ import { abortable } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
-import { diskCountersOf, diskOf, isAgentOpen, statusOf } from './qemu-answers.ts'
+import { diskCountersOf, diskOf, isAgentOpen, migrationOf, statusOf } from './qemu-answers.ts'
 import { AgentPorts } from './agent-ports.ts'
-import { checkSavable, giveUpSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
+import { checkSavable, giveUpSave, isUnderWay, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
 import { kernelOffers } from './kernel-offers.ts'
@@ -142,11 +142,13 @@ export class QemuMonitor implements Monitor {
 
   async ensureRunning(id: VmId, signal: AbortSignal): Promise<void> {
     await this.#talk({ id, doing: `resuming VM ${id}`, signal }, async (client) => {
-      const { kind } = await stateOf(client, signal)
+      // All questions at once, because a client may wait for the guest. QEMU answers them in order.
+      const [save, { status, state }] = await Promise.all([migrationOf(client), lookAt(client, signal)])
+      const { kind } = state
       if (kind === 'running') return
       // QEMU would run the guest as soon as it is restored, and the moment would be unknown.
       if (kind === 'restoring') throw new MonitorRefusal({ desc: 'the guest is being restored' })
-      if (kind === 'paused') await giveUpSave(client)
+      if (kind === 'paused' && isUnderWay(save, status)) await giveUpSave(client)
       await client.execute('cont', undefined, signal)
       if (kind === 'stalled') await proveResumed(client, id, signal)
     })
@@ -300,13 +302,18 @@ async function proveResumed(client: QmpClient, id: VmId, signal: AbortSignal): P
   }
 }
 
-/** Asks for the state. Both questions are sent at once, because inspections are frequent. */
-async function stateOf(client: QmpClient, signal?: AbortSignal): Promise<MonitorState> {
+const stateOf = async (client: QmpClient, signal?: AbortSignal): Promise<MonitorState> =>
+  (await lookAt(client, signal)).state
+
+type Look = { readonly status: string; readonly state: MonitorState }
+
+/** Asks for the run state, and returns what it means too. Both questions are sent at once, because looks are frequent. */
+async function lookAt(client: QmpClient, signal?: AbortSignal): Promise<Look> {
   const [status, { qdev: _qdev, ...disk }] = await Promise.all([
     statusOf(client, signal),
     diskOf(client, signal),
   ])
-  return monitorStateOf(status, disk)
+  return { status, state: monitorStateOf(status, disk) }
 }
 
 const never = new AbortController().signal

@@ -14,6 +14,9 @@ import type { QmpClient } from './qmp.ts'
  */
 const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'failed', 'cancelled'])
 
+/** The run state at the end of a save, in which `cont` is refused (QEMU QMP Reference Manual, RunState). */
+const FINALIZING = 'finish-migrate'
+
 /**
  * Does not use `multifd`, several threads. A monitor that restored its guest with them would also save with them, and
  * QEMU 10.0.13 sometimes crashes when such a save is cancelled. A QEMU that writes a stream does not know `mapped-ram`.
@@ -114,6 +117,10 @@ export async function takeDiskBack(client: QmpClient): Promise<void> {
   }
 }
 
+/** Returns whether a save must end before the guest can be resumed. The run state is of a moment after the save's. */
+export const isUnderWay = ({ status }: Migration, runState: string): boolean =>
+  !OVER.has(status) || runState === FINALIZING
+
 /**
  * Ends a save that is under way, no matter which client began it. Afterwards the guest can be resumed. Throws MonitorLost
  * if the save does not end.
@@ -146,7 +153,7 @@ const untilOver = (client: QmpClient, signal: AbortSignal): Promise<Migration> =
 async function finalized(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
   const until = performance.now() + boundMs
   while (performance.now() < until) {
-    if ((await statusOf(client)) !== 'finish-migrate') return
+    if ((await statusOf(client)) !== FINALIZING) return
     await delay(1)
   }
   throw unending()

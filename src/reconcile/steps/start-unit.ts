@@ -16,8 +16,10 @@ export const holdMemory: Executor<'memory.ensure-held'> = async (_step, { memory
 /** Ensures that the unit is active, with the VM's stored console as its terminal. */
 export const startUnit: Executor<'unit.ensure-started'> = async (step, context) => {
   const { host, record, intent, signal } = context
-  await host.savedStates.ensureDirectory(record.id)
-  const machine = await machineOf(context, step)
+  // Both at once, because a client may wait for the guest. Neither goes on after the step.
+  const tasks = [machineOf(context, step), host.savedStates.ensureDirectory(record.id)] as const
+  await Promise.allSettled(tasks)
+  const [machine] = await Promise.all(tasks)
   await host.units.ensureStarted(record.id, host.monitors[record.monitor].unitSpec(machine), signal)
   if (intent.tap !== undefined) await restartIdleClock(context)
 }
