@@ -78,11 +78,11 @@ async function giveUp({ id, ipv4 }: Sleeper, laterMs: number): Promise<GivenUp |
   await delay(laterMs)
   const sentAtMs = Date.now()
   const answerMs = await datagram(ipv4)
-  const { isGivenUp, endedAtMs } = await until('the daemon reports the end of the save', async () => {
+  const save = await until('the daemon reports the end of the save', async () => {
     const done = await doneSteps(`@${Math.floor(sentAtMs / 1000) - 1}`)
     return done.find(
       ({ vmId, step, endedAtMs }) => vmId === id && step === 'monitor.ensure-saved' && endedAtMs >= sentAtMs,
     )
   })
-  return isGivenUp ? { answerMs, clearedMs: endedAtMs - sentAtMs } : undefined
+  return save.isGivenUp ? { answerMs, clearedMs: save.endedAtMs - sentAtMs } : undefined
 }

@@ -191,7 +191,7 @@ async function sleepAndWake(): Promise<void> {
 
 /** Returns the duration of the save from the daemon's log. */
 async function savedMs(): Promise<string> {
-  const save = (await doneSteps()).findLast(({ step }) => step === 'monitor.ensure-saved')
+  const save = (await doneSteps()).findLast((done) => done.step === 'monitor.ensure-saved')
   return save?.elapsedMs.toFixed(0) ?? '?'
 }
 

@@ -53,7 +53,7 @@ const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kin
 const isRestore = (steps: readonly Step[]): boolean =>
   steps.some(({ kind }) => kind === 'monitor.ensure-restored')
 
-/** What the log says of a step that was done. Times are in milliseconds, with one decimal. */
+/** A step that was done, as the log shows it. Times are in milliseconds, with one decimal. */
 type DoneStep = {
   readonly step: StepKind
   readonly because: string
