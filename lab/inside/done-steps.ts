@@ -14,6 +14,7 @@ export type DoneStep = {
 type LogLine = {
   readonly time: string
   readonly vm_id: string
+  readonly elapsed_ms: number
   readonly steps: readonly {
     readonly step: string
     readonly after_ms: number
@@ -32,10 +33,8 @@ export async function doneSteps(since?: string): Promise<readonly DoneStep[]> {
     .flatMap((text) => stepsOf(JSON.parse(text) as LogLine))
 }
 
-/** The line is written when its last step is done. */
-function stepsOf({ time, vm_id, steps }: LogLine): readonly DoneStep[] {
-  const { after_ms = 0, elapsed_ms = 0 } = steps.at(-1) ?? {}
-  const firstAtMs = Date.parse(time) - after_ms - elapsed_ms
+function stepsOf({ time, vm_id, elapsed_ms, steps }: LogLine): readonly DoneStep[] {
+  const firstAtMs = Date.parse(time) - elapsed_ms
   return steps.map((done) => ({
     vmId: vm_id,
     step: done.step,

@@ -62,8 +62,8 @@ test('help fits the terminal, and no command is called', () => {
 test('a wrong command line is a usage error that says what was meant', () => {
   const cases = [
     ['vm stop ', /an argument is empty; see vmhostctl vm stop --help/],
-    ['vm stop web-1 ..', /\.\. is not a name; see vmhostctl vm stop --help/],
-    ['vm get .', /\. is not a name/],
+    ['vm stop web-1 ..', /\.\. is neither a name nor a file; see vmhostctl vm stop --help/],
+    ['vm get .', /\. is neither a name/],
     ['help vm stpo', /unknown command 'stpo'; did you mean vmhostctl vm stop\?/],
     ['help nope web-1', /unknown command 'nope'/],
     ['vm --jsn', /unknown option '--jsn'; did you mean --json\?; see vmhostctl vm --help/],

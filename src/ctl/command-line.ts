@@ -180,7 +180,7 @@ function argumentsOf(root: Parser, parser: Parser): Arguments {
   if (parser.args.includes('')) throw usageError('an argument is empty', hintFor(parser))
   // In a URL they lead to another resource (RFC 3986, section 5.2.4).
   const dots = parser.args.find((argument) => argument === '.' || argument === '..')
-  if (dots !== undefined) throw usageError(`${dots} is not a name`, hintFor(parser))
+  if (dots !== undefined) throw usageError(`${dots} is neither a name nor a file`, hintFor(parser))
   const values = parser.optsWithGlobals<Record<string, string | boolean | string[]>>()
   const named = [...root.options, ...parser.options].map((option) => [
     option.name(),

@@ -9,6 +9,7 @@ import { errorChain } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
 import { fail, observed, write } from './progress.ts'
 import { runStep } from './run-step.ts'
+import { isLong } from './steps/steps.ts'
 import type { Delivery } from '../core/world/network-state.ts'
 import type { Step, StepKind } from '../core/plan/step.ts'
 import type { Launch, ObservedState } from '../core/vm/record.ts'
@@ -63,11 +64,11 @@ type DoneStep = {
   readonly given_up?: true
 } & Partial<Delivery>
 
-/** The steps of a pass that are done so far. */
-type Taken = { readonly startedAtMs: number; readonly done: DoneStep[] }
+/** The steps of a pass that are done so far: how many, and those that the log does not have yet. */
+type Taken = { readonly startedAtMs: number; count: number; readonly unlogged: DoneStep[] }
 
 async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
-  const taken: Taken = { startedAtMs: pass.host.clock.monotonicMs(), done: [] }
+  const taken: Taken = { startedAtMs: pass.host.clock.monotonicMs(), count: 0, unlogged: [] }
   const failed = await takeInOrder(pass, steps, { state, taken }).finally(() => logDone(pass, taken))
   if (failed === undefined) return { kind: 'again' }
   const { failure, endsPass } = failed
@@ -75,12 +76,16 @@ async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedStat
   if (endsPass) return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
   const next = fail(pass, failure)
   // A new look must show what was repaired meanwhile; the back-off holds the rest.
-  return taken.done.length === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
+  return taken.count === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
 }
 
 /** Writes one line for all steps: with a line each, many VMs at once exceed the rate that journald takes from a service. */
-function logDone({ log, cause }: Pass, { startedAtMs, done }: Taken): void {
-  if (done.length > 0) log.info({ ...firstAction(cause, startedAtMs), steps: done }, 'steps done')
+function logDone({ host, log, cause }: Pass, { startedAtMs, count, unlogged }: Taken): void {
+  const steps = unlogged.splice(0)
+  if (steps.length === 0) return
+  const since = steps.length === count ? firstAction(cause, startedAtMs) : {}
+  const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
+  log.info({ ...since, elapsed_ms, steps }, 'steps done')
 }
 
 type Taking = { readonly state: ObservedState; readonly taken: Taken }
@@ -100,6 +105,8 @@ async function takeInOrder(
   for (const [index, step] of steps.entries()) {
     if (pass.signal.aborted || isSuperseded(pass, steps.slice(0, index))) return undefined
     if (step.lane !== undefined && ended.has(step.lane)) continue
+    // It may take hours, and what was done before it must not wait for that.
+    if (isLong(step)) logDone(pass, taking.taken)
     const failure = await addToLogContext({ step: step.kind }, () => attempt(pass, step, taking))
     if (failure === 'aborted') return undefined
     if (failure === undefined) continue
@@ -132,7 +139,8 @@ async function attempt(
   }
   const elapsedMs = host.clock.monotonicMs() - startedAtMs
   pass.observer?.stepEnded(step.kind, elapsedMs)
-  taken.done.push({
+  taken.count += 1
+  taken.unlogged.push({
     step: step.kind,
     because: step.because,
     after_ms: rounded(startedAtMs - taken.startedAtMs),

@@ -3,27 +3,23 @@ import type { DiskState, FoundNote, SeedState } from '../../core/world/world.ts'
 import { given } from '../../lib/given.ts'
 import { parseDiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
-import { KnownFiles } from '../files/known-files.ts'
-import { readlink, stat } from '../files/pool-files.ts'
+import { readFile, readlink, stat } from '../files/pool-files.ts'
 import { DISK_MODE, PERMISSIONS, SEED_MODE, seedDigestOf } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { isAsMade } from '../pool/vm-directory.ts'
 import { ifThere } from '../files/storage-fault.ts'
 import { MIB } from '../../lib/byte-units.ts'
 
-/** The notes beside disks. */
-export const knownNotes = (): KnownFiles<FoundNote> => new KnownFiles(parseDiskNote)
-
 /** Inspects the disk of a VM in the pool, and reads the note beside it. */
 export async function lookAtDisk(
   paths: PoolPaths,
   id: VmId,
-  notes: KnownFiles<FoundNote> = knownNotes(),
+  noteFound: Promise<FoundNote | undefined> = readNote(paths, id),
 ): Promise<DiskState> {
   const [disk, directory, note] = await Promise.all([
     ifThere(stat(paths.disk(id))),
     ifThere(stat(paths.vm(id))),
-    ifThere(notes.read(paths.diskNote(id))),
+    noteFound,
   ])
   if (directory === undefined) return { kind: 'absent' }
   if (disk === undefined) return { kind: 'absent', hasDirectory: true }
@@ -35,8 +31,10 @@ export async function lookAtDisk(
   }
 }
 
-export const readNote = (paths: PoolPaths, id: VmId): Promise<FoundNote | undefined> =>
-  ifThere(knownNotes().read(paths.diskNote(id)))
+export async function readNote(paths: PoolPaths, id: VmId): Promise<FoundNote | undefined> {
+  const text = await ifThere(readFile(paths.diskNote(id), 'utf8'))
+  return text === undefined ? undefined : parseDiskNote(text)
+}
 
 /** Inspects the seed of a VM in the pool. */
 export async function lookAtSeed(paths: PoolPaths, id: VmId): Promise<SeedState> {

@@ -54,6 +54,21 @@ test('what cannot be parsed is read again each time, and a file that is gone is 
   await assert.rejects(files.read(path), { code: 'ENOENT' })
 })
 
+test('a result that is not to be kept is read again each time', async (t) => {
+  const { path } = stage(t)
+  let reads = 0
+  const files = new KnownFiles(
+    (text) => `${text} ${(reads += 1)}`,
+    (value) => value !== 'damaged 2',
+  )
+  writeFileSync(path, 'whole')
+  await files.read(path)
+  writeFileSync(`${path}.new`, 'damaged')
+  renameSync(`${path}.new`, path)
+  const seen = [await files.read(path), await files.read(path), await files.read(path)]
+  assert.deepEqual(seen, ['damaged 2', 'damaged 3', 'damaged 3'])
+})
+
 test('a file that was forgotten is read again', async (t) => {
   const { path, files, parsed } = stage(t)
   writeFileSync(path, 'one')

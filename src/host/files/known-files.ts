@@ -8,11 +8,16 @@ type Known<T> = { readonly version: string; readonly value: T }
  */
 export class KnownFiles<T> {
   readonly #parse: (text: string) => T
+  readonly #isKept: (value: T) => boolean
   readonly #known = new Map<string, Known<T>>()
 
-  /** @param parse may throw; what it refuses is read again each time */
-  constructor(parse: (text: string) => T) {
+  /**
+   * @param parse may throw; the file is then read again each time
+   * @param isKept whether the result is kept; one that says that the file is damaged is not, because the read may have failed
+   */
+  constructor(parse: (text: string) => T, isKept: (value: T) => boolean = () => true) {
     this.#parse = parse
+    this.#isKept = isKept
   }
 
   /** Returns what the file says. Throws errors of system calls, and what `parse` throws. */
@@ -24,7 +29,8 @@ export class KnownFiles<T> {
       const known = this.#known.get(path)
       if (known?.version === version) return known.value
       const value = this.#parse(await readFile(path, 'utf8'))
-      this.#known.set(path, { version, value })
+      if (this.#isKept(value)) this.#known.set(path, { version, value })
+      else this.#known.delete(path)
       return value
     } catch (error) {
       this.#known.delete(path)

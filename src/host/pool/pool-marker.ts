@@ -4,16 +4,7 @@ import { HostFault } from '../../core/errors.ts'
 import { reflink } from '../files/clone-file.ts'
 import { publish } from '../files/durable.ts'
 import { KnownFiles } from '../files/known-files.ts'
-import {
-  chmod,
-  mkdir,
-  readdir,
-  readFile,
-  removeFile,
-  writeFile,
-  open,
-  statfs,
-} from '../files/pool-files.ts'
+import { chmod, mkdir, readdir, readFile, removeFile, writeFile, open, statfs } from '../files/pool-files.ts'
 import { PASSAGE_MODE, POOL_PARTS, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import { MIB } from '../../lib/byte-units.ts'
@@ -89,7 +80,8 @@ export class PoolSight {
   async #look(): Promise<void> {
     // One call at a time: if the pool hangs, only one thread hangs with it.
     verifyId(await this.#markers.read(this.#marker), this.#poolId)
-    // One listing instead of a look at each directory, because this comes before and after every look at a VM.
+    // One listing instead of a look at each directory, because this comes before and after every look at a VM. None of
+    // them is a link: what is made in one is renamed into another.
     const names = await readdir(this.#directory)
     const missing = POOL_PARTS.filter((name) => !names.includes(name))
     if (missing.length > 0)

@@ -15,7 +15,7 @@ import { ifThere } from '../files/storage-fault.ts'
 
 /** Reads the metadata of saved states. */
 export class SavedMetadataFiles {
-  readonly #files = new KnownFiles(parseSavedMetadata)
+  readonly #files = new KnownFiles(parseSavedMetadata, ({ ok }) => ok)
   readonly #paths: PoolPaths
 
   constructor(paths: PoolPaths) {

@@ -12,7 +12,7 @@ import { MIB, mibUp } from '../../lib/byte-units.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import type { CheckedMemory } from './checked-memory.ts'
 import { checksumOf, FileCutShort } from '../files/checksum.ts'
-import { sync } from '../files/durable.ts'
+import { sync, writeSynced } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { lstat, mkdir, open, rename, stat } from '../files/pool-files.ts'
 import { MEMORY, metadataPath, PASSAGE_MODE } from '../pool/pool-paths.ts'
@@ -186,13 +186,7 @@ const identityOf = ({
 
 /** Writes the metadata last, so that if the metadata exists, everything else does. */
 async function writeMetadata(directory: string, metadata: SavedMetadata): Promise<void> {
-  const handle = await open(metadataPath(directory), 'wx', METADATA_MODE)
-  try {
-    await handle.writeFile(renderSavedMetadata(metadata))
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
+  await writeSynced(metadataPath(directory), renderSavedMetadata(metadata), { mode: METADATA_MODE })
   await sync(directory)
 }
 

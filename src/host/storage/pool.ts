@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import type { KernelFormat, StorageState } from '../../core/world/world.ts'
+import { parseDiskNote } from '../../core/disks/disk-note.ts'
 import type { ImageSource } from '../../core/outbound/image-source.ts'
 import type { SeedDisk } from '../../core/disks/seed.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
@@ -15,8 +16,10 @@ import { imageThreadBesideThis } from '../images/image-writer.ts'
 import { closeChunks } from '../images/image-body.ts'
 import { ImageLooks } from '../images/image-looks.ts'
 import { Images, listImages } from '../images/images.ts'
-import { knownNotes, lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
+import { lookAtDisk, lookAtSeed } from '../disks/look-at-disk.ts'
+import { KnownFiles } from '../files/known-files.ts'
 import { readdir } from '../files/pool-files.ts'
+import { ifThere } from '../files/storage-fault.ts'
 import { PoolIncomingDisks } from '../rounds/incoming-disks.ts'
 import { PoolRounds } from '../rounds/pool-rounds.ts'
 import { PoolSavedStates } from '../saved/saved-states.ts'
@@ -53,7 +56,8 @@ export class Pool implements Storage {
   /** VMs that are inspected at the same time share a listing, because most VMs of a host have the same images. */
   readonly #publishedImages: SharedLook<ReadonlySet<string>>
   readonly #disks: VmDisks
-  readonly #notes = knownNotes()
+  /** The notes beside disks. */
+  readonly #notes = new KnownFiles(parseDiskNote, ({ mark }) => mark.storeId !== undefined)
   /** The saved states of guests, beside their disks. */
   readonly savedStates: PoolSavedStates
   /** The snapshots of disks, until they are sent. */
@@ -82,7 +86,7 @@ export class Pool implements Storage {
     return looks.take(`inspecting the storage of VM ${id}`, async () => {
       await verify()
       const [disk, seed, published] = await Promise.all([
-        lookAtDisk(paths, id, this.#notes),
+        lookAtDisk(paths, id, ifThere(this.#notes.read(paths.diskNote(id)))),
         lookAtSeed(paths, id),
         this.#publishedImages.take(),
       ])
@@ -156,9 +160,13 @@ export class Pool implements Storage {
 
   async remove(id: VmId): Promise<void> {
     await this.#access.ready()
-    this.savedStates.forget(id)
-    await removeVmDirectory(this.#access.paths, id)
-    this.#notes.forget(this.#access.paths.diskNote(id))
+    const { paths } = this.#access
+    try {
+      await removeVmDirectory(paths, id)
+    } finally {
+      this.savedStates.forget(id)
+      this.#notes.forget(paths.diskNote(id))
+    }
   }
 
   list(): Promise<readonly VmId[]> {

@@ -66,35 +66,35 @@ export class ImageRemoval {
   /** Returns whether nothing is left to do. */
   async #removeAll(): Promise<boolean> {
     const { storage, store, log } = this.#options
+    const failures: Failure[] = []
     try {
       const wanted = store.imageRemovals.all()
       if (wanted.length === 0) return true
-      const failures = await this.#removeEach(wanted)
+      await this.#removeEach(wanted, failures)
       const left = new Set((await storage.images()).map(({ sha256 }) => sha256))
       const gone = wanted.filter(({ sha256 }) => !left.has(sha256))
       store.imageRemovals.forget(gone.map(({ sha256 }) => sha256))
       for (const removal of gone) log.info(wordsOf(removal), 'image removed')
-      // If the pool is away, all fail for one reason.
-      const [first] = failures
-      if (first !== undefined) return this.#postpone(first.error, wordsOf(first.removal))
-      return store.imageRemovals.all().length === 0
+      return failures.length === 0 ? store.imageRemovals.all().length === 0 : this.#postpone(failures)
     } catch (error) {
-      return this.#postpone(error)
+      return this.#postpone(failures, error)
     }
   }
 
-  #postpone(error: unknown, words: object = {}): false {
+  /** Writes one line, because all fail for one reason if the pool is away. */
+  #postpone([first, ...others]: readonly Failure[], thrown?: unknown): false {
     const { log } = this.#options
+    const error = first?.error ?? thrown
+    const words = first === undefined ? {} : { ...wordsOf(first.removal), others: others.length }
     if (error instanceof HostFault)
       log.warn({ ...words, code: error.code, error: errorChain(error) }, 'image removal postponed')
     else log.error({ ...words, error }, 'image removal failed: internal error')
     return false
   }
 
-  /** Returns the removals that failed: an image that cannot be removed must not keep the others. */
-  async #removeEach(wanted: readonly StoredRemoval[]): Promise<readonly Failure[]> {
+  /** Adds the removals that fail: an image that cannot be removed must not keep the others. */
+  async #removeEach(wanted: readonly StoredRemoval[], failures: Failure[]): Promise<void> {
     const { storage, store } = this.#options
-    const failures: Failure[] = []
     for (const removal of wanted) {
       if (this.#stopped) break
       try {
@@ -104,7 +104,6 @@ export class ImageRemoval {
         failures.push({ removal, error })
       }
     }
-    return failures
   }
 }
 

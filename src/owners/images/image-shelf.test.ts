@@ -279,13 +279,17 @@ test('what the log says of a removal has its operation, also of another daemon',
   await turns()
   await shelf.stop()
   fails.mock.restore()
+  storage.setInSight(false)
   await another().start()
+  await turns()
+  storage.setInSight(true)
   clock.advance(limits.retryBackoffMsMax)
   await turns()
   const said = lines.filter(({ message }) => message.startsWith('image remov'))
   assert.deepEqual(
     said.map(({ message, operation_id, sha256: about }) => [message, operation_id, about]),
     [
+      ['image removal postponed', operationId, sha256],
       ['image removal postponed', operationId, sha256],
       ['image removed', operationId, sha256],
     ],

@@ -17,9 +17,9 @@ export const holdMemory: Executor<'memory.ensure-held'> = async (_step, { memory
 export const startUnit: Executor<'unit.ensure-started'> = async (step, context) => {
   const { host, record, intent, signal } = context
   // Both at once, because a client may wait for the guest. Neither goes on after the step.
-  const tasks = [machineOf(context, step), host.savedStates.ensureDirectory(record.id)] as const
+  const tasks = [host.savedStates.ensureDirectory(record.id), machineOf(context, step)] as const
   await Promise.allSettled(tasks)
-  const [machine] = await Promise.all(tasks)
+  const [, machine] = await Promise.all(tasks)
   await host.units.ensureStarted(record.id, host.monitors[record.monitor].unitSpec(machine), signal)
   if (intent.tap !== undefined) await restartIdleClock(context)
 }
