@@ -40,19 +40,27 @@ const honest = (): Record<string, unknown> => {
   }
 }
 
-/** The driver, and a monitor whose answers can be changed. */
-async function scripted(t: TestContext): Promise<{ monitor: QemuMonitor; answers: Record<string, unknown> }> {
+/** The driver, and a monitor whose answers can be changed, also by a command that comes before them. */
+async function scripted(
+  t: TestContext,
+  changes: Readonly<Record<string, Record<string, unknown>>> = {},
+): Promise<{ monitor: QemuMonitor; answers: Record<string, unknown>; commands: string[] }> {
   const runDirectory = mkdtempSync(join(tmpdir(), 'vmh-'))
   const path = qmpSocketPath(runDirectory, id)
   mkdirSync(dirname(path))
   const answers = honest()
-  await scriptedQmp(t, path, answers)
+  const commands: string[] = []
+  const onCommand = (command: string): void => {
+    commands.push(command)
+    Object.assign(answers, changes[command])
+  }
+  await scriptedQmp(t, path, answers, { onCommand })
   const monitor = new QemuMonitor({ program: PROGRAM, accelerator: 'tcg', runDirectory, log: silentLog })
   t.after(() => {
     monitor.close()
     rmSync(runDirectory, { recursive: true })
   })
-  return { monitor, answers }
+  return { monitor, answers, commands }
 }
 
 test('a monitor that answers as QEMU does is understood', async (t) => {
@@ -62,6 +70,33 @@ test('a monitor that answers as QEMU does is understood', async (t) => {
   assert.deepEqual(await monitor.diskCounters(id), counters)
   assert.equal(await monitor.agentListens(id), true)
   await monitor.ensureRunning(id, never)
+})
+
+const SAVE_OVER = { 'query-migrate': { status: 'completed' } }
+
+test('a guest whose save is over is resumed after one round of questions, the save before the run state', async (t) => {
+  const { monitor, answers, commands } = await scripted(t)
+  Object.assign(answers, SAVE_OVER, { 'query-status': { status: 'postmigrate' } })
+  await monitor.ensureRunning(id, never)
+  assert.deepEqual(commands, ['qmp_capabilities', 'query-migrate', 'query-status', 'query-block', 'cont'])
+})
+
+test('a guest is not resumed before its save is finalized', async (t) => {
+  // The answer of the second round; the first has this one still.
+  const finalized = { 'query-block': { 'query-status': { status: 'postmigrate' } } }
+  const { monitor, answers, commands } = await scripted(t, finalized)
+  Object.assign(answers, SAVE_OVER, { 'query-status': { status: 'finish-migrate' } })
+  await monitor.ensureRunning(id, never)
+  assert.deepEqual(commands.slice(4), ['query-migrate', 'query-status', 'cont'])
+})
+
+test('a guest is not resumed before the save that is under way is cancelled', async (t) => {
+  const cancelled = { migrate_cancel: { 'query-migrate': { status: 'cancelled' } } }
+  const { monitor, answers, commands } = await scripted(t, cancelled)
+  Object.assign(answers, { 'query-migrate': { status: 'active' } })
+  await monitor.ensureRunning(id, never)
+  const after = ['query-migrate', 'migrate_cancel', 'query-migrate', 'query-status', 'cont']
+  assert.deepEqual(commands.slice(4), after)
 })
 
 /** Answers that are none to any question. */
