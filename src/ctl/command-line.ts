@@ -43,17 +43,28 @@ export function readCommandLine(
 const HELP: readonly string[] = ['--help', '-h', 'help']
 
 /**
- * Turns `--version` into the command, and `help vm create` into `vm create --help`. Words that no command has stay as
- * they are, because the library refuses them only without `--help`.
+ * Turns `--version` into the command, and `help vm create` or `vm help create` into `vm create --help`. Words that no
+ * command has stay as they are, because the library refuses them only without `--help`.
  */
 function plainArguments(argv: readonly string[], commands: readonly Command[]): readonly string[] {
-  const [first = '', ...rest] = argv
-  if (first === '--version') return ['version', ...rest]
-  if (!HELP.includes(first)) return argv
-  const isAbout = ({ words }: Command): boolean =>
-    words.slice(0, rest.length).every((word, at) => word === rest[at])
-  const hasOptions = rest.some((word) => word.startsWith('-'))
-  return hasOptions || commands.some(isAbout) ? [...rest, '--help'] : rest
+  if (argv[0] === '--version') return ['version', ...argv.slice(1)]
+  const at = argv.findIndex((word) => HELP.includes(word))
+  const group = argv.slice(0, Math.max(at, 0))
+  const isGroup = commands.some(({ words }) => words.length > group.length && beginWith(words, group))
+  if (at === -1 || !isGroup) return argv
+  const asked = [...group, ...argv.slice(at + 1)]
+  const words = wordsIn(asked)
+  const isKnown = commands.some((command) => beginWith(command.words, words.slice(0, command.words.length)))
+  return isKnown ? [...asked, '--help'] : asked
+}
+
+const beginWith = (words: readonly string[], first: readonly string[]): boolean =>
+  first.every((word, at) => word === words[at])
+
+/** Returns the words of a command line without its options, and without the values of those that every command has. */
+function wordsIn(argv: readonly string[]): readonly string[] {
+  const valued = GLOBAL_OPTIONS.filter(({ value }) => value !== undefined).map(({ name }) => `--${name}`)
+  return argv.filter((word, at) => !word.startsWith('-') && !valued.includes(argv[at - 1] ?? ''))
 }
 
 /** Builds the library's tree of commands; `call` is called with the one that was typed. */
