@@ -20,6 +20,8 @@ export const consoleLimits = {
   consoleShellResumeBytes: 128 * 1024,
   /** Size of one message of a viewer. */
   consoleMessageBytesMax: 64 * 1024,
+  /** Size of a text message of a viewer. A valid one has less than 100 characters, and one of 64 KiB takes 2 ms to read. */
+  consoleTextCharactersMax: 1024,
   /** Messages of a viewer: far more than a fast paste or a resized window produces. */
   consoleMessagesPerSecond: 1000,
   consoleMessagesBurst: 2000,
@@ -58,6 +60,12 @@ export const consoleLimits = {
   sshKeepaliveMs: 15_000,
   /** A guest must take as much in one packet of a shell. Programs take 32 KiB and more. */
   sshPacketBytesMin: 1024,
+  /**
+   * How often a guest may exchange keys again, and how many times at once. Servers do so by volume or time: OpenSSH after
+   * 1 GiB or more (ssh_config(5), RekeyLimit), which takes 16 s at the speed that a shell is read with.
+   */
+  sshKeyExchangeEveryMs: 5000,
+  sshKeyExchangesBurst: 5,
   /** Bytes kept of one connection, both ways; above it, it is cut. SSH's window holds honest guests below 4 MiB. */
   sshKeptBytesMax: 8 * 1024 * 1024,
   /** Linux: 32 bytes including the final zero (useradd(8)). */

@@ -24,6 +24,8 @@ export type GuestMood =
   | 'hanging up'
   | 'taking no bytes'
   | 'flooding before the shell'
+  | 'sending what comes after the end'
+  | 'never hanging up'
 
 /** An SSH server on loopback, like the one in a guest; the test controls each shell. */
 export class SshServer {
@@ -36,6 +38,8 @@ export class SshServer {
   mood: GuestMood = 'well'
   users: readonly string[] = ['root']
   readonly shells: ServedShell[] = []
+  /** How many sessions clients have opened. */
+  sessionCount = 0
   port = 0
 
   private constructor(authorized: Buffer) {
@@ -99,6 +103,32 @@ export class SshServer {
     for (const socket of this.#sockets) socket.resume()
   }
 
+  /** Says again and again that the client is authenticated (RFC 4252, section 5.1). */
+  authenticateAgain(times: number): void {
+    for (const connection of this.#connections) {
+      const { _protocol: protocol } = connection as unknown as { readonly _protocol: Raw }
+      const { write } = protocol._packetRW
+      for (let time = 0; time < times; time += 1) {
+        const packet = write.alloc(1)
+        packet[write.allocStart] = USERAUTH_SUCCESS
+        protocol._cipher.encrypt(write.finalize(packet))
+      }
+    }
+  }
+
+  /** Begins a key exchange whenever one has ended. */
+  exchangeKeysWithoutEnd(): void {
+    for (const connection of this.#connections) {
+      connection.on('rekey', () => setImmediate(() => connection.rekey()))
+      connection.rekey()
+    }
+  }
+
+  /** Sends bytes that are no packet. */
+  breakProtocol(): void {
+    for (const socket of this.#sockets) socket.write(Buffer.alloc(64, 'x'))
+  }
+
   breakConnections(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
@@ -108,6 +138,7 @@ export class SshServer {
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))
       socket.on('error', () => {})
+      if (this.mood === 'never hanging up') socket.allowHalfOpen = true
       if (this.mood === 'silent') socket.resume()
       else if (this.mood === 'hanging up') socket.resume().end()
       else new Server({ hostKeys: [this.#hostKey] }, (ssh) => this.#serve(ssh)).injectSocket(socket)
@@ -130,6 +161,8 @@ export class SshServer {
   }
 
   #serveSession(connection: Connection, session: Session): void {
+    this.sessionCount += 1
+    if (this.mood === 'sending what comes after the end') return sendAfterEnd(connection, session)
     const sizes: WindowSize[] = []
     session.on('pty', (accept, reject, { cols, rows }) => {
       sizes.push({ cols, rows })
@@ -158,7 +191,27 @@ function takeNoBytes(connection: Connection): void {
   protocol.channelOpenConfirm = (remote, local, window) => confirm(remote, local, window, 0)
 }
 
-type Sending = { readonly _protocol: { channelData: (id: number, bytes: Buffer) => void } }
+const USERAUTH_SUCCESS = 52
+
+/** How ssh2 writes a packet. */
+type Raw = {
+  readonly _packetRW: {
+    readonly write: {
+      readonly allocStart: number
+      readonly alloc: (bytes: number) => Buffer
+      readonly finalize: (packet: Buffer) => Buffer
+    }
+  }
+  readonly _cipher: { readonly encrypt: (packet: Buffer) => void }
+}
+
+type Sending = {
+  readonly _protocol: {
+    channelData: (id: number, bytes: Buffer) => void
+    channelEOF: (id: number) => void
+    channelExtData: (id: number, bytes: Buffer, type: number) => void
+  }
+}
 type Opened = { readonly _chanInfo: { readonly outgoing: { readonly id: number } } }
 
 /** Sends output on a channel whose shell is not granted, and heeds no window. */
@@ -168,6 +221,16 @@ function flood(connection: Connection, session: Session): void {
   const bytes = Buffer.alloc(32 * 1024)
   for (let sent = 0; sent < 2 * limits.sshKeptBytesMax; sent += bytes.length)
     protocol.channelData(channel.outgoing.id, bytes)
+}
+
+const EXTENDED_DATA_STDERR = 1
+
+/** Ends the output of a channel whose shell is not granted, and sends some on its standard error. */
+function sendAfterEnd(connection: Connection, session: Session): void {
+  const { _protocol: protocol } = connection as unknown as Sending
+  const { id } = (session as unknown as Opened)._chanInfo.outgoing
+  protocol.channelEOF(id)
+  protocol.channelExtData(id, Buffer.from('x'), EXTENDED_DATA_STDERR)
 }
 
 /** One shell, from the guest's side. */

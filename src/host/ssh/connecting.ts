@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
-import { connectFailure, inWords, packetBytesOf, refuseGlobalRequests, Client } from './ssh2.ts'
+import { connectFailure, inWords, packetBytesOf, guardAgainstServer, Client } from './ssh2.ts'
 import { hangUp, SshShell } from './ssh-shell.ts'
 import { createHash } from 'node:crypto'
 import { TokenBucket } from '../../lib/token-bucket.ts'
@@ -52,6 +52,11 @@ export class Connecting {
   readonly #client = new Client()
   readonly #socket: Socket
   readonly #request: ShellRequest
+  readonly #keyExchanges = new TokenBucket({
+    perSecond: 1000 / limits.sshKeyExchangeEveryMs,
+    burst: limits.sshKeyExchangesBurst,
+    nowMs: performance.now(),
+  })
   #hostKey: HostKeyFingerprint | undefined
   #shell: SshShell | undefined
   #isOver = false
@@ -66,7 +71,7 @@ export class Connecting {
     this.#client.on('close', () =>
       this.fail({ kind: 'failed', detail: 'the guest closed the connection before there was a shell' }),
     )
-    this.#client.on('ready', () => this.#askForShell())
+    this.#client.once('ready', () => this.#askForShell())
     this.#client.connect({
       sock: socket,
       username: request.user,
@@ -79,7 +84,7 @@ export class Connecting {
       // The caller's deadline covers everything, including the shell.
       readyTimeout: 0,
     })
-    refuseGlobalRequests(this.#client)
+    guardAgainstServer(this.#client)
     watchSocket(socket, {
       // What the guest sends before the shell stays in memory, and an honest guest sends little.
       keptBytes: () => this.#shell?.keptBytes ?? socket.bytesRead,
@@ -98,8 +103,15 @@ export class Connecting {
     this.#settle(err(failure))
   }
 
-  /** Checks the host key. It is also called at each new key exchange, and then accepts only the same key. */
+  /**
+   * Checks the host key. It is also called at each new key exchange, and then accepts only the same key. The guest begins
+   * them as it likes, and each keeps a processor busy for a millisecond or more.
+   */
   #acceptHostKey(hostKey: HostKeyFingerprint): boolean {
+    if (!this.#keyExchanges.take(performance.now())) {
+      this.#cutOff('the guest exchanges keys too often')
+      return false
+    }
     if (this.#hostKey !== undefined) return hostKey === this.#hostKey
     if (!this.#request.acceptHostKey(hostKey)) {
       this.fail({ kind: 'host_key_refused', detail: `the host key ${hostKey} is not accepted` })

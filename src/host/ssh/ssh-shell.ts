@@ -20,6 +20,8 @@ export class SshShell implements GuestShell {
   #listeners: ShellListeners | undefined
   #status: ShellEnd | undefined
   #lostBecause: string | undefined
+  /** The newest size, while it waits for the end of a key exchange. */
+  #sizeWaiting: WindowSize | undefined
   #isFull = false
   #isOver = false
 
@@ -29,15 +31,18 @@ export class SshShell implements GuestShell {
     this.#channel = channel
     client.on('error', (error: SshError) => {
       this.#lostBecause ??= error.level === 'client-timeout' ? 'the guest no longer answers' : inWords(error)
+      // ssh2 only ends its side, and the guest may never end its own.
+      hangUp(client, socket)
     })
     client.on('close', () => {
       this.#lostBecause ??= 'the guest closed the connection'
     })
     socket.on('drain', () => this.#noteInputRoom())
     // The end of a key exchange.
-    client.on('handshake', () => this.#noteInputRoom())
-    // A stream that fails ends with its connection, whose end is reported below.
-    for (const stream of [channel, channel.stderr]) stream.on('error', () => {})
+    client.on('handshake', () => {
+      this.#sendSize()
+      this.#noteInputRoom()
+    })
     channel.on('exit', (status: number | null, signal?: string) => {
       this.#status = status === null ? killedBy(signal ?? '') : { kind: 'exited', status }
     })
@@ -77,8 +82,17 @@ export class SshShell implements GuestShell {
   }
 
   resize({ cols, rows }: WindowSize): void {
+    if (this.#isOver) return
+    // During a key exchange, which a guest may leave unfinished, each size would wait in a packet of its own.
+    if (bytesBehindKeyExchange(this.#client) > 0) this.#sizeWaiting = { cols, rows }
     // The sizes in pixels are unknown: 0 (RFC 4254, section 6.2).
-    if (!this.#isOver) this.#channel.setWindow(rows, cols, 0, 0)
+    else this.#channel.setWindow(rows, cols, 0, 0)
+  }
+
+  #sendSize(): void {
+    const size = this.#sizeWaiting
+    this.#sizeWaiting = undefined
+    if (size !== undefined) this.resize(size)
   }
 
   pause(): void {

@@ -6,7 +6,7 @@ import { until } from '../../../test/contract/until.ts'
 import { killedBy } from './ssh-shell.ts'
 import { SshShells } from './ssh-shells.ts'
 import type { TestContext } from 'node:test'
-import type { ServedShell } from '../../../test/contract/ssh-server.ts'
+import type { GuestMood, ServedShell } from '../../../test/contract/ssh-server.ts'
 import type { GuestShell, ShellEnd } from '../../ports/guest-shells.ts'
 import type { SshShellsOptions } from './ssh-shells.ts'
 
@@ -21,8 +21,13 @@ type Stage = {
   readonly heard: { bytes: number; text: string }
 }
 
-async function open(t: TestContext, options: Partial<SshShellsOptions> = {}): Promise<Stage> {
+async function open(
+  t: TestContext,
+  options: Partial<SshShellsOptions> = {},
+  mood: GuestMood = 'well',
+): Promise<Stage> {
   const server = await SshServer.start(key.publicKey)
+  server.mood = mood
   t.after(() => server.stop())
   const shells = new SshShells({ ...key, port: server.port, ...options })
   const request = { address: '127.0.0.1', user: 'root', window, acceptHostKey: () => true }
@@ -123,6 +128,28 @@ test('input that waits for the end of a key exchange is counted, and room is rep
   shell.close()
 })
 
+test('of the sizes that wait for the end of a key exchange, the newest is sent', async (t) => {
+  const { server, shell, inside } = await open(t)
+  server.stallInKeyExchange()
+  await until(
+    () => {
+      shell.write(Buffer.from('x'))
+      return shell.inputWaiting
+    },
+    (waiting) => waiting > 0,
+  )
+  const waiting = shell.inputWaiting
+  for (let cols = 1; cols <= 500; cols += 1) shell.resize({ cols, rows: 24 })
+  assert.equal(shell.inputWaiting, waiting)
+  server.goOn()
+  await until(
+    () => inside.sizes.at(-1)?.cols,
+    (cols) => cols === 500,
+  )
+  assert.ok(inside.sizes.length < 5)
+  shell.close()
+})
+
 test('a guest that sends beyond its window to a viewer that does not read is cut off', async (t) => {
   const stage = await open(t)
   stage.shell.pause()
@@ -152,6 +179,41 @@ test('a guest is read no faster than its limit', async (t) => {
   const tookMs = performance.now() - beganMs
   assert.ok(tookMs > 300, `half a second's worth past the burst came in ${tookMs} ms`)
   stage.shell.close()
+})
+
+test('a guest that sends output behind its end, before there is a shell, is given up and nothing else', async (t) => {
+  const server = await SshServer.start(key.publicKey)
+  t.after(() => server.stop())
+  server.mood = 'sending what comes after the end'
+  const shells = new SshShells({ ...key, port: server.port, connectMs: 1000 })
+  const request = { address: '127.0.0.1', user: 'root', window, acceptHostKey: () => true }
+  const opened = await shells.open(request, new AbortController().signal)
+  assert.equal(opened.ok, false)
+})
+
+test('a guest that says again that the client is authenticated gets no other session', async (t) => {
+  const { server, shell, heard, inside } = await open(t)
+  server.authenticateAgain(100)
+  inside.say('still here')
+  await until(
+    () => heard.text,
+    (text) => text === 'still here',
+  )
+  assert.equal(server.sessionCount, 1)
+  shell.close()
+})
+
+test('a guest that exchanges keys without end is cut off', async (t) => {
+  const stage = await open(t)
+  stage.server.exchangeKeysWithoutEnd()
+  const because = 'the guest exchanges keys too often'
+  assert.deepEqual(await endOf(stage), { kind: 'lost', because })
+})
+
+test('a guest that breaks the protocol and keeps the connection open is lost', async (t) => {
+  const stage = await open(t, {}, 'never hanging up')
+  stage.server.breakProtocol()
+  assert.equal((await endOf(stage))?.kind, 'lost')
 })
 
 test('a guest that refuses a terminal gives no shell', async (t) => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import { Client, connectFailure, refuseGlobalRequests } from './ssh2.ts'
+import { Client, connectFailure, guardAgainstServer } from './ssh2.ts'
+import type { TestContext } from 'node:test'
 import type { SshError } from './ssh2.ts'
 
 const errorOf = (fields: Partial<SshError>, message = 'words'): SshError =>
@@ -35,17 +36,38 @@ test('text from a guest is not passed on, nor characters that could control a te
   assert.match(odd.detail, /^[ -~]+$/)
 })
 
-test('a client refuses what a server asks of it, also to check more host keys', (t) => {
+type Handler = (protocol: object, name?: string, wantsReply?: boolean, data?: unknown) => void
+type Handlers = Record<'GLOBAL_REQUEST' | (typeof AUTHENTICATION)[number], Handler>
+const AUTHENTICATION = ['SERVICE_ACCEPT', 'USERAUTH_PK_OK', 'USERAUTH_SUCCESS', 'USERAUTH_FAILURE'] as const
+
+/** A client that is not connected to anything, and the handlers that ssh2 has for its server. */
+function clientOf(t: TestContext): { readonly client: Client; readonly handlers: () => Handlers } {
   const client = new Client()
   client.on('error', () => {})
   client.connect({ sock: new PassThrough(), username: 'root', password: 'none' })
   t.after(() => client.destroy())
-  type Handler = (protocol: object, name: string, wantsReply: boolean, data: unknown) => void
-  const handlers = (): { GLOBAL_REQUEST: Handler } =>
-    (client as unknown as { _protocol: { _handlers: { GLOBAL_REQUEST: Handler } } })._protocol._handlers
+  const handlers = (): Handlers =>
+    (client as unknown as { _protocol: { _handlers: Handlers } })._protocol._handlers
+  return { client, handlers }
+}
+
+for (const message of AUTHENTICATION) {
+  test(`a client obeys ${message} of its server once`, (t) => {
+    const { client, handlers } = clientOf(t)
+    assert.equal(typeof handlers()[message], 'function', 'ssh2 has the handler that is replaced')
+    let obeyed = 0
+    handlers()[message] = () => (obeyed += 1)
+    guardAgainstServer(client)
+    for (const _time of [1, 2, 3]) handlers()[message]({})
+    assert.equal(obeyed, 1)
+  })
+}
+
+test('a client refuses what a server asks of it, also to check more host keys', (t) => {
+  const { client, handlers } = clientOf(t)
   const before = handlers().GLOBAL_REQUEST
   assert.equal(typeof before, 'function', 'ssh2 has the handler that is replaced')
-  refuseGlobalRequests(client)
+  guardAgainstServer(client)
   assert.notEqual(handlers().GLOBAL_REQUEST, before)
   const answers: string[] = []
   const protocol = { requestFailure: () => answers.push('refused') }

@@ -1,6 +1,7 @@
 import ssh2 from 'ssh2'
 import { errorChain } from '../../log/error-chain.ts'
-import type { Client as ClientType } from 'ssh2'
+import type { EventEmitter } from 'node:events'
+import type { Client as ClientType, ClientChannel } from 'ssh2'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
 
 /**
@@ -14,21 +15,62 @@ export type * from 'ssh2'
 /** An error with ssh2's `level` and a code, which is an errno, or a reason of SSH_MSG_DISCONNECT. */
 export type SshError = Error & { readonly level?: string; readonly code?: string | number }
 
+/** Keeps a hostile server from what ssh2 would let it do to its client. Must be called after `connect`. */
+export function guardAgainstServer(client: Client): void {
+  const { _protocol, _chanMgr } = client as unknown as Internals
+  const handlers = _protocol._handlers
+  refuseGlobalRequests(handlers)
+  for (const message of AUTHENTICATION) handlers[message] = onlyOnce(handlers[message])
+  hearErrorsFromTheStart(handlers, _chanMgr)
+}
+
+/** What ssh2 keeps for a connection: the handlers of messages, and the channels by their number. */
+type Internals = {
+  readonly _protocol: { readonly _handlers: Handlers }
+  readonly _chanMgr: { readonly get: (id: number) => unknown }
+}
+type Handlers = Record<string, Handler | undefined>
+type Handler = (...args: readonly unknown[]) => void
+
 /**
- * Lets a client refuse all global requests of its server. ssh2 answers one by itself (`hostkeys-00@openssh.com`): it checks
- * all host keys that the server announces, however many and large they are, and keeps each announcement until the
- * server proves its keys. Must be called after `connect`.
+ * Refuses all global requests. ssh2 answers one by itself (`hostkeys-00@openssh.com`): it checks all host keys that the
+ * server announces, however many and large they are, and keeps each announcement until the server proves its keys.
  */
-export function refuseGlobalRequests(client: Client): void {
-  const { _protocol } = client as unknown as { readonly _protocol: { readonly _handlers: Handlers } }
-  _protocol._handlers.GLOBAL_REQUEST = (protocol, _name, wantsReply) => {
-    if (wantsReply) protocol.requestFailure()
+function refuseGlobalRequests(handlers: Handlers): void {
+  handlers['GLOBAL_REQUEST'] = (protocol, _name, wantsReply) => {
+    if (wantsReply === true) (protocol as { requestFailure: () => void }).requestFailure()
   }
 }
 
-/** The handlers of messages that ssh2 keeps for a connection. */
-type Handlers = {
-  GLOBAL_REQUEST: (protocol: { requestFailure: () => void }, name: string, wantsReply: boolean) => void
+/**
+ * The messages by which a server authenticates its client. ssh2 obeys each of them whenever it comes: it signs again, or
+ * opens another channel.
+ */
+const AUTHENTICATION = ['SERVICE_ACCEPT', 'USERAUTH_PK_OK', 'USERAUTH_SUCCESS', 'USERAUTH_FAILURE'] as const
+
+function onlyOnce(handler: Handler | undefined): Handler {
+  let isTaken = false
+  return (...args) => {
+    if (isTaken) return
+    isTaken = true
+    handler?.(...args)
+  }
+}
+
+/**
+ * Listens for the errors of a channel from when the server confirms it. The server may send output after it has ended the
+ * output, which is an error of the stream, before the channel has a shell and so another listener.
+ */
+function hearErrorsFromTheStart(handlers: Handlers, channels: Internals['_chanMgr']): void {
+  const confirmed = handlers['CHANNEL_OPEN_CONFIRMATION']
+  handlers['CHANNEL_OPEN_CONFIRMATION'] = (protocol, info) => {
+    confirmed?.(protocol, info)
+    const channel = channels.get((info as { readonly recipient: number }).recipient)
+    if (typeof channel !== 'object' || channel === null) return
+    // A stream that fails ends with its connection, whose end is reported.
+    for (const stream of [channel, (channel as ClientChannel).stderr] as EventEmitter[])
+      stream.on('error', () => {})
+  }
 }
 
 /**
