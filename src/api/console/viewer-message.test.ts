@@ -32,6 +32,14 @@ test('a request to hold output back, or to let it come, is accepted', () => {
     })
 })
 
+test('a text that is far too long is refused, whatever it means', () => {
+  const text = (length: number): string => '{"position": {}}'.padEnd(length)
+  assert.equal(parseViewerMessage(text(limits.consoleTextCharactersMax)).kind, 'position')
+  const refused = parseViewerMessage(text(limits.consoleTextCharactersMax + 1))
+  assert.ok(refused.kind === 'error' && refused.code === 'invalid_message')
+  assert.match(refused.detail, /^the message has more than 1024 characters: send terminal bytes/)
+})
+
 test('a resize out of bounds is refused, with a pointer to the error', () => {
   const bad = fc.oneof(
     fc.integer({ max: 0 }),

@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { checkerFor } from '../../lib/schema-check.ts'
 import { scrub } from '../../log/scrub.ts'
 import { consoleFromViewerSchema } from '../wire/console.ts'
@@ -19,6 +20,11 @@ const WHAT_TO_SEND =
 
 /** Reads one text message. A text that is not understood is an `error`. Never repeats a value. */
 export function parseViewerMessage(text: string): ViewerMessage {
+  if (text.length > limits.consoleTextCharactersMax)
+    return failed(
+      'invalid_message',
+      `the message has more than ${limits.consoleTextCharactersMax} characters: ${WHAT_TO_SEND}`,
+    )
   const json = parseJson(text)
   if (json === undefined) return failed('not_json', `the message is not JSON: ${WHAT_TO_SEND}`)
   const names = typeof json.value === 'object' && json.value !== null ? Object.keys(json.value) : []

@@ -81,7 +81,7 @@ const DESCRIPTION = `A WebSocket (RFC 6455) onto the VM.
 
 **Binary messages are terminal bytes**, in both directions. **Text messages are JSON objects with one member**: the daemon
 sends \`ConsoleFromDaemon\`, a viewer sends \`ConsoleFromViewer\`. A text message that is not understood is answered with
-\`error\`, and the session goes on. A message has at most ${limits.consoleMessageBytesMax / 1024} KiB, and a viewer sends at most
+\`error\`, and the session goes on. A message has at most ${limits.consoleMessageBytesMax / 1024} KiB, a text at most ${limits.consoleTextCharactersMax} characters, and a viewer sends at most
 ${limits.consoleMessagesPerSecond} a second (${limits.consoleMessagesBurst} at once), control frames included.
 
 **A serial console** is a session from the start of the VM to its stop, including reboots and sleeps of the guest and restarts of
