@@ -24,7 +24,7 @@ export function guardAgainstServer(client: Client): void {
   hearErrorsFromTheStart(handlers, _chanMgr)
 }
 
-/** What ssh2 keeps for a connection: the handlers of messages, and the channels by their number. */
+/** The handlers of messages and the channels that ssh2 keeps for a connection. */
 type Internals = {
   readonly _protocol: { readonly _handlers: Handlers }
   readonly _chanMgr: { readonly get: (id: number) => unknown }
