@@ -4,7 +4,7 @@ import { closeController } from '../lab/inside/controller.ts'
 import { sleeper } from '../lab/inside/sleepers.ts'
 import { prepareLoad } from './load-stage.ts'
 import { removeAll } from './many-vms.ts'
-import { measurement, progress } from './measurement.ts'
+import { measurement, median, progress } from './measurement.ts'
 import { slopeOf } from './slope.ts'
 import { SoakPlayer } from './soak-player.ts'
 import { sampleAtRest } from './soak-sample.ts'
@@ -19,8 +19,6 @@ const SEED = 1
 const HOUR_MS = 3_600_000
 /** Parts of the run, of which the first is left out. */
 const PARTS = 6
-/** Parts in a row of which the least memory counts. Collections of all garbage are up to a quarter of an hour apart. */
-const STRETCH = 2
 
 const monitors = await prepareLoad()
 const vms = Array.from({ length: VMS }, (_, index) => sleeper('bench-soak', index + 1))
@@ -59,9 +57,9 @@ const pointsOf = (of: (sample: SoakSample) => number): readonly Point[] =>
   counted.map((sample) => ({ at: sample.atMs / HOUR_MS, value: of(sample) }))
 const rows: Measurement[] = [
   {
-    ...row('memory_slope', 'MiB', leastMemory()),
+    ...row('memory_slope', 'MiB', middleMemory()),
     notes: [
-      `the least memory in each stretch of ${(STRETCH * MINUTES) / PARTS} minutes after the first ${MINUTES / PARTS}: between them garbage comes and goes`,
+      `the median of each ${MINUTES / PARTS} minutes after the first, with garbage: all of it is collected once or twice in an hour`,
     ],
   },
   {
@@ -88,13 +86,16 @@ const rows: Measurement[] = [
 ]
 console.log(JSON.stringify(rows))
 
-/** Returns the point of least memory in each stretch of parts. The stretches overlap. */
-function leastMemory(): readonly Point[] {
+/**
+ * Returns the median of each part but the first. The least of a part would say whether a collection of all garbage fell
+ * into it.
+ */
+function middleMemory(): readonly Point[] {
   const partMs = (MINUTES * 60_000) / PARTS
-  return Array.from({ length: PARTS - STRETCH }, (_, index) => (index + 1) * partMs).flatMap((fromMs) => {
-    const stretch = samples.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + STRETCH * partMs)
-    const [least] = stretch.toSorted((a, b) => a.memoryMib - b.memoryMib)
-    return least === undefined ? [] : [{ at: least.atMs / HOUR_MS, value: least.memoryMib }]
+  return Array.from({ length: PARTS - 1 }, (_, index) => (index + 1) * partMs).flatMap((fromMs) => {
+    const part = samples.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + partMs)
+    if (part.length === 0) return []
+    return [{ at: (fromMs + partMs / 2) / HOUR_MS, value: median(part.map(({ memoryMib }) => memoryMib)) }]
   })
 }
 
