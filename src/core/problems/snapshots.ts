@@ -93,8 +93,10 @@ export const snapshots = {
     upload_refused: {
       retry: 'on-change',
       title: 'The store refused the upload',
-      meaning: 'The store refused the upload for good. The error has the status and the code it answered.',
-      remedy: 'Look them up in the documentation of the store. Delete the snapshot and take another one.',
+      meaning:
+        'The store refused the upload for good. The error has the status and the code it answered. If an earlier completion may have succeeded, and no object shows that it did, the snapshot is resumable.',
+      remedy:
+        'Look them up in the documentation of the store. `PUT …/upload` lets a resumable snapshot try its completion again, and a `head_url` shows whether the object is there. Else delete the snapshot and take another one.',
       example: 'part 3: it answered 400 (EntityTooLarge)',
       writtenBy: ['src/owners/snapshots/send.ts', 'src/core/object-store/judge-answer.ts'],
     },

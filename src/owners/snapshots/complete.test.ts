@@ -101,6 +101,51 @@ test('a head URL that shows nothing does not end the snapshot for good', async (
   isComplete(stage)
 })
 
+const REFUSED = { kind: 'refused', because: 'it answered 404 (NoSuchKey)' } as const
+
+test('if the store refuses a completion after one whose answer was lost, the object shows that it was completed', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, quiet, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  host.objectStore.answerNext('complete', REFUSED)
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  isComplete(stage)
+})
+
+test('a refused completion after one whose answer was lost does not end the snapshot for good without an object', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, handOver, quiet, shown, snap, after, keeps } = stage
+  host.objectStore.answerNext('complete', busy)
+  host.objectStore.answerNext('complete', REFUSED)
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  assert.deepEqual([shown(), snap().resumable, await keeps()], ['failed upload_refused', true, 'all'])
+  assert.match(snap().trouble?.message ?? '', /NoSuchKey.*no object came of it/)
+  handOver(urlsOf(upload))
+  await quiet()
+  isComplete(stage)
+})
+
+test('a refused completion after one whose answer was lost waits for a head URL', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, handOver, quiet, shown, snap, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  host.objectStore.answerNext('complete', REFUSED)
+  const { head, ...rest } = urlsOf(upload)
+  take(rest)
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  assert.deepEqual([shown(), snap().resumable], ['failed upload_refused', true])
+  assert.match(snap().trouble?.message ?? '', /only a head_url can show/)
+  host.objectStore.answerNext('complete', REFUSED)
+  handOver({ firstPart: 1, parts: [], ...(head && { head }) })
+  await quiet()
+  isComplete(stage)
+})
+
 test('an object of the same size and of other parts is not this snapshot', async (t) => {
   const { host, upload, take, quiet, shown, snap, after, store, id } = await snapshotStage(t)
   host.objectStore.answerNext('complete', busy)

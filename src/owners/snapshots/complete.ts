@@ -6,6 +6,7 @@ import { afterRefusal } from './send.ts'
 import { mibOf } from './pack.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
+import type { Unsent } from '../../ports/object-store.ts'
 
 /** Asks the store to make the object from its parts; repeats the request if an answer may have been lost. */
 export async function complete(task: Task): Promise<Outcome> {
@@ -22,29 +23,44 @@ export async function complete(task: Task): Promise<Outcome> {
   })
   const outcome = await host.objectStore.complete(url, parts, signal)
   if (outcome.kind === 'completed') return succeed(task)
-  if (outcome.kind === 'gone' && mayBeCompleted) return lookForObject(task)
+  if (mayBeCompleted && (outcome.kind === 'gone' || outcome.kind === 'refused'))
+    return lookForObject(task, unfinishedBy(outcome))
   return afterRefusal(task, outcome, { purpose: 'complete', url })
 }
 
-/** Handles an upload that the store has forgotten: only the object shows whether a completion succeeded. */
-async function lookForObject(task: Task): Promise<Outcome> {
+/** The answer to a completion, if an earlier one may have succeeded. */
+type Unfinished = {
+  readonly code: 'upload_gone' | 'upload_refused'
+  readonly because: string
+  /** Whether fresh URLs may help although there is no such object. */
+  readonly resumable: boolean
+}
+
+/** A store that has completed an upload may answer with something else than NoSuchUpload, so a refusal proves nothing. */
+const unfinishedBy = ({
+  kind,
+  because,
+}: Pick<Unsent, 'because'> & { kind: 'gone' | 'refused' }): Unfinished =>
+  kind === 'gone'
+    ? { code: 'upload_gone', because: 'the upload is gone', resumable: false }
+    : { code: 'upload_refused', because: `the completion: ${because}`, resumable: true }
+
+/** Looks for the object, because only that shows whether an earlier completion succeeded. */
+async function lookForObject(task: Task, { code, because, resumable }: Unfinished): Promise<Outcome> {
   const { entry, host, signal } = task
   const url = entry.url('head')
-  if (url === undefined) {
-    const message =
-      'the store does not know the upload any more; only a head_url can show whether it was completed'
-    return failed('upload_gone', message, true)
-  }
+  if (url === undefined)
+    return failed(code, `${because}; only a head_url can show whether the upload was completed`, true)
   const outcome = await host.objectStore.head(url, signal)
-  if (outcome.kind === 'absent') return failed('upload_gone', 'the upload is gone, and no object came of it')
+  if (outcome.kind === 'absent') return failed(code, `${because}, and no object came of it`, resumable)
   if (outcome.kind === 'refused' || outcome.kind === 'gone')
-    return failed('upload_gone', `the upload is gone, and head_url shows no object: ${outcome.because}`, true)
+    return failed(code, `${because}, and head_url shows no object: ${outcome.because}`, true)
   if (outcome.kind !== 'present') return afterRefusal(task, outcome, { purpose: 'head', url })
   const { bytes, etag } = outcome
   if (bytes !== storedBytes(task))
-    return failed('upload_gone', `the upload is gone, and an object of ${bytes} bytes is in its place`)
+    return failed(code, `${because}, and an object of ${bytes} bytes is in its place`, resumable)
   if (isOfOtherParts(task, etag))
-    return failed('upload_gone', 'the upload is gone, and an object of other parts is in its place')
+    return failed(code, `${because}, and an object of other parts is in its place`, resumable)
   return succeed(task)
 }
 
