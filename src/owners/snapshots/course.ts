@@ -70,14 +70,10 @@ export class Course {
     this.#onOver = onOver
   }
 
-  begin(): void {
-    inLogContext(this.#fields, () => this.#beginAll())
-  }
-
-  #beginAll(): void {
-    const { stage, createdAtMs } = this.entry.record
+  /** Begins what the record says. If it cannot be read again just now, the course looks later. */
+  begin({ stage, createdAtMs }: SnapshotRecord): void {
     const age_ms = this.#task.host.clock.now() - createdAtMs
-    this.#task.log.info({ stage, age_ms }, 'snapshot under way')
+    inLogContext(this.#fields, () => this.#task.log.info({ stage, age_ms }, 'snapshot under way'))
     this.#look()
   }
 

@@ -124,7 +124,7 @@ export class Snapshots {
     }
     const course = new Course({ context: this.#context, record, onOver })
     this.#courses.set(id, course)
-    course.begin()
+    course.begin(record)
   }
 
   /** Called while the room changes, so this acts later. */
@@ -160,37 +160,46 @@ export class Snapshots {
   /** Runs one sweep at a time; a call during a sweep asks for another. */
   #sweepSoon(): void {
     this.#sweepAgain = this.#sweeping !== undefined
-    // The sweep concerns all snapshots, so it must not log the fields of the one that asked for it.
-    this.#sweeping ??= outsideLogContext(() => this.#sweep())
+    // The sweep concerns all snapshots, so it must not log the fields of the one that asked for it. What follows it comes
+    // in a later turn, after this assignment.
+    this.#sweeping ??= outsideLogContext(async () => this.#followSweep(await this.#sweep()))
   }
 
-  async #sweep(): Promise<void> {
+  /** Returns whether staging matches the records now. */
+  async #sweep(): Promise<boolean> {
     this.#cancelSweep()
-    const { stagingMaxAgeHours, host } = this.#options
-    this.#thaws.look()
-    let isSwept = false
+    this.#guard(() => this.#thaws.look())
+    this.#guard(() => this.#beginMissed())
     try {
-      // Starts courses that were missed.
-      for (const { id } of this.#options.store.snapshots.unfinished())
-        if (!this.#courses.has(id)) this.#course(id)
-      isSwept = await sweepStaging({
+      const isSwept = await sweepStaging({
         ...this.#context,
-        maxAgeMs: stagingMaxAgeHours * HOUR_MS,
+        maxAgeMs: this.#options.stagingMaxAgeHours * HOUR_MS,
         sightings: this.#sightings,
         isInUse: (stagingId) => this.#isInUse(stagingId),
         fail: (id, message) => this.#failStale(id, message),
         deletionFields: (stagingId) => this.#deletions.get(stagingId),
       })
       if (isSwept && !this.#sweepAgain) this.#deletions.clear()
+      return isSwept
     } catch (error) {
       this.#options.log.error({ error }, 'staging sweep failed: internal error')
+      return false
     }
+  }
+
+  #followSweep(isSwept: boolean): void {
     this.#sweeping = undefined
     if (this.#stopping) return
     if (this.#sweepAgain) return this.#sweepSoon()
     const isAwaited = !isSwept && this.#context.room.lackingBytes() > 0
     const waitMs = isAwaited ? limits.retryBackoffMsMax : limits.stagingSweepMs
-    this.#cancelSweep = host.clock.after(waitMs, () => this.#sweepSoon())
+    this.#cancelSweep = this.#options.host.clock.after(waitMs, () => this.#sweepSoon())
+  }
+
+  /** Starts courses that were missed. */
+  #beginMissed(): void {
+    for (const { id } of this.#options.store.snapshots.unfinished())
+      if (!this.#courses.has(id)) this.#guard(() => this.#course(id))
   }
 
   #isInUse(stagingId: StagingId): boolean {
