@@ -3,7 +3,7 @@ import { mock, test } from 'node:test'
 import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import type { SnapshotId } from '../../core/snapshots/record.ts'
+import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
 
@@ -20,6 +20,16 @@ async function complete({ host, take, quiet, clock, shown }: Stage, of: Snapshot
   take(urlsOf(host.objectStore.openUpload(of), PARTS_MAX), of)
   await quiet()
   assert.equal(shown(of), 'completed')
+}
+
+/** Begins a sweep that removes staging without a record when the returned function is called. */
+async function sweepSlowly({ host, vmId, after }: Stage): Promise<() => void> {
+  const stray = 'stray.op-1' as StagingId
+  await host.staging.clone(stray, vmId)
+  await host.staging.keep(stray)
+  const removed = host.staging.holdNext('remove')
+  await after(limits.stagingSweepMs)
+  return removed
 }
 
 test('sent parts stay in staging until the snapshot is deleted, over restarts; the clone does not', async (t) => {
@@ -151,6 +161,18 @@ test('only as much is given up as room is needed, even if the pool fails', async
   }
   await after(limits.retryBackoffMsMax)
   assert.deepEqual([await keeps(id), await keeps(second), shown(third)], ['none', 'all', 'sending'])
+})
+
+test('what is packed during a slow sweep counts after it', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 6 })
+  const { id, quiet, keeps } = stage
+  const removed = await sweepSlowly(stage)
+  await complete(stage, id)
+  removed()
+  await quiet()
+  await complete(stage, second)
+  await complete(stage, third)
+  assert.deepEqual([await keeps(id), await keeps(second), await keeps(third)], ['none', 'all', 'all'])
 })
 
 test('a clone that could not be removed goes with the next sweep, and the parts stay', async (t) => {

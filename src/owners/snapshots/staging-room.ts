@@ -48,9 +48,9 @@ export class StagingRoom {
     this.#admit()
   }
 
-  /** Notes that all other snapshots have nothing in staging any more. */
-  keep(isKept: (stagingId: StagingId) => boolean): void {
-    for (const stagingId of this.#staged.keys()) if (!isKept(stagingId)) this.set(stagingId, 0)
+  /** Returns the snapshots that have something in staging. */
+  counted(): readonly StagingId[] {
+    return [...this.#staged.keys()]
   }
 
   /** Takes room for a part if there is some and no pack waits for it. Returns the function that gives it back. */

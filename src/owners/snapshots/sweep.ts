@@ -33,6 +33,8 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
   try {
     failStale(options)
     shedStale(options)
+    // What is packed from here on may be missing in the listing.
+    const counted = room.counted()
     const listed = await host.staging.list()
     for (const record of toShed(options)) shed(options, record, 'another snapshot needs the room')
     // Read after the listing, so that everything needed has a record. No record comes back, because no id is used
@@ -49,7 +51,8 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
       const isDone = await inLogContext(fields, () => sweepOne(options, staging, record))
       if (!isDone) left.add(stagingId)
     }
-    room.keep((stagingId) => needed.has(stagingId) || isInUse(stagingId) || left.has(stagingId))
+    for (const stagingId of counted)
+      if (!needed.has(stagingId) && !isInUse(stagingId) && !left.has(stagingId)) room.set(stagingId, 0)
     return left.size === 0
   } catch (error) {
     warnOfFault(log, error, 'staging sweep failed')
