@@ -30,8 +30,11 @@ const BUG = 'a bug in the course of a snapshot'
 export type CourseOptions = {
   readonly context: SnapshotsContext
   readonly record: SnapshotRecord
-  /** Called when nothing of the course runs any more: it has ended, or the snapshot was deleted. */
-  readonly onOver: () => void
+  /**
+   * Called when nothing of the course runs any more: it has ended, or the snapshot was deleted. `isLeft`: staging that is
+   * of no use could not be removed.
+   */
+  readonly onOver: (isLeft: boolean) => void
 }
 
 /**
@@ -44,7 +47,7 @@ export class Course {
   readonly #task: Task
   /** Log fields of the newest request; actions that begin from now on carry them. */
   #fields: LogContext
-  readonly #onOver: () => void
+  readonly #onOver: (isLeft: boolean) => void
   readonly #abort = new AbortController()
   readonly #underWay = new Map<Doing, Promise<void>>()
   /** Actions that wait for a time, each with the function that cancels the wait. */
@@ -285,15 +288,7 @@ export class Course {
   async #end(): Promise<void> {
     this.#cancel()
     await Promise.all(this.#underWay.values())
-    try {
-      // Fresh URLs may have come during this wait. Then another course continues with the staged parts.
-      const record = this.entry.find()
-      const isOfNoUse = record === undefined || (isOver(record) && record.staged.bytes === 0)
-      if (isOfNoUse) await this.#removeStaging()
-    } catch (error) {
-      this.#task.log.error({ error }, BUG)
-    }
-    this.#onOver()
+    this.#onOver(!(await this.#tidy()))
   }
 
   #cancel(): void {
@@ -302,16 +297,23 @@ export class Course {
     this.#held.clear()
   }
 
-  /** Removes the staging; the next sweep finds what stays. */
-  async #removeStaging(): Promise<void> {
+  /** Removes the staging if it is of no use. Returns false if that failed; what stays counts until a sweep removes it. */
+  async #tidy(): Promise<boolean> {
     const { host, room, log, store } = this.#task
-    // If the host loses power before this flush, the record comes back.
-    await store.flushed()
+    const { stagingId } = this.entry
     try {
-      await host.staging.remove(this.entry.stagingId)
+      // Fresh URLs may have come while actions ended. Then another course continues with the staged parts.
+      const record = this.entry.find()
+      if (record !== undefined && !(isOver(record) && record.staged.bytes === 0)) return true
+      // If the host loses power before this flush, the record comes back.
+      await store.flushed()
+      await host.staging.remove(stagingId)
+      room.set(stagingId, 0)
+      return true
     } catch (error) {
-      warnOfFault(log, error, 'staging of an ended snapshot not removed')
+      if (error instanceof HostFault) warnOfFault(log, error, 'staging of an ended snapshot not removed')
+      else log.error({ error }, BUG)
+      return false
     }
-    room.set(this.entry.stagingId, 0)
   }
 }

@@ -183,12 +183,21 @@ test('staging that cannot be removed does not keep other staging', async (t) => 
   assert.equal(await staged(), 1)
 })
 
-test('staging that could not be removed with its snapshot is found by the next sweep', async (t) => {
+test('staging that could not be removed with its snapshot is removed by a sweep at once, and by later ones', async (t) => {
   const { host, upload, take, drop, quiet, after, staged } = await snapshotStage(t)
-  take(urlsOf(upload))
-  await quiet()
-  host.staging.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  const failNext = (): void => host.staging.failNext('remove', new HostFault('storage_failed', 'on purpose'))
+  const { complete: _later, ...parts } = urlsOf(upload)
+  for (const id of ['snap-1', 'snap-2'] as SnapshotId[]) {
+    take(parts, id)
+    await quiet()
+  }
+  failNext()
   drop()
+  await quiet()
+  assert.equal(await staged(), 1)
+  failNext()
+  failNext()
+  drop(other)
   await quiet()
   assert.equal(await staged(), 1)
   await after(limits.stagingSweepMs)

@@ -117,10 +117,12 @@ export class Snapshots {
   #course(id: SnapshotId): void {
     const record = this.#options.store.snapshots.get(id)
     if (record === undefined || statusOf(record) === 'completed' || statusOf(record) === 'failed') return
-    const onOver = (): void => {
+    const onOver = (isLeft: boolean): void => {
       this.#courses.delete(id)
+      if (this.#stopping) return
       // Another snapshot may have the id by now, or fresh URLs may have come for a failed one.
-      if (!this.#stopping) this.#guard(() => this.#course(id))
+      this.#guard(() => this.#course(id))
+      if (isLeft) this.#sweepSoon()
     }
     const course = new Course({ context: this.#context, record, onOver })
     this.#courses.set(id, course)

@@ -175,6 +175,43 @@ test('what is packed during a slow sweep counts after it', async (t) => {
   assert.deepEqual([await keeps(id), await keeps(second), await keeps(third)], ['none', 'all', 'all'])
 })
 
+test('staging of a deleted snapshot that cannot be removed counts until it is', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 4 })
+  const { host, take, drop, quiet, after, shown, staged } = stage
+  take(NO_URLS)
+  take(NO_URLS, second)
+  await quiet()
+  // One try is that of the snapshot, and one that of the sweep.
+  for (const _ of ['snapshot', 'sweep']) host.staging.failNext('remove', fault())
+  drop()
+  await quiet()
+  assert.deepEqual([shown(second), await staged()], ['packing', 2])
+  await after(limits.retryBackoffMsMax)
+  assert.deepEqual([shown(second), await staged()], ['sending', 1])
+})
+
+test('staging whose removal fails while a sweep leaves it to its snapshot counts until it is removed', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 4 })
+  const { host, take, drop, quiet, after, shown, staged } = stage
+  take(NO_URLS)
+  take(NO_URLS, second)
+  await quiet()
+  const removed = host.staging.holdNext('remove')
+  drop()
+  await quiet()
+  const swept = await sweepSlowly(stage)
+  host.staging.setInSight(false)
+  removed()
+  await quiet()
+  host.staging.setInSight(true)
+  host.staging.failNext('remove', fault())
+  swept()
+  await quiet()
+  assert.deepEqual([shown(second), await staged()], ['packing', 2])
+  await after(limits.retryBackoffMsMax)
+  assert.deepEqual([shown(second), await staged()], ['sending', 1])
+})
+
 test('a clone that could not be removed goes with the next sweep, and the parts stay', async (t) => {
   const stage = await snapshotStage(t)
   const { host, id, after, keeps } = stage

@@ -42,18 +42,23 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     const needed = neededNow(store)
     // A loss of power takes unflushed changes back: a deletion, or a record that gave up its staging.
     await store.flushed()
-    const left = new Set<StagingId>()
+    const stays = new Set(needed.keys())
+    let isDone = true
     for (const staging of listed) {
       const { stagingId } = staging
       const record = needed.get(stagingId)
-      if (record === undefined && isInUse(stagingId)) continue
+      if (record === undefined && isInUse(stagingId)) {
+        // Its course removes it, or asks for another sweep if that fails.
+        stays.add(stagingId)
+        continue
+      }
       const fields = record === undefined ? fieldsOfStaging(options, stagingId) : fieldsOf(record)
-      const isDone = await inLogContext(fields, () => sweepOne(options, staging, record))
-      if (!isDone) left.add(stagingId)
+      if (await inLogContext(fields, () => sweepOne(options, staging, record))) continue
+      stays.add(stagingId)
+      isDone = false
     }
-    for (const stagingId of counted)
-      if (!needed.has(stagingId) && !isInUse(stagingId) && !left.has(stagingId)) room.set(stagingId, 0)
-    return left.size === 0
+    for (const stagingId of counted) if (!stays.has(stagingId)) room.set(stagingId, 0)
+    return isDone
   } catch (error) {
     warnOfFault(log, error, 'staging sweep failed')
     return false
