@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { done, failed } from './outcome.ts'
 import { warnOfFault } from '../../log/log.ts'
@@ -62,7 +63,12 @@ function activityOf({ entry, host }: Task): () => void {
     const nowMs = host.clock.monotonicMs()
     if (nowMs - toldMs < limits.snapshotActivityMs || entry.find() === undefined) return
     toldMs = nowMs
-    entry.touch()
+    try {
+      entry.touch()
+    } catch (error) {
+      // Records that cannot be written must not break off what is sent.
+      if (!(error instanceof HostFault)) throw error
+    }
   }
 }
 

@@ -267,6 +267,22 @@ test('a part under way is activity, noted now and then', async (t) => {
   assert.ok(snap().lastActivityAtMs > lastActivityAtMs && snap().revision > revision)
 })
 
+test('activity that cannot be recorded does not break a part under way', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, store, clock, upload, take, quiet } = stage
+  const touch = mock.method(store.snapshots, 'touch', () => {
+    throw new HostFault('state_unwritable', 'on purpose')
+  })
+  const release = host.objectStore.holdNext('putPart')
+  take(urlsOf(upload))
+  await quiet()
+  clock.advance(limits.snapshotActivityMs)
+  release()
+  await quiet()
+  assert.ok(touch.mock.callCount() > 0)
+  await isComplete(stage)
+})
+
 test('a snapshot that sends slowly leaves a place for another one', async (t) => {
   const stage = await snapshotStage(t, { uploadsMax: 2 })
   const { host, upload, take, quiet, shown, id } = stage
