@@ -3,6 +3,7 @@ import { mock, test } from 'node:test'
 import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { HostInspector } from '../capacity/host-inspector.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
@@ -127,6 +128,18 @@ test('a quota that was made smaller is kept once the daemon is back', async (t) 
   await restart()
   await quiet()
   assert.deepEqual([await keeps(id), await keeps(second)], ['none', 'all'])
+})
+
+test('a quota that became larger lets a pack go on after the next sweep', async (t) => {
+  const quota = t.mock.method(HostInspector.prototype, 'stagingQuotaMib', () => 2)
+  const { take, quiet, after, shown } = await snapshotStage(t)
+  take(NO_URLS)
+  await quiet()
+  quota.mock.mockImplementation(() => 64)
+  await quiet()
+  assert.equal(shown(), 'packing')
+  await after(limits.stagingSweepMs)
+  assert.equal(shown(), 'sending')
 })
 
 test('a record says that nothing is staged before it is removed, so that a crash leaves no false record', async (t) => {

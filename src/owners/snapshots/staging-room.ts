@@ -1,7 +1,8 @@
 import { abortable } from '../../lib/abortable.ts'
 import type { StagingId } from '../../core/snapshots/record.ts'
 
-type Waiting = { readonly bytes: number; readonly come: () => void }
+/** A pack that waits for room for a part. Its part is bounded by the quota at the moment when it takes the room. */
+type Waiting = { readonly partBytes: number; takenBytes: number; readonly come: () => void }
 
 export type StagingRoomOptions = {
   readonly quotaBytes: () => number
@@ -30,7 +31,8 @@ export class StagingRoom {
 
   /** Returns the bytes that must be freed so that the first waiting pack has room, and the quota is kept. */
   lackingBytes(): number {
-    return Math.max(0, this.#usedBytes + (this.#waiting[0]?.bytes ?? 0) - this.#quotaBytes())
+    const bytes = this.#bytesOf(this.#waiting[0]?.partBytes ?? 0)
+    return Math.max(0, this.#usedBytes + bytes - this.#quotaBytes())
   }
 
   /** Returns the bytes that count as staged but are no longer on record: they will be freed soon. */
@@ -67,12 +69,11 @@ export class StagingRoom {
    */
   async take(partBytes: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
-    const bytes = this.#bytesOf(partBytes)
     const { promise, resolve } = Promise.withResolvers<void>()
-    const waiting: Waiting = { bytes, come: resolve }
+    const waiting: Waiting = { partBytes, takenBytes: 0, come: resolve }
     this.#waiting.push(waiting)
     this.#admit()
-    const give = (): void => this.#give(bytes)
+    const give = (): void => this.#give(waiting.takenBytes)
     try {
       await abortable(promise, signal)
     } catch (error) {
@@ -84,7 +85,18 @@ export class StagingRoom {
     return give
   }
 
-  /** Bounds a part by the quota, so that it does not wait forever after the quota became smaller. */
+  /** Admits the packs that have room now, as after a change of the quota. It asks for no room: a sweep makes that itself. */
+  look(): void {
+    while (this.lackingBytes() === 0) {
+      const next = this.#waiting.shift()
+      if (next === undefined) return
+      next.takenBytes = this.#bytesOf(next.partBytes)
+      this.#usedBytes += next.takenBytes
+      next.come()
+    }
+  }
+
+  /** Bounds a part by the quota, so that it does not wait forever for more than the quota has. */
   #bytesOf(partBytes: number): number {
     return Math.min(partBytes, this.#quotaBytes())
   }
@@ -95,11 +107,7 @@ export class StagingRoom {
   }
 
   #admit(): void {
-    while (this.#waiting.length > 0 && this.lackingBytes() === 0) {
-      const next = this.#waiting.shift()
-      this.#usedBytes += next?.bytes ?? 0
-      next?.come()
-    }
+    this.look()
     if (this.lackingBytes() > 0) this.#onLack()
   }
 }

@@ -31,6 +31,7 @@ export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'l
 export async function sweepStaging(options: SweepOptions): Promise<boolean> {
   const { store, host, room, log, isInUse } = options
   try {
+    room.look()
     failStale(options)
     shedStale(options)
     // What is packed from here on may be missing in the listing.

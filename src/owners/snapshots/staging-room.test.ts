@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { StagingRoom } from './staging-room.ts'
+import type { StagingId } from '../../core/snapshots/record.ts'
+
+const never = new AbortController().signal
+const staged = 'snap-1.op-1' as StagingId
+
+/** Makes room with a quota of 10 bytes, and packs that take some of it. */
+function roomStage() {
+  let quotaBytes = 10
+  let lacks = 0
+  const room = new StagingRoom({ quotaBytes: () => quotaBytes, onLack: () => (lacks += 1) })
+  const admitted = new Map<string, () => void>()
+  return {
+    room,
+    lacks: () => lacks,
+    setQuota: (bytes: number): void => void (quotaBytes = bytes),
+    take: (name: string, bytes: number): void =>
+      void room.take(bytes, never).then((give) => admitted.set(name, give)),
+    give: (name: string): void => admitted.get(name)?.(),
+    /** Returns the packs that were admitted so far. */
+    admitted: async (): Promise<readonly string[]> => {
+      await setImmediate()
+      return [...admitted.keys()]
+    },
+  }
+}
+
+test('a pack that waits is admitted although the quota became smaller than its part', async () => {
+  const { room, setQuota, take, give, admitted } = roomStage()
+  const giveNow = room.takeNow(8)
+  take('first', 8)
+  take('second', 2)
+  setQuota(4)
+  giveNow?.()
+  assert.deepEqual([await admitted(), room.lackingBytes()], [['first'], 2])
+  give('first')
+  assert.deepEqual(await admitted(), ['first', 'second'])
+  give('second')
+  setQuota(10)
+  assert.notEqual(room.takeNow(10), undefined, 'not all that was taken is given back')
+})
+
+test('a quota that became larger admits packs at the next look', async () => {
+  const { room, setQuota, take, admitted } = roomStage()
+  room.set(staged, 8)
+  take('first', 8)
+  take('second', 2)
+  setQuota(18)
+  room.look()
+  assert.deepEqual([await admitted(), room.takeNow(1)], [['first', 'second'], undefined])
+})
+
+test('a pack that waits has its whole part once the quota is larger again', async () => {
+  const { room, setQuota, take, admitted } = roomStage()
+  room.set(staged, 4)
+  setQuota(4)
+  take('first', 8)
+  setQuota(10)
+  room.look()
+  assert.deepEqual([await admitted(), room.lackingBytes()], [[], 2])
+})
+
+test('a look asks for no room, because the sweep that looks makes some', () => {
+  const { room, lacks, setQuota } = roomStage()
+  room.set(staged, 8)
+  setQuota(4)
+  room.look()
+  assert.deepEqual([lacks(), room.lackingBytes()], [0, 4])
+})
