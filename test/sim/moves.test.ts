@@ -4,10 +4,12 @@ import { HostFault } from '../../src/core/errors.ts'
 import { calm } from './chaos.ts'
 import { endGuest } from './disturb.ts'
 import { setMaintenance } from '../../src/commands/maintenance/set-maintenance.ts'
+import { deleteVm } from '../../src/commands/vm/delete-vm.ts'
 import { setPower } from '../../src/commands/vm/set-power.ts'
 import { vmsLeft } from '../../src/owners/maintenance/drainer.ts'
 import { MoveSimulation } from './move-simulation.ts'
 import { VM } from './two-hosts.ts'
+import type { CommandResult } from '../../src/commands/context.ts'
 import type { Life, MoveOptions } from './move-simulation.ts'
 import type { Odds } from './chaos.ts'
 
@@ -101,6 +103,27 @@ test('a destination that has everything deletes it for an operator who lost the 
     await simulation.pass(5000)
     assert.equal(destination.record, undefined)
     assert.equal(source.record?.observed.state, 'running')
+    simulation.checkAtRest()
+    simulation.checkSameGuest()
+  })
+})
+
+test('a VM whose release was accepted is not deleted as lost while packets are fetched, however long it was in trouble', async () => {
+  await simulate({ ...still, lives: 'running' }, async (simulation) => {
+    const { source, destination } = simulation
+    await comeUnreleased(simulation)
+    assert.equal(destination.record?.arrival?.trouble?.code, 'source_unreachable')
+    const deletions: CommandResult[] = []
+    destination.host.sourceHosts.cuts = ({ request }) => {
+      if (request === 'heldPackets' && destination.record?.arrival?.stage === 'pulled')
+        deletions.push(deleteVm(destination.context, VM, { sourceLost: true }))
+      return false
+    }
+    await simulation.heal()
+    const [first] = deletions
+    assert.equal(first?.ok === false && first.error.code, 'source_not_lost')
+    assert.equal(source.record?.departure?.stage, 'released')
+    assert.equal(destination.record?.observed.state, 'running')
     simulation.checkAtRest()
     simulation.checkSameGuest()
   })

@@ -144,6 +144,8 @@ export class ArrivalCourse {
     const { source, move, signal, context, id } = pulling
     await context.store.flushed()
     accepted('release', await source.release(move, pulling.arrival().round, signal))
+    // From here on this is the only copy. With trouble on record, it could be deleted as that of a source that is lost.
+    pulling.noteAnswer()
     if (mayHavePackets(record)) await takePackets(pulling)
     this.#released(pulling)
     context.log.info({}, 'the source has let the guest go')

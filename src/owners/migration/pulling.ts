@@ -66,6 +66,14 @@ export class Pulling {
     this.#change(({ trouble: _over, ...arrival }) => ({ ...arrival, progress }))
   }
 
+  /** Notes that the source has answered. What kept the VM from coming is over then. */
+  noteAnswer(): void {
+    this.#change((before) => {
+      const { trouble, ...arrival } = before
+      return trouble === undefined ? before : arrival
+    })
+  }
+
   #change(changed: (before: Arrival) => Arrival): Arrival {
     const { store, host, poke } = this.context
     const [before, after] = store.transaction(() => {
