@@ -4,7 +4,7 @@ import { isComing } from '../../core/migration/arrival.ts'
 import { isHandover } from '../../core/migration/departure.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import { inLogContext } from '../../log/log.ts'
+import { inLogContext, warnOfFault } from '../../log/log.ts'
 import { followPackets, takePackets } from './moved-packets.ts'
 import { pullRounds, takeOver } from './pull-disk.ts'
 import { pullGuest, pullImages } from './pull-guest.ts'
@@ -177,8 +177,12 @@ export class ArrivalCourse {
     if (signal.aborted) return 'now'
     if (error instanceof SourceRefused) {
       const { request, because } = error
+      try {
+        pulling.advance({ kind: 'refused', request, because })
+      } catch (failure) {
+        return this.#failed(pulling, failure)
+      }
       context.log.warn({ because }, 'the VM stays at its source')
-      pulling.advance({ kind: 'refused', request, because })
       context.poke(id, 'refused')
       return 'now'
     }
@@ -199,11 +203,15 @@ export class ArrivalCourse {
     return retryDelayMs(fault.retry, this.#attempts, context.host.clock.random())
   }
 
-  /** Shows what keeps the VM from coming. */
+  /** Shows what keeps the VM from coming. The trouble may be that nothing can be written. */
   #note(pulling: Pulling, trouble: ArrivalTrouble): void {
-    const { store, host, poke } = this.#context
-    store.arrivals.set(this.#id, { ...pulling.arrival(), trouble }, host.clock.now())
-    poke(this.#id, 'arrival in trouble')
+    const { store, host, poke, log } = this.#context
+    try {
+      store.arrivals.set(this.#id, { ...pulling.arrival(), trouble }, host.clock.now())
+      poke(this.#id, 'arrival in trouble')
+    } catch (error) {
+      warnOfFault(log, error, 'trouble of a VM that comes not recorded')
+    }
   }
 
   /** Waits until the next try, or until the record names another address of the source. */

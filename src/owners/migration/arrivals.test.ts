@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { breakArrival, breakRecord, mendRecord } from '../../../test/break-record.ts'
 import { commandStage } from '../../../test/command-stage.ts'
 import { eventually } from '../../../test/daemon/support/eventually.ts'
@@ -9,13 +10,17 @@ import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { takeVm } from '../../commands/migration/take-vm.ts'
 import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
+import { err } from '../../lib/result.ts'
 import { silentLog } from '../../log/log.ts'
+import { StateUnwritable } from '../../store/database/transactions.ts'
 import { Arrivals } from './arrivals.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
+import type { Store } from '../../store/store.ts'
 
 /** Two VMs that come from a source which does not answer, each with an unfinished disk. */
 async function arrivalsStage(t: TestContext) {
@@ -81,7 +86,7 @@ test('a record that cannot be read any more keeps its disk, and its course conti
   breakRecord(directory, first)
   store.vms.setGuestSeen(first, {}, 2000)
   clock.advance(limits.retryBackoffMsMax)
-  await new Promise((resolve) => setImmediate(resolve))
+  await turn()
   assert.deepEqual(await disks(), ['a-1', 'a-2'])
   mendRecord(directory, first)
   const arrival = store.vms.get(first)?.arrival ?? assert.fail('it does not come')
@@ -124,4 +129,47 @@ test('a VM that is taken while unfinished disks are listed keeps its disk', asyn
   await arrivals.start()
   t.mock.restoreAll()
   assert.deepEqual(await disks(), ['a-1', 'a-2', 'a-3'])
+})
+
+/** Lets no write of a course reach the records; returns the function that ends this. */
+function unwritable(t: TestContext, store: Store): () => void {
+  const fail = (): never => {
+    throw new StateUnwritable(new Error('the disk is full'))
+  }
+  const mocks = [t.mock.method(store, 'transaction', fail), t.mock.method(store.arrivals, 'set', fail)]
+  return () => mocks.forEach(({ mock }) => mock.restore())
+}
+
+test('a course whose records cannot be written tries again after the usual delay', async (t) => {
+  const { host, arrivals, store, clock } = await arrivalsStage(t)
+  let asked = 0
+  const manifest = async (): Promise<never> => {
+    asked += 1
+    throw new HostFault('source_unreachable', 'asking the source')
+  }
+  t.mock.method(host.sourceHosts, 'at', () => ({ manifest }) as unknown as SourceHost)
+  unwritable(t, store)
+  await arrivals.start()
+  await eventually(() => asked === 2)
+  await turn()
+  clock.advance(limits.retryBackoffMsMin)
+  await eventually(() => asked === 4)
+})
+
+test('a refusal that cannot be written is asked for again after the usual delay', async (t) => {
+  const { host, arrivals, store, clock, first, second } = await arrivalsStage(t)
+  let asked = 0
+  const manifest = async () => {
+    asked += 1
+    return err('withdrawn')
+  }
+  t.mock.method(host.sourceHosts, 'at', () => ({ manifest }) as unknown as SourceHost)
+  const writable = unwritable(t, store)
+  await arrivals.start()
+  await eventually(() => asked === 2)
+  await turn()
+  writable()
+  clock.advance(limits.retryBackoffMsMin)
+  const stages = () => [first, second].map((id) => store.vms.get(id)?.arrival?.stage)
+  await eventually(() => stages().every((stage) => stage === 'refused'))
 })

@@ -12,12 +12,14 @@ import { MIB } from '../../lib/byte-units.ts'
 import { err, ok } from '../../lib/result.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { silentLog } from '../../log/log.ts'
+import { StateUnwritable } from '../../store/database/transactions.ts'
 import { pullRounds } from './pull-disk.ts'
 import { pullGuest } from './pull-guest.ts'
 import { Pulling } from './pulling.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
+import type { Frame } from '../../core/migration/frames.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { MovedMemory } from '../../ports/saved-states.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
@@ -30,7 +32,8 @@ function pullStage(t: TestContext, source: Partial<SourceHost>, monitor: Monitor
   const request = offered(id, recordOf({ monitor }))
   accepted(takeVm(context, id, request))
   const record = store.vms.get(id) ?? assert.fail('it was not taken')
-  const host = new FakeHost(new FakeClock({ nowMs: 1000 }), store.storeId)
+  const clock = new FakeClock({ nowMs: 1000 })
+  const host = new FakeHost(clock, store.storeId)
   const pokes: string[] = []
   const arrivals = {
     store,
@@ -43,6 +46,8 @@ function pullStage(t: TestContext, source: Partial<SourceHost>, monitor: Monitor
   return {
     record,
     host,
+    store,
+    clock,
     pokes,
     arrival: () => store.vms.get(id)?.arrival ?? assert.fail('it does not come'),
     inTrouble: (arrival: Arrival) => store.arrivals.set(id, { ...arrival, trouble: UNREACHABLE }, 1000),
@@ -129,4 +134,24 @@ test('trouble is over as soon as frames arrive, and the error that is shown ends
   pulling.advance({ kind: 'round_pulled', round: 1 })
   assert.equal(arrival().trouble, undefined)
   assert.equal(pokes.length, 2)
+})
+
+test('a round is copied as a whole although its progress cannot be written', async (t) => {
+  const { clock, store, pulling, record, manifest, arrival } = pullStage(t, {
+    ensureRound: async () => ok({ sizeBytes: record.desired.disk.sizeMib * MIB, changedBytes: 8192 }),
+    roundFrames: async () => ok(slowFrames()),
+  })
+  async function* slowFrames(): AsyncGenerator<Frame> {
+    for (const offset of [0, 4096]) {
+      clock.advance(limits.copyProgressMs)
+      yield { kind: 'hole', offset, length: 4096 }
+    }
+  }
+  const writes = t.mock.method(store, 'transaction')
+  const fail = (): never => {
+    throw new StateUnwritable(new Error('the disk is full'))
+  }
+  for (const write of [0, 1]) writes.mock.mockImplementationOnce(fail, write)
+  await pullRounds(pulling, { ...manifest, power: 'stopped' })
+  assert.deepEqual([writes.mock.callCount(), arrival().round], [3, 1])
 })

@@ -1,5 +1,6 @@
 import { arrivalAfter } from '../../core/migration/arrival.ts'
 import { assert } from '../../lib/assert.ts'
+import { StateUnwritable } from '../../store/database/transactions.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Arrival, ArrivalEvent, CopyProgress } from '../../core/migration/arrival.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
@@ -63,7 +64,12 @@ export class Pulling {
 
   /** Shows how much of a round is copied. What kept the VM from coming is over then. */
   show(progress: CopyProgress): void {
-    this.#change(({ trouble: _over, ...arrival }) => ({ ...arrival, progress }))
+    try {
+      this.#change(({ trouble: _over, ...arrival }) => ({ ...arrival, progress }))
+    } catch (error) {
+      // A round is not read again from its beginning because of what is shown of it.
+      if (!(error instanceof StateUnwritable)) throw error
+    }
   }
 
   /** Notes that the source has answered. What kept the VM from coming is over then. */
