@@ -43,7 +43,7 @@ async function read(...courses: readonly Course[]) {
     const { damaged, cutAfter = bytes.length, quietly } = course
     if (damaged === true) bytes[bytes.length - 1]! ^= 1
     yield bytes.subarray(0, cutAfter)
-    if (cutAfter < bytes.length && quietly !== true) throw cut
+    if (course.cutAfter !== undefined && quietly !== true) throw cut
   }
   const open = async (from: number) => {
     const course = courses[opened.push(from) - 1] ?? {}
@@ -82,6 +82,18 @@ test('a stream that ends too early without an error is cut too', async () => {
   const { offsets, opened, error } = await read({ cutAfter: FRAME, quietly: true })
   assert.equal(error, undefined)
   assert.deepEqual([offsets, opened], [ALL, [0, 1]])
+})
+
+test('a stream that is cut behind its last byte is whole, also when it was cut before', async () => {
+  const endBytes = frames.at(-1)!.length
+  for (const courses of [
+    [{ cutAfter: COUNT * FRAME + endBytes }],
+    [{ cutAfter: 2 * FRAME }, { cutAfter: 3 * FRAME + endBytes }],
+  ]) {
+    const { offsets, opened, error } = await read(...courses)
+    assert.equal(error, undefined)
+    assert.deepEqual([offsets, opened.length], [ALL, courses.length])
+  }
 })
 
 test('a source that is away for a while is asked again, with pauses that grow, until it continues', async () => {

@@ -35,10 +35,11 @@ export async function* continuedFrames(reading: FramesToRead): AsyncGenerator<Fr
     try {
       stream ??= await continued(reading, begin)
       for await (const chunk of stream) yield* decoder.push(chunk)
-      if (decoder.isWhole) return
     } catch (error) {
       because = brokenOff(error)
     }
+    // A stream may be cut behind its last byte too.
+    if (decoder.isWhole) return
     stream = undefined
     attempts = decoder.cut() > begin ? 1 : attempts + 1
     if (attempts > limits.streamAttemptsMax) throw because ?? cutShort()
