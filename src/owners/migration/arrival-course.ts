@@ -19,7 +19,8 @@ import type { ArrivalContext } from './pulling.ts'
 export class ArrivalCourse {
   readonly #context: ArrivalContext
   readonly #id: VmId
-  readonly #arrival: Arrival
+  /** As it was seen last. Its id stays, and the address of its source may change. */
+  #arrival: Arrival
   readonly #end = new AbortController()
   #wake = Promise.withResolvers<void>()
   #running: Promise<void> = Promise.resolve()
@@ -50,7 +51,9 @@ export class ArrivalCourse {
     const record = vms.readable(this.#id)
     // A record that cannot be read does not mean that the VM is gone.
     if (record === undefined && vms.ids().includes(this.#id)) return
-    if (record?.arrival?.id !== this.#arrival.id || record.deleting) this.#end.abort(new Gone())
+    const isSame = record?.arrival?.id === this.#arrival.id
+    if (isSame) this.#arrival = record.arrival
+    if (!isSame || record.deleting) this.#end.abort(new Gone())
     // A back-off does not end by what it shows itself.
     if (!this.#backsOff || this.#end.signal.aborted || record?.arrival?.source !== this.#source)
       this.#wake.resolve()

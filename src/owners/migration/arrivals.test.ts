@@ -9,10 +9,11 @@ import { FakeHost } from '../../../test/fakes/fake-host.ts'
 import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { takeVm } from '../../commands/migration/take-vm.ts'
+import { deleteVm } from '../../commands/vm/delete-vm.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { err } from '../../lib/result.ts'
+import { err, ok } from '../../lib/result.ts'
 import { silentLog } from '../../log/log.ts'
 import { StateUnwritable } from '../../store/database/transactions.ts'
 import { Arrivals } from './arrivals.ts'
@@ -47,6 +48,7 @@ async function arrivalsStage(t: TestContext) {
   })
   t.after(() => arrivals.stop())
   return {
+    context,
     directory,
     host,
     arrivals,
@@ -172,4 +174,30 @@ test('a refusal that cannot be written is asked for again after the usual delay'
   clock.advance(limits.retryBackoffMsMin)
   const stages = () => [first, second].map((id) => store.vms.get(id)?.arrival?.stage)
   await eventually(() => stages().every((stage) => stage === 'refused'))
+})
+
+test('a VM that is deleted here is given back at the newest address of its source', async (t) => {
+  const { context, host, arrivals, store, first, second } = await arrivalsStage(t)
+  const asked: string[] = []
+  const givenBack: string[] = []
+  const silent = (origin: string): SourceHost =>
+    ({
+      manifest: (_id: unknown, signal: AbortSignal) => {
+        asked.push(origin)
+        return abortable(new Promise(() => {}), signal)
+      },
+      abort: async () => {
+        givenBack.push(origin)
+        return ok(undefined)
+      },
+    }) as unknown as SourceHost
+  t.mock.method(host.sourceHosts, 'at', silent)
+  await arrivals.start()
+  await eventually(() => asked.length === 2)
+  const arrival = store.vms.get(first)?.arrival ?? assert.fail('it does not come')
+  store.arrivals.set(first, { ...arrival, source: 'https://newest:9001' }, 1000)
+  await turn()
+  for (const id of [first, second]) assert.ok(deleteVm(context, id).ok)
+  await eventually(() => givenBack.length === 2)
+  assert.deepEqual(givenBack, ['https://newest:9001', arrival.source])
 })
