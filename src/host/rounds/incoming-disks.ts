@@ -8,6 +8,7 @@ import type { IncomingDisks, IncomingOwner, IncomingRound } from '../../ports/di
 import type { IncomingFile } from '../../ports/incoming-file.ts'
 import { readNote } from '../disks/look-at-disk.ts'
 import { publishDisk } from '../disks/publish-disk.ts'
+import { NoAnswer } from '../files/bounded-calls.ts'
 import { sync } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { mkdir, open, readdir, removeFile, stat } from '../files/pool-files.ts'
@@ -24,7 +25,7 @@ const INCOMING_MODE = 0o600
 export class PoolIncomingDisks implements IncomingDisks {
   readonly #access: PoolAccess
   readonly #open = new Set<ArrivalId>()
-  /** Disks to which a write was given up. It may still take effect, over what was written after it. */
+  /** Disks to which a write or a truncation was given up. It may still take effect, over what was written after it. */
   readonly #doubtful = new Set<ArrivalId>()
 
   constructor(access: PoolAccess) {
@@ -67,13 +68,23 @@ export class PoolIncomingDisks implements IncomingDisks {
       const { size, nlink } = await file.stat()
       if (nlink > 1) throw lostRound(doing, 'it is the disk of a VM already')
       // What came before may be of another first round, and a round does not name what is zero since the beginning.
-      if (number === 1) await file.truncate(0)
+      if (number === 1) await this.#truncate(arrival, file, 0)
       else if (size > sizeBytes) throw lostRound(doing, `it has ${size} bytes, and not ${sizeBytes}`)
-      await file.truncate(sizeBytes)
+      await this.#truncate(arrival, file, sizeBytes)
       if (found === undefined) for (const made of [incoming, dirname(incoming)]) await sync(made)
       return file
     } catch (error) {
       await file.close()
+      throw error
+    }
+  }
+
+  /** Sets the length of a disk. A call that was given up may cut off later what was written after it. */
+  async #truncate(arrival: ArrivalId, file: GatedFile, bytes: number): Promise<void> {
+    try {
+      await file.truncate(bytes)
+    } catch (error) {
+      if (error instanceof NoAnswer) this.#doubtful.add(arrival)
       throw error
     }
   }
@@ -88,7 +99,7 @@ export class PoolIncomingDisks implements IncomingDisks {
   }
 
   #checkWrites(arrival: ArrivalId, doing: string): void {
-    if (this.#doubtful.has(arrival)) throw lostRound(doing, 'a write to it had no answer')
+    if (this.#doubtful.has(arrival)) throw lostRound(doing, 'a call that changes it had no answer')
   }
 
   async publish(arrival: ArrivalId, owner: IncomingOwner, signal: AbortSignal): Promise<void> {
