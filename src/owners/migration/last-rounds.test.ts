@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { breakRecord, mendRecord } from '../../../test/break-record.ts'
 import { got, leaveStage, never, said } from '../../../test/leave-stage.ts'
-import { withdrawOffer } from '../../commands/migration/offer-vm.ts'
+import { offerVm, withdrawOffer } from '../../commands/migration/offer-vm.ts'
 import { deleteVm } from '../../commands/vm/delete-vm.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import type { VmId } from '../../core/ids.ts'
+import type { MigrationId } from '../../core/migration/offer.ts'
 
 test('a guest that ends before it is saved stays, and its destination hears so', async (t) => {
   const { round, source, move, host, id, settle, vm, shown, later } = await leaveStage(t)
@@ -130,4 +133,47 @@ test('the next daemon removes the rounds of a migration that is decided', async 
   await later(limits.roundsRetryMs)
   await settle()
   assert.deepEqual(await host.rounds.list(), [])
+})
+
+test('a handover goes on after its record could not be read for a while', async (t) => {
+  const { directory, round, host, id, stageNow, source, handOver, move, later, settle } = await leaveStage(t)
+  await got(round(1))
+  const failed = new HostFault('storage_failed', 'cloning')
+  const cloning = t.mock.method(host.rounds, 'ensureRound', () => Promise.reject(failed))
+  const answer = source().handOver(move, never)
+  await settle()
+  assert.equal(stageNow(), 'handing_over')
+  breakRecord(directory, id)
+  await later(limits.handoverLookMs)
+  await settle()
+  mendRecord(directory, id)
+  cloning.mock.restore()
+  assert.equal(stageNow(), 'handing_over')
+  await later(limits.handoverLookMs)
+  await settle()
+  assert.equal((await got(answer)).stage, 'handed_over')
+  assert.equal((await got(handOver())).stage, 'handed_over')
+})
+
+test('a record that cannot be read keeps its rounds, and keeps no others from being removed', async (t) => {
+  const stage = await leaveStage(t)
+  const { round, source, move, host, restart, settle, later, id, directory, createAnother, idle } = stage
+  const other = 'web-22' as VmId
+  createAnother(22)
+  await idle()
+  const second = { ...move, id: 'move-22' as MigrationId }
+  const expiresAtMs = stage.clock.now() + 3_600_000
+  assert.ok(offerVm(stage.context, other, { id: second.id, node: move.node, mode: 'live', expiresAtMs }).ok)
+  await got(round(1))
+  await got(source().ensureRound(second, 1, never))
+  host.rounds.failNext('remove', new HostFault('storage_failed', 'removing'))
+  await got(source().abort(second))
+  breakRecord(directory, id)
+  await restart()
+  await settle()
+  assert.deepEqual(await host.rounds.list(), [id])
+  mendRecord(directory, id)
+  await later(limits.roundsRetryMs)
+  await settle()
+  assert.deepEqual(await host.rounds.list(), [id])
 })

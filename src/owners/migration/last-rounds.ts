@@ -69,7 +69,7 @@ export class LastRounds {
   }
 
   async #follow(id: VmId, watch: Watch): Promise<void> {
-    while (this.#isRunning && this.#handingOver(id) !== undefined) {
+    while (this.#isRunning && this.#mayBeHandingOver(id)) {
       watch.changed = Promise.withResolvers()
       watch.abort = new AbortController()
       await this.#tryToTake(id, watch.abort.signal)
@@ -95,7 +95,7 @@ export class LastRounds {
   async #take(id: VmId, signal: AbortSignal): Promise<void> {
     const { store, host, log, poke } = this.#context
     const departure = this.#handingOver(id)
-    const kind = store.vms.get(id)?.monitor
+    const kind = store.vms.readable(id)?.monitor
     if (departure?.arrival === undefined || kind === undefined) return
     const unit = await host.units.inspect(id)
     const saved = await host.savedStates.inspect(id, await host.monitors[kind].installed())
@@ -126,8 +126,16 @@ export class LastRounds {
     })
   }
 
+  /** Returns whether a watch goes on: also while the record cannot be read, because nothing begins it again when it can. */
+  #mayBeHandingOver(id: VmId): boolean {
+    const { vms } = this.#context.store
+    if (vms.readable(id) === undefined) return vms.ids().includes(id)
+    return this.#handingOver(id) !== undefined
+  }
+
+  /** Returns the departure of a guest that is to come to rest; undefined also while the record cannot be read. */
   #handingOver(id: VmId): Departure | undefined {
-    const departure = this.#context.store.vms.get(id)?.departure
+    const departure = this.#context.store.vms.readable(id)?.departure
     return departure?.stage === 'handing_over' ? departure : undefined
   }
 }

@@ -98,8 +98,11 @@ export class SourceRounds {
   }
 
   #isNeeded(id: VmId): boolean {
-    const departure = this.#context.store.vms.get(id)?.departure
-    return departure !== undefined && isUndecided(departure)
+    const { vms } = this.#context.store
+    const record = vms.readable(id)
+    // A record that cannot be read may have a migration that is not decided.
+    if (record === undefined) return vms.ids().includes(id)
+    return record.departure !== undefined && isUndecided(record.departure)
   }
 
   #run(task: () => Promise<void>): void {
