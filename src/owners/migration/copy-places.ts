@@ -3,14 +3,20 @@ import { isHandover } from '../../core/migration/departure.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { DepartureContext } from './context.ts'
 
-/** Something that goes on for a destination, such as a stream. */
-type Copy = {
+export type CopyTerms = {
   readonly isWanted: () => boolean
+  /** Whether the VM has a place meanwhile. Absent: it has. */
+  readonly takesPlace?: boolean
+}
+
+/** Something that goes on for a destination, such as a stream. */
+type Copy = Required<CopyTerms> & {
   readonly abort: AbortController
   /** Gives its part of the place back. Safe to repeat. */
   readonly end: () => void
 }
-type Place = { readonly copies: Set<Copy>; restsSinceMs: number }
+/** The copies of a VM. `restsSinceMs`: when the last copy ended that took a place; absent if there was none. */
+type Place = { readonly copies: Set<Copy>; restsSinceMs?: number }
 
 /** Ends a copy whose migration is decided, or belongs to another destination by now. */
 export class CopyEnded extends Error {
@@ -39,10 +45,13 @@ export class CopyPlaces {
   isFullFor(id: VmId): boolean {
     const { store, clock } = this.#context
     const restedMs = clock.monotonicMs() - limits.departureIdleMs
-    for (const [vm, { copies, restsSinceMs }] of this.#places)
-      if (copies.size === 0 && restsSinceMs <= restedMs) this.#places.delete(vm)
     const still = store.departures.undecided().filter(({ departure }) => departure && isHandover(departure))
-    const others = new Set([...this.#places.keys(), ...still.map((record) => record.id)])
+    const others = new Set(still.map((record) => record.id))
+    for (const [vm, { copies, restsSinceMs = -Infinity }] of this.#places) {
+      const rests = restsSinceMs <= restedMs
+      if (!rests || [...copies].some(({ takesPlace }) => takesPlace)) others.add(vm)
+      else if (copies.size === 0) this.#places.delete(vm)
+    }
     others.delete(id)
     return others.size >= limits.departuresAtOnceMax
   }
@@ -53,17 +62,18 @@ export class CopyPlaces {
    */
   begin(
     id: VmId,
-    isWanted: () => boolean,
+    { isWanted, takesPlace = true }: CopyTerms,
     signal: AbortSignal,
   ): { readonly signal: AbortSignal; readonly end: () => void } {
-    const place = this.#places.get(id) ?? { copies: new Set(), restsSinceMs: 0 }
+    const place = this.#places.get(id) ?? { copies: new Set() }
     this.#places.set(id, place)
     const copy: Copy = {
       isWanted,
+      takesPlace,
       abort: new AbortController(),
       end: () => {
         if (!place.copies.delete(copy)) return
-        place.restsSinceMs = this.#context.clock.monotonicMs()
+        if (takesPlace) place.restsSinceMs = this.#context.clock.monotonicMs()
         this.#leave(id)
       },
     }

@@ -109,6 +109,44 @@ test('a host copies a bounded number of VMs, and a destination that died gives i
   assert.equal(typeof (await said(source().ensureRound(asked, 1, never))), 'object')
 })
 
+test('an image that is read takes no place among the VMs that are copied, and keeps none', async (t) => {
+  const { createAnother, idle, source, move, context, clock, vm, round } = await leaveStage(t)
+  for (const number of [21, 22]) createAnother(number)
+  await idle()
+  const [second, third] = ['web-21', 'web-22'].map((name) => {
+    const { node } = move
+    const id = `move-${name}` as MigrationId
+    const expiresAtMs = clock.now() + 3_600_000
+    assert.ok(offerVm(context, name as VmId, { id, node, mode: 'live', expiresAtMs }).ok)
+    return { ...move, id }
+  }) as [typeof move, typeof move]
+  await idle()
+  await got(round(1))
+  await got(source().ensureRound(second, 1, never))
+  const { kernelSha256 } = vm().desired.image
+  const chunks = await got(source().reads.image(third, kernelSha256, never))
+  const reading = chunks[Symbol.asyncIterator]()
+  await reading.next()
+  assert.equal(typeof (await said(source().ensureRound(second, 2, never))), 'object')
+  await reading.return?.()
+  assert.equal(typeof (await said(source().ensureRound(second, 2, never))), 'object')
+  assert.equal(await said(source().ensureRound(third, 1, never)), 'busy')
+})
+
+test('an image that is read is cut when its migration is decided', async (t) => {
+  const { source, move, context, id, vm, host, settle } = await leaveStage(t)
+  t.mock.method(host.storage, 'readImage', async function* (_sha256: Sha256, signal: AbortSignal) {
+    for (; !signal.aborted;) yield new Uint8Array(1)
+    throw signal.reason
+  })
+  const chunks = await got(source().reads.image(move, vm().desired.image.kernelSha256, never))
+  const reading = chunks[Symbol.asyncIterator]()
+  await reading.next()
+  assert.ok(withdrawOffer(context, id).ok)
+  await settle()
+  await assert.rejects(reading.next(), CopyEnded)
+})
+
 test('a stream that its destination does not read gives its place up when the offer is withdrawn', async (t) => {
   const { createAnother, idle, source, move, context, clock, id, round } = await leaveStage(t)
   const begin = async (as: typeof move): Promise<void> => {

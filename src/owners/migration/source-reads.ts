@@ -12,14 +12,13 @@ import type { Result } from '../../lib/result.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
 import type { HeldPacket } from '../../ports/traffic.ts'
 import type { SourceContext } from './context.ts'
-import type { CopyPlaces } from './copy-places.ts'
+import type { CopyPlaces, CopyTerms } from './copy-places.ts'
 import type { Answer, Move, Moves } from './moves.ts'
 
 type Bytes = AsyncIterable<Uint8Array>
 type Parts = { readonly moves: Moves; readonly places: CopyPlaces; readonly ending: AbortSignal }
 
-type Opened = {
-  readonly isWanted: () => boolean
+type Opened = CopyTerms & {
   readonly open: (signal: AbortSignal) => Bytes
   readonly signal: AbortSignal
 }
@@ -78,7 +77,8 @@ export class SourceReads {
     if (sha256 !== kernelSha256 && sha256 !== initrdSha256) return undefined
     const open = (until: AbortSignal): Bytes => this.#context.host.storage.readImage(sha256, until)
     const isWanted = (): boolean => this.#moves.isUndecided(record.id, move)
-    return ok(this.#paced(move.id, record, { isWanted, open, signal }))
+    // It is read before the first round, for which a place is asked. So it has none, nor keeps one.
+    return ok(this.#paced(move.id, record, { isWanted, takesPlace: false, open, signal }))
   }
 
   /**
@@ -170,11 +170,11 @@ export class SourceReads {
   async *#paced(
     offer: MigrationId,
     { id }: VmRecord,
-    { isWanted, open, signal }: Opened,
+    { open, signal, ...terms }: Opened,
   ): AsyncGenerator<Uint8Array, void> {
     const release = this.#streams.take(offer)
     if (release === undefined) throw new StreamsFull(`${limits.streamsPerOfferMax} streams are open`)
-    const copy = this.#places.begin(id, isWanted, signal)
+    const copy = this.#places.begin(id, terms, signal)
     try {
       for await (const chunk of open(copy.signal)) {
         await this.#context.pace(chunk.length, copy.signal)

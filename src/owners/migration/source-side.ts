@@ -101,7 +101,7 @@ export class SourceSide {
     if (record === undefined || stage === 'released') return err('released')
     const { id } = record
     if (!isHandover(departure) && this.#places.isFullFor(id)) return err('busy')
-    const copy = this.#places.begin(id, () => this.#moves.isUndecided(id, move), signal)
+    const copy = this.#places.begin(id, { isWanted: () => this.#moves.isUndecided(id, move) }, signal)
     try {
       return await this.#rounds.inTurn(id, () => this.#ensure(id, move, number, copy.signal), copy.signal)
     } catch (error) {
