@@ -42,7 +42,7 @@ export const migrationLimits = {
   /** Time for which the console of a guest that stands still may keep its terminal, and between two looks at it. */
   consoleDetachMsMax: 2000,
   consoleDetachLookMs: 50,
-  /** Between two tries to remove the rounds of a disk that does not move any more. */
+  /** Between two tries to remove the rounds, or the unfinished disk, of a VM that does not move any more. */
   roundsRetryMs: 60_000,
   /** Rounds in which a disk is copied while its guest lives. */
   roundsMax: 8,

@@ -28,6 +28,7 @@ export class ArrivalCourse {
   #backsOff = false
   /** The address that the last attempt used. */
   #source: string | undefined
+  #leavesDisk = false
 
   constructor(context: ArrivalContext, record: VmRecord & { readonly arrival: Arrival }) {
     this.#context = context
@@ -37,6 +38,11 @@ export class ArrivalCourse {
 
   get arrivalId(): Arrival['id'] {
     return this.#arrival.id
+  }
+
+  /** Whether the course is over, and its unfinished disk could not be removed. */
+  get leavesDisk(): boolean {
+    return this.#leavesDisk
   }
 
   /** Begins. `onOver` is called when there is nothing left to do for this arrival. */
@@ -269,20 +275,29 @@ export class ArrivalCourse {
     await this.#context.host.sourceHosts.at(source).abort({ migrationId, arrival: id }, bound)
   }
 
+  /** Keeps nothing here of a VM that does not come. Its guest does not wait for a pool that does not answer. */
+  async #discard(): Promise<void> {
+    const { host, log } = this.#context
+    const [removed, given] = await Promise.allSettled([
+      host.incomingDisks.remove(this.#arrival.id),
+      this.#end.signal.aborted ? this.#giveBack() : undefined,
+    ])
+    this.#leavesDisk = removed.status === 'rejected'
+    for (const part of [removed, given])
+      if (part.status === 'rejected')
+        log.warn({ error: errorChain(part.reason) }, 'not everything of a VM that does not come was ended')
+  }
+
   /** Ends what is left of the course. */
   async #close(): Promise<void> {
     const { signal } = this.#end
     if (signal.aborted && signal.reason instanceof Stopped) return
-    const { store, host, log } = this.#context
+    const { store, log } = this.#context
     try {
       const record = store.vms.get(this.#id)
       if (!signal.aborted && record?.arrival?.stage === 'released') await this.#follow(record)
-      else if (record?.arrival?.stage !== 'released') {
-        await host.incomingDisks.remove(this.#arrival.id)
-        if (signal.aborted) await this.#giveBack()
-      }
+      else if (record?.arrival?.stage !== 'released') await this.#discard()
     } catch (error) {
-      // The sweep at the next start removes what is left.
       // The source has no packets any more: its record was deleted.
       if (error instanceof SourceRefused) return
       log.warn({ error: errorChain(error) }, 'course of a VM that came not closed')

@@ -201,3 +201,39 @@ test('a VM that is deleted here is given back at the newest address of its sourc
   await eventually(() => givenBack.length === 2)
   assert.deepEqual(givenBack, ['https://newest:9001', arrival.source])
 })
+
+test('a VM that is deleted here is given back at once, and its disk is removed when that is possible', async (t) => {
+  const { context, host, arrivals, clock, first, disks } = await arrivalsStage(t)
+  const givenBack: string[] = []
+  const abort: SourceHost['abort'] = async ({ arrival }) => {
+    givenBack.push(arrival)
+    return ok(undefined)
+  }
+  const manifest: SourceHost['manifest'] = (_id, signal) => abortable(new Promise<never>(() => {}), signal)
+  t.mock.method(host.sourceHosts, 'at', () => ({ abort, manifest }) as SourceHost)
+  await arrivals.start()
+  host.incomingDisks.failNext('remove', new HostFault('storage_failed', 'removing'))
+  assert.ok(deleteVm(context, first).ok)
+  await eventually(() => givenBack.length === 1)
+  await turn()
+  assert.deepEqual([givenBack, await disks()], [['a-1'], ['a-1', 'a-2']])
+  host.incomingDisks.failNext('remove', new HostFault('storage_failed', 'removing'))
+  clock.advance(limits.roundsRetryMs)
+  await turn()
+  assert.deepEqual(await disks(), ['a-1', 'a-2'])
+  clock.advance(limits.roundsRetryMs)
+  await turn()
+  assert.deepEqual(await disks(), ['a-2'])
+})
+
+test('the disk of a VM that was deleted is left to the next daemon when this one stops', async (t) => {
+  const { context, host, arrivals, clock, first, disks } = await arrivalsStage(t)
+  await arrivals.start()
+  host.incomingDisks.failNext('remove', new HostFault('storage_failed', 'removing'))
+  assert.ok(deleteVm(context, first).ok)
+  await turn()
+  await arrivals.stop()
+  clock.advance(limits.roundsRetryMs)
+  await turn()
+  assert.deepEqual(await disks(), ['a-1', 'a-2'])
+})

@@ -5,6 +5,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import { ArrivalCourse } from './arrival-course.ts'
 import { readOffer } from './read-offer.ts'
 import type { VmId } from '../../core/ids.ts'
+import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { Store } from '../../store/store.ts'
 import type { ArrivalContext } from './pulling.ts'
 
@@ -16,6 +17,10 @@ export type ArrivalsOptions = Omit<ArrivalContext, 'places'> & {
 export class Arrivals {
   readonly #context: ArrivalContext
   readonly #courses = new Map<VmId, ArrivalCourse>()
+  /** Arrivals that are over, and whose unfinished disks could not be removed yet. */
+  readonly #left = new Set<ArrivalId>()
+  #removing: Promise<void> = Promise.resolve()
+  #cancelRetry = (): void => {}
   #stopWatching = (): void => {}
   #isStopped = false
 
@@ -40,7 +45,8 @@ export class Arrivals {
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#stopWatching()
-    await Promise.all([...this.#courses.values()].map((course) => course.stop()))
+    this.#cancelRetry()
+    await Promise.all([this.#removing, ...[...this.#courses.values()].map((course) => course.stop())])
   }
 
   /** See {@link readOffer}. */
@@ -64,9 +70,34 @@ export class Arrivals {
     this.#courses.set(id, begun)
     begun.begin(() => {
       this.#courses.delete(id)
+      if (begun.leavesDisk) {
+        this.#left.add(begun.arrivalId)
+        this.#removeLater()
+      }
       // Another VM may have the id by now.
       this.#notice(id)
     })
+  }
+
+  /** Tries again later to remove the disks that are left. */
+  #removeLater(): void {
+    this.#cancelRetry()
+    if (this.#isStopped || this.#left.size === 0) return
+    this.#cancelRetry = this.#context.host.clock.after(limits.roundsRetryMs, () => {
+      this.#removing = this.#removeLeft()
+    })
+  }
+
+  async #removeLeft(): Promise<void> {
+    const { host, log } = this.#context
+    for (const arrival of this.#left)
+      try {
+        await host.incomingDisks.remove(arrival)
+        this.#left.delete(arrival)
+      } catch (error) {
+        log.warn({ error: errorChain(error) }, 'unfinished disk of another host not removed')
+      }
+    this.#removeLater()
   }
 
   async #sweep(): Promise<void> {
