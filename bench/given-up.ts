@@ -59,7 +59,7 @@ export async function measureGivenUp(one: Sleeper, memoryMib: number): Promise<M
       ...row('goes_on_p50_ms', median(answers)),
       notes: [
         'from a packet in the middle of a save until the guest, which goes on, has answered it',
-        `what was saved so far is gone, by the daemon’s log, after ${median(cleared)} ms, at most ${Math.max(...cleared)} ms`,
+        `what was saved so far is gone, by the daemon’s log, after ${median(cleared).toFixed(0)} ms, at most ${Math.max(...cleared).toFixed(0)} ms`,
       ],
     },
     {
