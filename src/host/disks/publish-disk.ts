@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { renderDiskNote } from '../../core/disks/disk-note.ts'
 import type { DiskNote } from '../../core/disks/disk-note.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
-import { orRemove, publishFirst, sync, writeSynced } from '../files/durable.ts'
+import { giveName, orRemove, publishFirst, sync, writeSynced } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
-import { chmod, chown, rename } from '../files/pool-files.ts'
+import { chmod, chown } from '../files/pool-files.ts'
 import { DISK_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
@@ -44,8 +44,7 @@ export async function replaceDisk(publication: DiskPublication): Promise<true> {
   await makeVmDirectory(paths, id)
   await syncDisk(temporary)
   signal.throwIfAborted()
-  await rename(temporary, paths.disk(id))
-  await sync(paths.vm(id))
+  await giveName(temporary, paths.disk(id))
   await writeNote(paths, id, note)
   return true
 }
@@ -54,8 +53,7 @@ export async function writeNote(paths: PoolPaths, id: VmId, note: DiskNote): Pro
   const temporary = join(paths.tmp, `note-${randomUUID()}`)
   await orRemove(temporary, async () => {
     await writeSynced(temporary, renderDiskNote(note), { mode: NOTE_MODE })
-    await rename(temporary, paths.diskNote(id))
-    await sync(paths.vm(id))
+    await giveName(temporary, paths.diskNote(id))
   })
 }
 

@@ -14,7 +14,7 @@ import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from '../files/clone-file.ts'
-import { orRemove, sync, writeSynced } from '../files/durable.ts'
+import { giveName, orRemove, sync, writeSynced } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
 import { own, publishDisk, replaceDisk, writeNote } from './publish-disk.ts'
@@ -162,8 +162,7 @@ export class VmDisks {
     const directory = this.#paths.vm(id)
     const link = join(this.#paths.tmp, `seed-link-${randomUUID()}`)
     await symlink(seedName(digest), link)
-    await rename(link, this.#paths.seed(id))
-    await sync(directory)
+    await giveName(link, this.#paths.seed(id))
     for (const name of await readdir(directory)) {
       const other = seedDigestOf(name)
       if (other !== undefined && other !== digest) await removeFile(join(directory, name))

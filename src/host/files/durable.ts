@@ -36,11 +36,16 @@ export async function writeSynced(
   }
 }
 
+/** Gives a file its name, which then lasts through a power failure. The content of the file must do so already. */
+export async function giveName(temporary: string, path: string): Promise<void> {
+  await rename(temporary, path)
+  await sync(dirname(path))
+}
+
 /** Gives a finished file its name atomically: after a power failure the name has the whole file, or does not exist. */
 export async function publish(temporary: string, path: string): Promise<void> {
   await sync(temporary)
-  await rename(temporary, path)
-  await sync(dirname(path))
+  await giveName(temporary, path)
 }
 
 /** Does work that gives a temporary file its name, and removes the file if that fails. */

@@ -9,7 +9,7 @@ import type { PartBody } from '../../ports/object-store.ts'
 import type { PackJob, Staged, Staging } from '../../ports/staging.ts'
 import type { BoundedLooks } from '../files/bounded-looks.ts'
 import { reflink } from '../files/clone-file.ts'
-import { sync } from '../files/durable.ts'
+import { giveName, sync } from '../files/durable.ts'
 import { mkdir, open, readdir, removeFile, removeTree, rename, stat } from '../files/pool-files.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
@@ -115,8 +115,7 @@ export class PoolStaging implements Staging {
       await mkdir(this.#paths.staged(stagingId), { recursive: true, mode: PRIVATE_MODE })
       for (const path of [this.#paths.stagedPacked(stagingId), this.#paths.stagedFrames(stagingId)])
         await removeFile(path)
-      await rename(cloned, this.#paths.stagedClone(stagingId))
-      await sync(this.#paths.staged(stagingId))
+      await giveName(cloned, this.#paths.stagedClone(stagingId))
       await sync(this.#paths.staging)
       const { size } = await stat(this.#paths.stagedClone(stagingId))
       return { imageBytes: size }
