@@ -14,6 +14,7 @@ import { forwardDrops } from '../../host/nftables/forward-drops.ts'
 import { checkFirewall } from '../../host/nftables/nft-firewall.ts'
 import { memoryFigures } from '../../host/figures/linux-figures.ts'
 import { PoolSight, probePool } from '../../host/pool/pool-marker.ts'
+import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { checkDescriptorStore } from '../../host/systemd/descriptor-store.ts'
 import { findUnit } from '../../host/systemd/own-unit.ts'
 import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
@@ -84,7 +85,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
 
 async function poolOf(directory: string) {
   const { poolId, reflink } = await probePool(directory)
-  const { availableMib } = await new PoolSight(directory, poolId).figures()
+  const { availableMib } = await new PoolSight(poolPaths(directory), poolId).figures()
   return { directory, poolId, reflink, availableMib }
 }
 

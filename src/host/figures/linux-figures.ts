@@ -6,6 +6,7 @@ import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { given } from '../../lib/given.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
 import { PoolSight } from '../pool/pool-marker.ts'
+import { poolPaths } from '../pool/pool-paths.ts'
 import { HostAddresses } from './host-addresses.ts'
 import { storageFault } from '../files/storage-fault.ts'
 import type {
@@ -44,7 +45,7 @@ export class LinuxFigures implements HostFigures {
 
   constructor({ poolDirectory, poolId, monitors, lookMs }: LinuxFiguresOptions) {
     this.#monitors = monitors
-    this.#pool = new PoolSight(poolDirectory, poolId)
+    this.#pool = new PoolSight(poolPaths(poolDirectory), poolId)
     this.#poolLooks = new BoundedLooks({
       code: 'storage_inspection_failed',
       places: 1,

@@ -37,7 +37,7 @@ export function accessPool(
 ): PoolAccess {
   const paths = poolPaths(directory)
   const looks = new BoundedLooks({ code: 'storage_inspection_failed', places: limits.poolLooksMax })
-  const sight = new PoolSight(directory, poolId)
+  const sight = new PoolSight(paths, poolId)
   const checks = new SharedLook(() => sight.verify())
   const verify = (): Promise<void> => checks.take()
   let swept: Promise<void> | undefined

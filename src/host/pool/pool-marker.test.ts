@@ -15,6 +15,7 @@ import { test } from 'node:test'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { markPool, PoolSight } from './pool-marker.ts'
+import { poolPaths } from './pool-paths.ts'
 import type { TestContext } from 'node:test'
 
 function folderOf(t: TestContext): string {
@@ -24,7 +25,7 @@ function folderOf(t: TestContext): string {
 }
 
 async function refusalOf(directory: string, poolId: string): Promise<string> {
-  const error = await new PoolSight(directory, poolId).verify().then(
+  const error = await new PoolSight(poolPaths(directory), poolId).verify().then(
     () => assert.fail('it was taken for the pool'),
     (reason: unknown) => reason,
   )
@@ -40,7 +41,7 @@ test('marking makes a pool, and marking it again keeps its id', async (t) => {
   assert.equal(marker.version, 1)
   assert.ok(!Number.isNaN(Date.parse(marker.created_at)))
   assert.equal((await markPool(directory)).poolId, poolId)
-  await new PoolSight(directory, poolId).verify()
+  await new PoolSight(poolPaths(directory), poolId).verify()
 })
 
 test('with any umask monitors can pass through the pool, and other users cannot look inside', async (t) => {
@@ -64,7 +65,7 @@ test('a pool of another id, or of another version, is refused', async (t) => {
 test('a pool that was in sight is refused once another lies in its place', async (t) => {
   const directory = folderOf(t)
   const { poolId } = await markPool(directory)
-  const sight = new PoolSight(directory, poolId)
+  const sight = new PoolSight(poolPaths(directory), poolId)
   await sight.verify()
   await sight.verify()
   renameSync(directory, `${directory}-away`)

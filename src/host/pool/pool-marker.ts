@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import { reflink } from '../files/clone-file.ts'
 import { publish } from '../files/durable.ts'
 import { KnownFiles } from '../files/known-files.ts'
 import { chmod, mkdir, readdir, readFile, removeFile, writeFile, open, statfs } from '../files/pool-files.ts'
-import { PASSAGE_MODE, POOL_PARTS, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
+import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { PoolPaths } from './pool-paths.ts'
@@ -45,14 +45,12 @@ export function probePool(directory: string): Promise<MarkedPool> {
 
 /** Checks that a pool is in sight, again and again. */
 export class PoolSight {
-  readonly #directory: string
-  readonly #marker: string
+  readonly #paths: PoolPaths
   readonly #poolId: string
   readonly #markers = new KnownFiles(idInMarker)
 
-  constructor(directory: string, poolId: string) {
-    this.#directory = directory
-    this.#marker = poolPaths(directory).marker
+  constructor(paths: PoolPaths, poolId: string) {
+    this.#paths = paths
     this.#poolId = poolId
   }
 
@@ -64,7 +62,7 @@ export class PoolSight {
   /** Returns the sizes of the file system that has the pool's marker. Throws errors of system calls, and HostFault. */
   async figures(): Promise<PoolFigures> {
     const poolId = this.#poolId
-    const marker = await open(this.#marker, 'r')
+    const marker = await open(this.#paths.marker, 'r')
     try {
       // Uses the open marker, so that a mount or unmount meanwhile cannot put another file system in its place.
       const { frsize, blocks, bavail } = await statfs(`/proc/self/fd/${marker.fd}`)
@@ -78,12 +76,13 @@ export class PoolSight {
   }
 
   async #look(): Promise<void> {
+    const { marker, images, disks, tmp } = this.#paths
     // One call at a time: if the pool hangs, only one thread hangs with it.
-    verifyId(await this.#markers.read(this.#marker), this.#poolId)
+    verifyId(await this.#markers.read(marker), this.#poolId)
     // One listing instead of a look at each directory, because this comes before and after every look at a VM. None of
     // them is a link: what is made in one is renamed into another.
-    const names = await readdir(this.#directory)
-    const missing = POOL_PARTS.filter((name) => !names.includes(name))
+    const names = await readdir(dirname(marker))
+    const missing = [images, disks, tmp].map((path) => basename(path)).filter((name) => !names.includes(name))
     if (missing.length > 0)
       throw inspectionFault('looking for the storage pool', `it lacks the directory ${missing.join(', ')}`)
   }

@@ -59,9 +59,6 @@ export function poolPaths(directory: string) {
   }
 }
 
-/** The directories that a pool has from the start. */
-export const POOL_PARTS = ['images', 'disks', 'tmp'] as const
-
 /** The start of the names, in `tmp`, of what is being removed. */
 export const REMOVED_PREFIX = 'removed-'
 export const SAVE = 'save'
