@@ -56,7 +56,7 @@ export class ArrivalCourse {
     const { vms } = this.#context.store
     const record = vms.readable(this.#id)
     // A record that cannot be read does not mean that the VM is gone.
-    if (record === undefined && vms.ids().includes(this.#id)) return
+    if (record === undefined && vms.revisionOf(this.#id) !== undefined) return
     const isSame = record?.arrival?.id === this.#arrival.id
     if (isSame) this.#arrival = record.arrival
     if (!isSame || record.deleting) this.#end.abort(new Gone())

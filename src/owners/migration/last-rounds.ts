@@ -129,7 +129,7 @@ export class LastRounds {
   /** Returns whether a watch goes on: also while the record cannot be read, because nothing begins it again when it can. */
   #mayBeHandingOver(id: VmId): boolean {
     const { vms } = this.#context.store
-    if (vms.readable(id) === undefined) return vms.ids().includes(id)
+    if (vms.readable(id) === undefined) return vms.revisionOf(id) !== undefined
     return this.#handingOver(id) !== undefined
   }
 

@@ -101,7 +101,7 @@ export class SourceRounds {
     const { vms } = this.#context.store
     const record = vms.readable(id)
     // A record that cannot be read may have a migration that is not decided.
-    if (record === undefined) return vms.ids().includes(id)
+    if (record === undefined) return vms.revisionOf(id) !== undefined
     return record.departure !== undefined && isUndecided(record.departure)
   }
 
