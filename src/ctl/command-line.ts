@@ -49,9 +49,10 @@ const HELP: readonly string[] = ['--help', '-h', 'help']
 function plainArguments(argv: readonly string[], commands: readonly Command[]): readonly string[] {
   if (argv[0] === '--version') return ['version', ...argv.slice(1)]
   const at = argv.findIndex((word) => HELP.includes(word))
-  const group = argv.slice(0, Math.max(at, 0))
+  if (at === -1) return argv
+  const group = argv.slice(0, at)
   const isGroup = commands.some(({ words }) => words.length > group.length && beginWith(words, group))
-  if (at === -1 || !isGroup) return argv
+  if (!isGroup) return argv
   const asked = [...group, ...argv.slice(at + 1)]
   const words = wordsIn(asked)
   const isKnown = commands.some((command) => beginWith(command.words, words.slice(0, command.words.length)))
