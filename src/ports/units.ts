@@ -12,6 +12,8 @@ export interface Units {
   expectStart(): void
   /** Kills the unit's processes and resolves when none is left; clears a failed unit. */
   ensureStopped(id: VmId, signal: AbortSignal): Promise<void>
+  /** Removes what the host still has for a VM whose unit is gone, for example because its program ended. Never fails. */
+  forget(id: VmId): void
   /**
    * Every loaded unit of our naming scheme except these, with its state and the store it belongs to; some requests for
    * each.

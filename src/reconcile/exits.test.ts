@@ -156,10 +156,11 @@ test('words of an earlier start do not count', async (t) => {
   assert.equal(vm().observed.lastExit?.cause, 'unknown')
 })
 
-test('a VM is deleted when its guest ended, if it should be', async (t) => {
-  const { store, id, end } = await running(t, { restartPolicy: 'never', deleteOnExit: true })
+test('a VM is deleted when its guest ended, if it should be, and nothing is left of its unit', async (t) => {
+  const { store, host, id, end } = await running(t, { restartPolicy: 'never', deleteOnExit: true })
   await end(OFF)
   assert.equal(store.vms.get(id), undefined)
+  assert.ok(!host.fakeUnits.known.has(id))
 })
 
 test('a VM is deleted some time after its stop, unless it was started or protected meanwhile', async (t) => {

@@ -186,9 +186,11 @@ const LOOKS: { readonly [R in WaitReason]?: string } = {
 }
 
 function settle(pass: Pass, state: ObservedState): Next {
-  const { record, store, log, cause, memory } = pass
+  const { record, world, host, store, log, cause, memory } = pass
   memory.leave(record)
   if (record.deleting) {
+    // A unit that ended by itself took no step to go.
+    if (world.unit.known && world.unit.value.kind === 'absent') host.units.forget(record.id)
     store.vms.forget(record.id, pass.host.clock.now())
     log.info({ reasons: cause.reasons }, 'deleted')
     return { kind: 'gone' }

@@ -113,6 +113,7 @@ export class FakeHost implements Host {
       cpuTime: (ids) => fakeUnits.cpuTime(ids),
       watch: (onChange) => fakeUnits.watch(onChange),
       expectStart: () => fakeUnits.expectStart(),
+      forget: (id) => fakeUnits.forget(id),
       async ensureStarted(id, spec, signal) {
         const { kind } = await fakeUnits.inspect(id)
         await fakeUnits.ensureStarted(id, spec, signal)

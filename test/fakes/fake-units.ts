@@ -26,6 +26,8 @@ type FakeUnit = { readonly spec: UnitSpec; state: UnitState }
 export class FakeUnits implements Units {
   /** Programs that are not installed. */
   readonly missingPrograms = new Set<string>()
+  /** VMs for which the host has something, whether or not their unit is there. */
+  readonly known = new Set<VmId>()
   /** Starts that were announced as likely. */
   expectedStarts = 0
   readonly #faults = new FaultSwitch<UnitsMethod>()
@@ -97,6 +99,7 @@ export class FakeUnits implements Units {
       signal.throwIfAborted()
       if (this.#units.get(id)?.state.kind === 'active') return
       const missing = this.missingPrograms.has(spec.command[0])
+      this.known.add(id)
       this.#units.set(id, {
         spec,
         state: missing
@@ -116,8 +119,13 @@ export class FakeUnits implements Units {
     return this.#faults.run('ensureStopped', () => {
       signal.throwIfAborted()
       this.#leftovers.delete(id)
+      this.forget(id)
       if (this.#units.delete(id)) this.#notify(id)
     })
+  }
+
+  forget(id: VmId): void {
+    this.known.delete(id)
   }
 
   list(

@@ -26,6 +26,9 @@ import { skip } from './in-lab.ts'
 const never = new AbortController().signal
 const sh = async (...argv: [string, ...string[]]): Promise<string> => (await run(argv)).stdout.trim()
 
+/** Lists the records of the user of the first VM. */
+const userFiles = (): string[] => readdirSync('/run/userdb').filter((name) => /web-1|700001/.test(name))
+
 type RealStage = {
   readonly units: SystemdUnits
   readonly bus: SystemdBus
@@ -292,12 +295,22 @@ test(
     await units.ensureStopped(web, never)
     assert.ok(!existsSync(`/proc/${child}`))
     assert.ok(!existsSync(`/run/${runtimeDirectory}`))
-    assert.deepEqual(
-      readdirSync('/run/userdb').filter((name) => /web-1|700001/.test(name)),
-      [],
-    )
+    assert.deepEqual(userFiles(), [])
   },
 )
+
+test('a unit that ended by itself leaves no user behind once its VM is gone', { skip }, async (t) => {
+  const { units, shell } = stageOf(t)
+  await units.ensureStarted(web, shell(web, 'exit 0'), never)
+  await until(
+    () => units.inspect(web),
+    ({ kind }) => kind === 'absent',
+  )
+  assert.deepEqual(userFiles(), ['700001.user', 'vmhost-web-1.user'])
+  units.forget(web)
+  units.forget(web)
+  assert.deepEqual(userFiles(), [])
+})
 
 test('systemd itself finds little that a unit could do on this host', { skip }, async (t) => {
   const { units, shell } = stageOf(t)

@@ -120,6 +120,14 @@ export class SystemdUnits implements Units {
     }
   }
 
+  forget(id: VmId): void {
+    try {
+      removeUserRecord(id)
+    } catch (error) {
+      this.#log.warn({ vm: id, reason: errorChain(error) }, 'the user of a VM that is gone stays')
+    }
+  }
+
   async list(
     except: ReadonlySet<VmId> = new Set(),
   ): Promise<readonly { id: VmId; state: UnitState; storeId: string | undefined }[]> {
