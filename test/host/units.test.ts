@@ -29,6 +29,9 @@ const sh = async (...argv: [string, ...string[]]): Promise<string> => (await run
 /** Lists the records of the user of the first VM. */
 const userFiles = (): string[] => readdirSync('/run/userdb').filter((name) => /web-1|700001/.test(name))
 
+/** Lists the VMs with a root for their unit. */
+const rootsLeft = (): string[] => readdirSync('/run/vmhostd-test/roots')
+
 type RealStage = {
   readonly units: SystemdUnits
   readonly bus: SystemdBus
@@ -210,6 +213,7 @@ test(
     say user "$(id -u) $(id -g)"
     say root "$(ls /)"
     say etc "$(ls /etc)"
+    say "in /proc and /sys" "$(ls -A /proc /sys | grep -v : | wc -w)"
     say dev "$(ls /dev /dev/net)"
     say files "$(ls ${directory}) $(cat ${directory}/kernel)"
     for file in ${directory}/kernel ${directory}/disk ${runDirectory}/socket /new /usr/bin/new; do
@@ -228,8 +232,9 @@ test(
     assert.equal(
       await said(web, (text) => text.endsWith('end\n')),
       `user: 700001 700001
-root: dev etc lib lib64 run usr var
+root: dev etc lib lib64 proc root run sys usr var
 etc: ld.so.cache
+in /proc and /sys: 0
 dev: /dev: net null urandom /dev/net: tun
 files: disk kernel kernel
 can write ${directory}/disk
@@ -281,7 +286,7 @@ test(
 )
 
 test(
-  'a stop ends every process of the unit, and removes its run directory and its user',
+  'a stop ends every process of the unit, and removes its run directory, its root and its user',
   { skip },
   async (t) => {
     const { units, shell, said } = stageOf(t)
@@ -295,11 +300,12 @@ test(
     await units.ensureStopped(web, never)
     assert.ok(!existsSync(`/proc/${child}`))
     assert.ok(!existsSync(`/run/${runtimeDirectory}`))
+    assert.deepEqual(rootsLeft(), [])
     assert.deepEqual(userFiles(), [])
   },
 )
 
-test('a unit that ended by itself leaves no user behind once its VM is gone', { skip }, async (t) => {
+test('a unit that ended by itself leaves no user and no root once its VM is gone', { skip }, async (t) => {
   const { units, shell } = stageOf(t)
   await units.ensureStarted(web, shell(web, 'exit 0'), never)
   await until(
@@ -307,9 +313,11 @@ test('a unit that ended by itself leaves no user behind once its VM is gone', { 
     ({ kind }) => kind === 'absent',
   )
   assert.deepEqual(userFiles(), ['700001.user', 'vmhost-web-1.user'])
+  assert.deepEqual(rootsLeft(), ['web-1'])
   units.forget(web)
   units.forget(web)
   assert.deepEqual(userFiles(), [])
+  assert.deepEqual(rootsLeft(), [])
 })
 
 test('systemd itself finds little that a unit could do on this host', { skip }, async (t) => {

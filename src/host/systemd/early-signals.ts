@@ -5,7 +5,9 @@
  * PropertiesChanged has dozens of properties, and to decode them takes long. Only its path and its interface count, and
  * they can be read from the bytes (D-Bus specification, "Message Format").
  */
-import { MANAGER, PROPERTIES, PROPERTIES_CHANGED, UNIT_PATH_PREFIX } from './bus-names.ts'
+import type { VmId } from '../../core/ids.ts'
+import { parseUnitName } from '../../core/unit/unit-spec.ts'
+import { MANAGER, PROPERTIES, PROPERTIES_CHANGED, UNIT, UNIT_PATH_PREFIX, unitOfPath } from './bus-names.ts'
 import type { Readable } from 'node:stream'
 
 /** Byte order, type, flags, version, length of the body, serial, and length of the fields that follow. */
@@ -34,6 +36,14 @@ export type BusSignal = {
 /** Returns whether systemd has loaded all its units again, after `systemctl daemon-reload`. */
 export const isReload = ({ interface: from, member, body }: BusSignal): boolean =>
   from === MANAGER && member === 'Reloading' && body[0] === false
+
+/** Returns the VM whose unit a signal is about, if the signal reports a state change or the end of a job. */
+export function changedVm({ path, interface: from, member, body }: BusSignal): VmId | undefined {
+  if (from === MANAGER && member === 'JobRemoved') return parseUnitName(String(body[2]))
+  const isOfUnit = from === PROPERTIES && member === PROPERTIES_CHANGED && body[0] === UNIT
+  const name = isOfUnit ? unitOfPath(path) : undefined
+  return name === undefined ? undefined : parseUnitName(name)
+}
 
 /**
  * Returns a signal that needs no library: the change of a unit's properties, with the interface alone as its body;

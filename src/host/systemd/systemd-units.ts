@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs'
 import { basename } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import type { FaultCode, RetryClass } from '../../core/errors.ts'
@@ -12,18 +11,8 @@ import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
 import type { Units } from '../../ports/units.ts'
 import { BusError, valueOf, variant } from './bus.ts'
-import {
-  MANAGER,
-  MANAGER_PATH,
-  PROPERTIES,
-  PROPERTIES_CHANGED,
-  SERVICE,
-  UNIT,
-  unitOfPath,
-  unitPath,
-} from './bus-names.ts'
-import { isReload } from './early-signals.ts'
-import type { BusSignal } from './early-signals.ts'
+import { MANAGER, MANAGER_PATH, PROPERTIES, SERVICE, UNIT, unitPath } from './bus-names.ts'
+import { changedVm, isReload } from './early-signals.ts'
 import { EarlyMove, UnitGroups, endProcesses, processesIn } from './control-groups.ts'
 import { describeExit, EXIT_EXEC } from './exit-status.ts'
 import { runJob } from './run-job.ts'
@@ -32,6 +21,7 @@ import type { SystemdBus } from './systemd-bus.ts'
 import { cpuTimeIn } from './unit-cpu.ts'
 import { residentIn } from './unit-memory.ts'
 import { markIn, unitProperties } from './unit-properties.ts'
+import { makeUnitRoot, removeUnitRoot } from './unit-root.ts'
 import { removeUserRecord, writeUserRecord } from './user-record.ts'
 
 /** The values of ActiveState for a unit whose program runs (org.freedesktop.systemd1(5)). */
@@ -51,7 +41,7 @@ export type SystemdUnitsOptions = {
 export class SystemdUnits implements Units {
   readonly #bus: SystemdBus
   readonly #log: Log
-  readonly #rootDirectory: string
+  readonly #runDirectory: string
   readonly #groups: UnitGroups
   readonly #earlyMove = new EarlyMove()
   /** The VMs whose unit was loaded when it was last seen. It may be gone since. */
@@ -67,7 +57,7 @@ export class SystemdUnits implements Units {
   constructor({ bus, log, runDirectory }: SystemdUnitsOptions) {
     this.#bus = bus
     this.#log = log
-    this.#rootDirectory = `${runDirectory}/root`
+    this.#runDirectory = runDirectory
     this.#groups = new UnitGroups(async () => String(await this.#get(MANAGER_PATH, MANAGER, 'ControlGroup')))
     bus.onSignal((signal) => {
       const id = changedVm(signal)
@@ -114,7 +104,7 @@ export class SystemdUnits implements Units {
     signal.throwIfAborted()
     try {
       await this.#stop(id, signal)
-      removeUserRecord(id)
+      this.#removeFiles(id)
     } catch (error) {
       throw signal.aborted ? signal.reason : fault('unit_stop_failed', `stopping ${unitName(id)}`, error)
     }
@@ -122,9 +112,9 @@ export class SystemdUnits implements Units {
 
   forget(id: VmId): void {
     try {
-      removeUserRecord(id)
+      this.#removeFiles(id)
     } catch (error) {
-      this.#log.warn({ vm: id, reason: errorChain(error) }, 'the user of a VM that is gone stays')
+      this.#log.warn({ vm_id: id, reason: errorChain(error) }, 'files of a unit that is gone stay')
     }
   }
 
@@ -192,9 +182,9 @@ export class SystemdUnits implements Units {
     const name = unitName(id)
     this.#processes.delete(id)
     this.expectStart()
-    mkdirSync(this.#rootDirectory, { recursive: true, mode: 0o755 })
+    const root = makeUnitRoot(this.#rootOf(id))
     writeUserRecord(id, spec.userId)
-    const properties = unitProperties(id, spec, this.#rootDirectory).map(([property, signature, value]) => [
+    const properties = unitProperties(id, spec, root).map(([property, signature, value]) => [
       property,
       variant(signature, value),
     ])
@@ -235,6 +225,15 @@ export class SystemdUnits implements Units {
     // joined the group from elsewhere.
     await endProcesses(await this.#groups.pathOf(id), signal)
     await this.#forget(name)
+  }
+
+  #rootOf(id: VmId): string {
+    return `${this.#runDirectory}/roots/${id}`
+  }
+
+  #removeFiles(id: VmId): void {
+    removeUserRecord(id)
+    removeUnitRoot(this.#rootOf(id))
   }
 
   /** Unloads a unit that failed. SIGKILL counts as a failure too. */
@@ -377,14 +376,6 @@ type MainProcess = {
   readonly mainPid: number
   readonly startedAtMs: number
   readonly mark: FoundMark
-}
-
-/** Returns the VM whose unit a signal is about, if the signal reports a state change or the end of a job. */
-function changedVm({ path, interface: from, member, body }: BusSignal): VmId | undefined {
-  if (from === MANAGER && member === 'JobRemoved') return parseUnitName(String(body[2]))
-  const isOfUnit = from === PROPERTIES && member === PROPERTIES_CHANGED && body[0] === UNIT
-  const name = isOfUnit ? unitOfPath(path) : undefined
-  return name === undefined ? undefined : parseUnitName(name)
 }
 
 const isBusError = (error: unknown, errorName: string): boolean =>

@@ -50,12 +50,13 @@ export function removeUserRecord(id: VmId, directory = DIRECTORY): void {
   const userId = readUserId(join(directory, file))
   if (userId !== undefined) {
     const path = join(directory, `${userId}.user`)
-    if (targetOf(path) === file) rmSync(path, { force: true })
+    if (linkTarget(path) === file) rmSync(path, { force: true })
   }
   rmSync(join(directory, file), { force: true })
 }
 
-function targetOf(path: string): string | undefined {
+/** Returns where a symbolic link leads; undefined if there is no link. */
+export function linkTarget(path: string): string | undefined {
   try {
     return readlinkSync(path)
   } catch {
