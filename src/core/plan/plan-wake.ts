@@ -33,6 +33,20 @@ export function wakeReason(
   return growDiskOnline && disk !== undefined && disk.sizeMib < desired.disk.sizeMib ? 'change' : undefined
 }
 
+/**
+ * Blocks the plan of a guest that sleeps on if the record says that its disk must grow, and the pool cannot be inspected.
+ * Otherwise the change would be reached without being done.
+ */
+function mayOweGrowth(
+  record: VmRecord,
+  { storage }: World,
+  { capabilities: { growDiskOnline } }: Facts,
+): Facet {
+  const { observed, desired } = record
+  const isSmaller = observed.disk !== undefined && observed.disk.sizeMib < desired.disk.sizeMib
+  return isSmaller && growDiskOnline && !isHeldBack(record) ? when('storage', storage, () => []) : []
+}
+
 /** Returns whether packets wait for a guest that is not there. */
 const isTrafficWaiting = ({ traffic }: Pick<World, 'traffic'>): boolean =>
   traffic.known && traffic.value.kind === 'watched' && traffic.value.wantedSinceMs !== undefined
@@ -96,9 +110,10 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
         case 'absent':
         case 'failed':
         case 'leftover':
-          if (facts.drain !== undefined) return reason === undefined ? [] : WAIT_FOR_MAINTENANCE
+          if (reason === undefined) return mayOweGrowth(record, world, facts)
+          if (facts.drain !== undefined) return WAIT_FOR_MAINTENANCE
           if (isInTurn(reason) && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
-          return reason === undefined ? [] : startRestoring(record, world, { facts, reason })
+          return startRestoring(record, world, { facts, reason })
         default:
           return unreachable(unit)
       }
