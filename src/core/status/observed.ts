@@ -3,7 +3,7 @@ import { given } from '../../lib/given.ts'
 import { areBootImagesReady } from '../plan/plan-storage.ts'
 import type { Compute } from '../desired.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
-import type { Observed, ObservedState, PartialFault, VmRecord } from '../vm/record.ts'
+import type { Fault, Observed, ObservedState, PartialFault, VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 
 /** A look at a VM: its record, what was seen, and all that is wrong. */
@@ -15,12 +15,15 @@ export type Seen = {
   readonly nowMs: number
 }
 
-/** Returns what a record shows in this state after a look. The fault stays at least until the VM is settled. */
+/**
+ * Returns what a record shows in this state after a look. The fault stays at least until the VM is settled, and that of
+ * an arrival until its source answers.
+ */
 export function observedAfter(
   { record, world, found, capabilities, nowMs }: Seen,
   state: ObservedState,
 ): Observed {
-  const { fault, state: before, sinceMs } = record.observed
+  const { state: before, sinceMs } = record.observed
   const live = world.unit.known && world.unit.value.kind === 'active' ? world.unit.value : undefined
   const disk = observedDisk(record, world)
   const compute = computeOf(record)
@@ -29,7 +32,7 @@ export function observedAfter(
     state,
     sinceMs: began ? nowMs : sinceMs,
     ...given({
-      fault,
+      fault: lastingFault(record),
       partialFaults: found.length === 0 ? undefined : found,
       compute: live && compute,
       disk,
@@ -41,6 +44,12 @@ export function observedAfter(
     ...sleepMembers(record, world, began),
     ...exitMembers(record),
   }
+}
+
+/** A VM that comes is settled only at its release, which may be hours after its source answered again. */
+function lastingFault({ arrival, observed: { fault } }: VmRecord): Fault | undefined {
+  const isOver = arrival !== undefined && arrival.trouble === undefined && arrival.stage !== 'refused'
+  return isOver && fault?.step === 'arrival.pull' ? undefined : fault
 }
 
 const exitMembers = ({

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { offered } from '../../test/offered-vm.ts'
+import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { recordOf } from '../../test/record.ts'
+import { takeVm } from '../commands/migration/take-vm.ts'
+import { HostFault } from '../core/errors.ts'
+import type { TestContext } from 'node:test'
+import type { Arrival } from '../core/migration/arrival.ts'
+import type { Fault } from '../core/vm/record.ts'
+
+const UNREACHABLE = { code: 'source_unreachable', retry: 'backoff', message: 'asking the source' } as const
+
+/** A VM that comes, and whose course the test gives. */
+async function arriveStage(t: TestContext) {
+  const stage = await reconcileStage(t)
+  const { context, clock, store, id, vm, idle } = stage
+  assert.ok(takeVm(context, id, offered(id, recordOf())).ok)
+  await idle()
+  return {
+    ...stage,
+    waitsFor: () => vm().observed.waitingFor,
+    /** Changes the arrival as its course does, and lets the worker follow. */
+    happens: async (changes: Partial<Arrival>): Promise<void> => {
+      const { trouble: _over, ...arrival } = vm().arrival ?? assert.fail('it does not come')
+      store.arrivals.set(id, { ...arrival, ...changes }, clock.now())
+      context.poke(id, 'arrival changed')
+      await idle()
+    },
+  }
+}
+
+test('the error of a VM that comes ends when its source answers, long before the VM is here', async (t) => {
+  const { shown, happens, waitsFor } = await arriveStage(t)
+  await happens({ trouble: UNREACHABLE })
+  assert.deepEqual([shown(), waitsFor()], ['failed source_unreachable', 'the source'])
+  await happens({})
+  assert.deepEqual([shown(), waitsFor()], ['pending', 'the source'])
+})
+
+test('the error of a VM that comes has ended when the host begins to prepare for its guest', async (t) => {
+  const { host, vm, happens } = await arriveStage(t)
+  await happens({ trouble: UNREACHABLE })
+  const faults: (Fault | undefined)[] = []
+  const ensure = host.taps.ensure.bind(host.taps)
+  t.mock.method(host.taps, 'ensure', (...args: Parameters<typeof ensure>) => {
+    faults.push(vm().observed.fault)
+    return ensure(...args)
+  })
+  await happens({ expectsGuest: true })
+  assert.deepEqual(faults, [undefined])
+})
+
+test('an error of another kind stays while the source answers', async (t) => {
+  const { host, vm, happens } = await arriveStage(t)
+  host.taps.failNext('inspect', new HostFault('network_failed', 'no answer', { retry: 'backoff' }))
+  await happens({ expectsGuest: true })
+  assert.equal(vm().observed.fault?.code, 'network_failed')
+  await happens({ round: 2 })
+  assert.equal(vm().observed.fault?.code, 'network_failed')
+})
