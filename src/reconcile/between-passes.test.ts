@@ -99,6 +99,24 @@ for (const [what, end] of [
   })
 }
 
+test('a deletion aborts the task between passes also while the guest may end by itself', async (t) => {
+  const { store, context, id, create, idle, turns, betweenPasses } = await reconcileStage(t)
+  create()
+  await idle()
+  setPower(context, id, 'stopped', { graceSeconds: 30 })
+  await idle()
+  const { run, release, seen } = task()
+  const held = betweenPasses(id, run)
+  await turns()
+  deleteVm(context, id)
+  await turns()
+  const { aborted } = seen
+  release()
+  await held
+  await idle()
+  assert.deepEqual([aborted, store.vms.get(id)], [1, undefined])
+})
+
 test('a pause does not abort the task between passes', async (t) => {
   const { context, id, create, idle, turns, betweenPasses } = await reconcileStage(t)
   create()

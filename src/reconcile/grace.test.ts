@@ -136,3 +136,18 @@ test('a deletion gives no time', async (t) => {
   await idle()
   assert.deepEqual([store.vms.get(id), host.ended], [undefined, [id]])
 })
+
+test('a deletion ends the restore of a guest that was to end by itself', async (t) => {
+  const { context, host, id, store, idle, turns, fallAsleep } = await sleepStage(t)
+  await fallAsleep()
+  const release = host.monitor.holdNext('ensureRestored')
+  setPower(context, id, 'stopped', GRACE)
+  await turns()
+  assert.equal(host.fakeUnits.stateOf(id).kind, 'active')
+  deleteVm(context, id)
+  await turns()
+  const { kind } = host.fakeUnits.stateOf(id)
+  release()
+  await idle()
+  assert.deepEqual([kind, store.vms.get(id)], ['absent', undefined])
+})

@@ -287,12 +287,12 @@ export class Worker {
 }
 
 /**
- * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed, or a deletion of a VM
- * that was to run.
+ * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed,
+ * or a deletion of a VM that was to run or whose guest could end by itself.
  */
 const endsVm = (started: VmRecord, now: VmRecord): boolean =>
   (now.stops.accepted > started.stops.accepted && now.stops.grace === undefined) ||
-  (now.deleting && !mustEnd(started))
+  (now.deleting && !started.deleting && (!mustEnd(started) || started.stops.grace !== undefined))
 
 /** Returns whether a stop, even one with grace, or a deletion was accepted since `started`. */
 const isToEnd = (started: VmRecord, now: VmRecord): boolean =>
