@@ -104,6 +104,34 @@ for (const [what, image, state] of [
   })
 }
 
+for (const [what, power, monitor, state] of [
+  ['a guest that runs', 'running', 'running', 'running'],
+  ['a paused guest', 'paused', 'paused', 'paused'],
+  ['a guest that is to be paused and runs still', 'paused', 'running', 'running'],
+  ['a guest whose save was interrupted', 'running', 'paused', 'running'],
+] as const)
+  test(`while it is saved, ${what} is shown as ${state}`, () => {
+    const { desired } = recordOf()
+    const record = recordOf({ desired: { ...desired, power } })
+    const world = worldOf({
+      unit: { known: true, value: { kind: 'active', mainPid: 1, mark: markOfTests, startedAtMs: 0 } },
+      monitor: { known: true, value: { kind: monitor, disk } },
+    })
+    const saving = { kind: 'monitor.ensure-saved', packets: 0, anyway: true, because: 'drained' } as const
+    assert.equal(observedState(record, world, { outcome: 'act', steps: [saving] }), state)
+    const saved = {
+      kind: 'present',
+      savedAtMs: 1,
+      sizeMib: 84,
+      memoryMib: 256,
+      vcpus: 1,
+      form: 'mapped',
+    } as const
+    const inUnit = { ...world, saved: { known: true, value: saved } } as const
+    const ending = { kind: 'unit.ensure-stopped', because: 'the guest is saved' } as const
+    assert.equal(observedState(record, inUnit, { outcome: 'act', steps: [ending] }), state)
+  })
+
 test('a guest that is stopped because its disk failed is not shown as running', () => {
   assert.equal(shown({ kind: 'stalled', status: 'io-error', disk }), 'paused')
 })

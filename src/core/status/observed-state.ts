@@ -80,9 +80,9 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   if (owesStop(record) || hasEnded(record)) return 'stopping'
   if (kinds.has('unit.ensure-stopped') && record.desired.power === 'stopped') return 'stopping'
   // A failed save or a failed end of its unit takes no guest away: the next packet brings it back.
-  if (kinds.has('monitor.ensure-saved')) return 'running'
+  if (kinds.has('monitor.ensure-saved')) return stateOfSaved(record, world)
   if (isWaking(record)) return 'waking'
-  if (isSavedInUnit(world)) return 'running'
+  if (isSavedInUnit(world)) return stateOfSaved(record, world)
   if (isAsleep(world)) return 'sleeping'
   const getsReady =
     kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))
@@ -95,6 +95,10 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   // The other steps touch neither unit nor guest, so the state stays as it is seen.
   return seenState(world) ?? record.observed.state
 }
+
+/** Returns the state of a guest that is saved or being saved in its unit. A save pauses also a guest that is to run. */
+const stateOfSaved = ({ desired }: VmRecord, world: World): 'running' | 'paused' =>
+  desired.power === 'paused' && seenState(world) !== 'running' ? 'paused' : 'running'
 
 /**
  * Returns whether the guest of this very unit was seen before. A monitor that is silent for a moment does not mean a

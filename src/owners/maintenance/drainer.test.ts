@@ -244,6 +244,24 @@ test('a paused guest is paused again afterwards', async (t) => {
   assert.deepEqual(states(), ['paused'])
 })
 
+test('a paused guest that cannot be saved is shown as paused all the time', async (t) => {
+  const { host, context, ids, drain, look, later, states, idle, turns } = await drainStage(t, 1)
+  setPower(context, ids[0] as VmId, 'paused')
+  await idle()
+  host.monitor.failNext('save', new HostFault('save_failed', 'on purpose'))
+  drain(SLEEP)
+  await look()
+  assert.deepEqual(states(), ['paused'])
+  const release = host.monitor.holdNext('save')
+  const saved = later(limits.retryBackoffMsMin)
+  await turns()
+  assert.deepEqual(states(), ['paused'])
+  release()
+  await saved
+  await look()
+  assert.deepEqual(states(), ['sleeping'])
+})
+
 test('a record that cannot be read keeps no other guest from its turn, and the host from being drained', async (t) => {
   const { directory, drain, look, later, ids, vm, maintenance, lines } = await drainStage(t)
   const [unreadable, ...others] = ids as [VmId, ...VmId[]]
