@@ -47,8 +47,11 @@ export interface Storage {
   checkImage(image: ImageRef, formats: readonly KernelFormat[]): Promise<void>
   /** Lists every image in the pool, in the order of their digests. Fails if the pool cannot be read. */
   images(): Promise<readonly StoredImage[]>
-  /** Removes an image. Leaves an image that is being fetched; a missing image is not a failure. */
-  removeImage(sha256: Sha256): Promise<void>
+  /**
+   * Removes an image; a missing image is not a failure. Returns false if the image was left: it is being fetched or read,
+   * or `mayRemove`, which is asked at the moment of the removal, does not allow it.
+   */
+  removeImage(sha256: Sha256, mayRemove: () => boolean): Promise<boolean>
   /**
    * Ensures a clone of the rootfs image, of at least `sizeMib`, that `userId` can use, and a note of its owner. An
    * existing disk is never replaced or made smaller; a disk of another VM is `disk_foreign`.

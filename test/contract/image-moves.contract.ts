@@ -88,7 +88,7 @@ function promiseReading(promise: Promising): void {
       for await (const _chunk of storage.readImage(sha256, controller.signal)) controller.abort(reason)
     }
     await assert.rejects(reading(), reason)
-    await storage.removeImage(sha256)
+    await storage.removeImage(sha256, () => true)
     await assert.rejects(read(storage), isFault('storage_failed'))
   })
 }

@@ -25,6 +25,7 @@ const MIB = 1024 * 1024
 const id = 'web-1' as VmId
 const other = 'web-2' as VmId
 const never = new AbortController().signal
+const always = (): boolean => true
 
 export const sha256Of = (content: Uint8Array): Sha256 =>
   createHash('sha256').update(content).digest('hex') as Sha256
@@ -136,7 +137,7 @@ function promiseKinds(promise: Promising): void {
           ['kernel', 'disk'],
         ],
       )
-      await storage.removeImage(sha256Of(kernel))
+      await storage.removeImage(sha256Of(kernel), always)
       const left = (await storage.inspect(id, swapped)).unfitImages
       assert.deepEqual(
         left.map(({ role }) => role),
@@ -206,7 +207,7 @@ function promiseListOfImages(promise: Promising): void {
       for (const image of [content, kept])
         await storage.ensureImage(sha256Of(image), await offer(image), never)
       for (let round = 0; round < 2; round++) {
-        await storage.removeImage(sha256)
+        await storage.removeImage(sha256, always)
         assert.deepEqual(
           (await storage.images()).map((image) => image.sha256),
           [sha256Of(kept)],
@@ -217,11 +218,25 @@ function promiseListOfImages(promise: Promising): void {
     },
   )
 
+  promise('an image that has a use again when it is its turn is left', async (stage) => {
+    const { storage, offer } = stage
+    const content = randomBytes(1000)
+    const sha256 = sha256Of(content)
+    await storage.ensureImage(sha256, await offer(content), never)
+    let mayGo = true
+    const removed = storage.removeImage(sha256, () => mayGo)
+    mayGo = false
+    assert.equal(await removed, false)
+    assert.equal((await storage.images()).length, 1)
+    assert.equal(await storage.removeImage(sha256, always), true)
+    assert.deepEqual(await storage.images(), [])
+  })
+
   promise('a disk outlives the image that it was made from', async (stage) => {
     const { storage, userId } = stage
     const rootfsSha256 = await rootfsIn(stage)
     await storage.ensureDisk({ id, userId, sizeMib: 5, rootfsSha256, mark: markOfTests }, never)
-    await storage.removeImage(rootfsSha256)
+    await storage.removeImage(rootfsSha256, always)
     assert.equal(await sizeMibOf(storage), 5)
   })
 }
@@ -353,7 +368,7 @@ function promiseTheWhole(promise: Promising): void {
     await assert.rejects(storage.inspect(id, []), unknown)
     await assert.rejects(storage.list(), unknown)
     await assert.rejects(storage.images(), unknown)
-    await assert.rejects(storage.removeImage(rootfsSha256), unknown)
+    await assert.rejects(storage.removeImage(rootfsSha256, always), unknown)
     await assert.rejects(storage.ensureDisk(disk, never), unknown)
     await assert.rejects(storage.ensureSeed(id, userId, seedOf('one')), unknown)
     await assert.rejects(storage.remove(id), unknown)

@@ -195,10 +195,12 @@ export class FakeStorage implements Storage {
     })
   }
 
-  removeImage(sha256: Sha256): Promise<void> {
+  removeImage(sha256: Sha256, mayRemove: () => boolean): Promise<boolean> {
     return this.#faults.run('removeImage', () => {
       this.#look()
-      this.imageFiles.delete(sha256)
+      const goes = mayRemove()
+      if (goes) this.imageFiles.delete(sha256)
+      return goes
     })
   }
 

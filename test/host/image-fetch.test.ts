@@ -339,11 +339,11 @@ test('an image that is being fetched is not removed', { skip }, async (t) => {
   const storage = pool()
   const fetching = ensure(storage, await serve(t, answer))
   await until(asked, (count) => count === 1)
-  await storage.removeImage(sha256)
+  await storage.removeImage(sha256, () => true)
   open()
   await fetching
   assert.ok(stored().equals(content))
-  await storage.removeImage(sha256)
+  await storage.removeImage(sha256, () => true)
   assert.deepEqual([images(), temporaries()], [[], []])
 })
 

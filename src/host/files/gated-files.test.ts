@@ -68,6 +68,23 @@ test('a file is closed when a given-up call on it ends, and close does not wait 
   while (openFiles() > before - 2) await new Promise(setImmediate)
 })
 
+test('a rename that waits for its place asks then whether it may go on', async (t) => {
+  const { directory, files, calls } = stage(t, { places: 1 })
+  const [from, to] = [join(directory, 'from'), join(directory, 'to')]
+  writeFileSync(from, '')
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const held = calls.take(() => promise)
+  let may = true
+  const renaming = files.renameIf(from, to, () => may)
+  may = false
+  resolve()
+  assert.equal(await renaming, false)
+  await held
+  assert.deepEqual(readdirSync(directory), ['from'])
+  assert.equal(await files.renameIf(from, to, () => true), true)
+  assert.deepEqual(readdirSync(directory), ['to'])
+})
+
 test('a tree is removed with everything in it, but not what a link in it points to', async (t) => {
   const { directory, files } = stage(t)
   const [tree, other] = [join(directory, 'tree'), join(directory, 'other')]

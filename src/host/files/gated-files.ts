@@ -31,6 +31,11 @@ type Plain = Pick<
  */
 export type GatedFiles = Plain & {
   readonly open: (path: string, flags: string | number, mode?: number) => Promise<GatedFile>
+  /**
+   * Renames if `may` allows it, and returns whether it did. `may` is asked when the call has its place, because it may
+   * have waited long for that.
+   */
+  readonly renameIf: (from: string, to: string, may: () => boolean) => Promise<boolean>
   /** Removes a name; does nothing if there is none. */
   readonly removeFile: (path: string) => Promise<void>
   /** Removes a name and everything below it, even if something else removes it too; does nothing if there is none. */
@@ -61,6 +66,8 @@ export function gatedFiles(gate: FileGate): GatedFiles {
   return {
     ...plain,
     open: (path, flags, mode) => GatedFile.open(gate, path, flags, mode),
+    renameIf: (from, to, may) =>
+      gate.calls.take(async () => may() && fs.rename(from, to).then(() => true), { about: [from, to] }),
     removeFile: (path) => removeFile(plain, path),
     removeTree: (path) => removeTree(plain, path),
   }

@@ -30,6 +30,7 @@ export const {
   removeFile,
   removeTree,
   rename,
+  renameIf,
   rmdir,
   stat,
   statfs,

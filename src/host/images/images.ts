@@ -12,7 +12,7 @@ import type { PlacedFetch, StoringThread } from './fetch-places.ts'
 import type { FetchTerms, ImageOrigin } from './fetch-image.ts'
 import { chunksOf, closeChunks } from './image-body.ts'
 import { ImageRefusals } from './image-refusals.ts'
-import { chmod, open, readdir, removeFile, rename, stat } from '../files/pool-files.ts'
+import { chmod, open, readdir, removeFile, renameIf, stat } from '../files/pool-files.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
@@ -151,15 +151,17 @@ export class Images {
     }
   }
 
-  /** Removes an image, unless it is being fetched or read. A missing image is not a failure. */
-  async remove(sha256: Sha256): Promise<void> {
-    if (this.#fetches.has(sha256) || this.#uses.has(sha256)) return
+  /** Removes an image as `Storage.removeImage` says. */
+  async remove(sha256: Sha256, mayRemove: () => boolean): Promise<boolean> {
+    const mayGo = (): boolean => !this.#fetches.has(sha256) && !this.#uses.has(sha256) && mayRemove()
     const removed = this.#paths.removed()
-    await orStorageFault(`removing image ${sha256}`, async () => {
+    return orStorageFault(`removing image ${sha256}`, async () => {
       // In one step, so that no reader finds half an image. The sweep at start removes what a crash leaves.
-      if ((await ifThere(rename(this.#paths.image(sha256), removed).then(() => true))) !== true) return
+      const renamed = await ifThere(renameIf(this.#paths.image(sha256), removed, mayGo))
+      if (renamed !== true) return renamed === undefined
       await sync(this.#paths.images)
       await removeFile(removed)
+      return true
     })
   }
 

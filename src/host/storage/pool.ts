@@ -138,9 +138,9 @@ export class Pool implements Storage {
     return listImages(this.#access)
   }
 
-  async removeImage(sha256: Sha256): Promise<void> {
+  async removeImage(sha256: Sha256, mayRemove: () => boolean): Promise<boolean> {
     await this.#access.ready()
-    await this.#images.remove(sha256)
+    return this.#images.remove(sha256, mayRemove)
   }
 
   async ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void> {

@@ -99,7 +99,8 @@ export class ImageRemoval {
       if (this.#stopped) break
       try {
         // The store is asked each time, because a VM that was stored meanwhile withdraws the removal.
-        if (store.imageRemovals.has(removal.sha256)) await storage.removeImage(removal.sha256)
+        const isWanted = (): boolean => store.imageRemovals.has(removal.sha256)
+        await storage.removeImage(removal.sha256, isWanted)
       } catch (error) {
         failures.push({ removal, error })
       }

@@ -193,6 +193,21 @@ test('a VM that was made while the images were listed keeps its image from the s
   assert.deepEqual(await listed(), [second])
 })
 
+test('a VM that is made while its idle image is being removed keeps it', async (t) => {
+  const { clock, store, storage, shelf, fetch, make, listed, lines, turns } = stage(t)
+  const sha256 = await fetch('root')
+  clock.advance(25 * HOUR_MS)
+  const release = storage.holdNext('removeImage')
+  const sweeping = shelf.start()
+  await turns()
+  make(sha256)
+  release()
+  await sweeping
+  assert.deepEqual(await listed(), [sha256])
+  assert.equal(store.imageUses().get(sha256)?.lastUsedAtMs, clock.now())
+  assert.ok(!lines.some(({ message }) => message === 'image removed'))
+})
+
 test('an image goes when no VM has used it for the configured time, and not before', async (t) => {
   const { shelf, fetch, make, forget, pass, listed } = stage(t)
   const used = await fetch('root')
@@ -255,9 +270,9 @@ test('an image that cannot be removed keeps no other from going by request, and 
   const [first, second] = [await fetch('one'), await fetch('two')].toSorted()
   assert.ok(first !== undefined && second !== undefined)
   const remove = storage.removeImage.bind(storage)
-  const fails = mock.method(storage, 'removeImage', async (sha256: Sha256) => {
+  const fails = mock.method(storage, 'removeImage', async (sha256: Sha256, mayRemove: () => boolean) => {
     if (sha256 === first) throw new HostFault('storage_failed', 'on purpose')
-    await remove(sha256)
+    return remove(sha256, mayRemove)
   })
   for (const image of [first, second]) assert.ok(shelf.requestRemoval(image, operationId).ok)
   await turns()
@@ -325,6 +340,18 @@ test('a VM that is stored while another image is being removed keeps its image',
     images.map((image) => storage.imageFiles.has(image)),
     [false, true],
   )
+})
+
+test('a VM that is stored while its image is being removed by request keeps it', async (t) => {
+  const { shelf, store, storage, fetch, make, listed, turns } = stage(t)
+  const sha256 = await fetch('root')
+  const release = storage.holdNext('removeImage')
+  assert.ok(shelf.requestRemoval(sha256, operationId).ok)
+  await turns()
+  make(sha256)
+  release()
+  await turns()
+  assert.deepEqual([await listed(), store.imageRemovals.all()], [[sha256], []])
 })
 
 test('a stop waits for the removal that is under way, and begins no other', async (t) => {

@@ -49,7 +49,7 @@ export class ImageShelf {
     this.#options = options
     const storage: ImageShelfOptions['storage'] = {
       images: () => this.#look(),
-      removeImage: (sha256) => options.storage.removeImage(sha256),
+      removeImage: (sha256, mayRemove) => options.storage.removeImage(sha256, mayRemove),
     }
     this.#removal = new ImageRemoval({ ...options, storage })
   }
@@ -139,8 +139,7 @@ export class ImageShelf {
   async #removeIdle(sha256: Sha256): Promise<void> {
     const { storage, store, log } = this.#options
     // The store is asked, not a list, because a VM may have been created from the image since.
-    if (this.#useCount(sha256) > 0) return
-    await storage.removeImage(sha256)
+    if (!(await storage.removeImage(sha256, () => this.#useCount(sha256) === 0))) return
     store.forgetImageUses(sha256)
     log.info({ sha256 }, 'image removed')
   }
