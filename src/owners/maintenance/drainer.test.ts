@@ -222,6 +222,20 @@ test('a guest that cannot be saved keeps no other waiting, and is tried again', 
   assert.deepEqual([states(), maintenance()], [['sleeping', 'sleeping', 'sleeping'], 'drained'])
 })
 
+test('a guest that no save can bring to rest has a fault for as long as the drain', async (t) => {
+  const { host, drain, look, set, vm, ids, maintenance } = await drainStage(t, 1)
+  Object.assign(host.monitor, { capabilities: { ...host.monitor.capabilities, save: false } })
+  drain(SLEEP)
+  await look()
+  const shown = () => vm(ids[0] as VmId).observed
+  assert.deepEqual([maintenance(), shown().fault?.code], ['draining', 'sleep_unsupported'])
+  await set('schedulable')
+  assert.deepEqual(
+    [shown().fault, shown().partialFaults?.map(({ code }) => code)],
+    [undefined, ['sleep_unsupported']],
+  )
+})
+
 test('a host that is put back in the middle of its drain has all of its guests', async (t) => {
   const { drain, look, set, states, lives, vm, ids } = await drainStage(t)
   const before = lives()
