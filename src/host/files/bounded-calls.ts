@@ -57,6 +57,26 @@ export class BoundedCalls {
     return promise
   }
 
+  /**
+   * Makes a call that nothing makes up for if it is left out, such as one that closes a file. It waits for a place without
+   * an end. Resolves when the call has ended, or when it takes longer than a call may. Throws only what the call throws.
+   */
+  async takeAtLast(call: () => Promise<void>): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const { signal: stuck } = this.#stuck
+    const giveUp = (): void => resolve()
+    this.#turn
+      .run(() => this.#bounded(call, { about: [], boundMs: this.#boundMs, giveUp }))
+      .then(resolve, reject)
+    if (stuck.aborted) giveUp()
+    stuck.addEventListener('abort', giveUp, { once: true })
+    try {
+      await promise
+    } finally {
+      stuck.removeEventListener('abort', giveUp)
+    }
+  }
+
   async #bounded<T>(
     call: () => Promise<T>,
     { about, boundMs, giveUp }: Required<CallTerms> & { readonly giveUp: () => void },

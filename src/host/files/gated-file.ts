@@ -114,8 +114,8 @@ export class GatedFile {
   }
 
   /**
-   * Waits for the calls under way. If a call was given up, this does not wait for it: the file is closed when that call
-   * ends.
+   * Waits for the calls under way. If a call was given up, or calls hang in all places, this does not wait for them: the
+   * file is closed when they have ended. Throws no NoAnswer.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close()
@@ -124,7 +124,8 @@ export class GatedFile {
 
   async #close(): Promise<void> {
     await Promise.allSettled(this.#taken)
-    const close = (): Promise<void> => this.#gate.calls.take(() => this.#handle.close())
+    // The handle must not be lost before it is closed: Node ends the process when it collects an open one.
+    const close = (): Promise<void> => this.#gate.calls.takeAtLast(() => this.#handle.close())
     if (this.#running.size === 0) return close()
     Promise.allSettled(this.#running)
       .then(close)

@@ -85,6 +85,23 @@ test('a rename that waits for its place asks then whether it may go on', async (
   assert.deepEqual(readdirSync(directory), ['to'])
 })
 
+test('a file is closed later if calls hang in all places, and close does not wait for that', async (t) => {
+  const { directory, files } = stage(t, { places: 1, boundMs: HANGS_MS })
+  const path = join(directory, 'file')
+  writeFileSync(path, '')
+  const [waiting, late] = [await files.open(path, 'r'), await files.open(path, 'r')]
+  const before = openFiles()
+  const hung = hungPath(t)
+  const overdue = assert.rejects(files.open(hung.path, 'r'), NoAnswer)
+  // The first waits for the place while it hangs; the second comes when it is known to hang.
+  await Promise.all([overdue, waiting.close()])
+  await late.close()
+  assert.equal(openFiles(), before)
+  hung.release()
+  // The writer's end is one more.
+  while (openFiles() > before - 2 + 1) await new Promise(setImmediate)
+})
+
 test('a tree is removed with everything in it, but not what a link in it points to', async (t) => {
   const { directory, files } = stage(t)
   const [tree, other] = [join(directory, 'tree'), join(directory, 'other')]

@@ -178,6 +178,9 @@ async function dataBytes(clones: Clones, signal: AbortSignal): Promise<number> {
 }
 
 async function close({ now, before }: Clones): Promise<void> {
-  await now.close()
-  await before?.close()
+  try {
+    await now.close()
+  } finally {
+    await before?.close()
+  }
 }
