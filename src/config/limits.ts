@@ -89,7 +89,7 @@ export const limits = {
   freedMemoryReturnMs: 60_000,
   /** How long the daemon waits for a database that another process has locked. The event loop is blocked meanwhile. */
   databaseBusyMs: 20,
-  /** How long no other write is tried after one failed, because each may cost the wait above. */
+  /** How long no other write, or emptying of the log, is tried after one failed, because each may cost the wait above. */
   stateRetryMs: 250,
   /** The longest long poll that Prefer: wait may ask for. */
   waitSecondsMax: 60,

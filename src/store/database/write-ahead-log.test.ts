@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { WalFlush } from './write-ahead-log.ts'
+import { limits } from '../../config/limits.ts'
+import { LogEmptying, WalFlush } from './write-ahead-log.ts'
 import type { TestContext } from 'node:test'
 
 type Stage = {
@@ -104,4 +106,58 @@ test('an end in the middle of a flush lets it finish, and leaves no file open', 
   flush.close()
   await flushed
   assert.equal(isOpen(`${path}-wal`), false)
+})
+
+/** A database with a log that is to be emptied, and the modes of the checkpoints since the last look. */
+function logStage(t: TestContext) {
+  const { path } = stage(t)
+  const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
+  const reader = new DatabaseSync(path, { readOnly: true })
+  t.after(() => [db, reader].forEach((each) => each.close()))
+  db.exec('PRAGMA journal_mode = WAL; CREATE TABLE one (a)')
+  let nowMs = 5000
+  const checkpoints = t.mock.method(db, 'prepare')
+  return {
+    log: new LogEmptying(db, () => nowMs),
+    reader,
+    commit: () => db.exec('INSERT INTO one VALUES (1)'),
+    wait: (ms: number) => (nowMs += ms),
+    modes: () => {
+      const modes = checkpoints.mock.calls.map(({ arguments: [sql] }) => /\((\w+)\)/.exec(sql)?.[1])
+      checkpoints.mock.resetCalls()
+      return modes
+    },
+    bytes: () => statSync(`${path}-wal`).size,
+  }
+}
+
+test('a log that another process reads is not waited for, and is tried again after a while', (t) => {
+  const { log, reader, commit, wait, modes, bytes } = logStage(t)
+  reader.exec('BEGIN; SELECT * FROM one')
+  commit()
+  log.empty()
+  assert.deepEqual(modes(), ['PASSIVE'])
+  commit()
+  log.emptyWhereDue()
+  log.empty()
+  wait(limits.stateRetryMs - 1)
+  log.emptyWhereDue()
+  assert.deepEqual(modes(), [])
+  wait(1)
+  log.emptyWhereDue()
+  assert.deepEqual(modes(), ['PASSIVE'])
+  reader.exec('COMMIT')
+  wait(limits.stateRetryMs)
+  log.emptyWhereDue()
+  assert.deepEqual([modes(), bytes()], [['PASSIVE', 'TRUNCATE'], 0])
+})
+
+test('a log that another process has read to its end costs one wait, and is tried again after a while', (t) => {
+  const { log, reader, commit, modes } = logStage(t)
+  reader.exec('BEGIN; SELECT * FROM one')
+  log.empty()
+  assert.deepEqual(modes(), ['PASSIVE', 'TRUNCATE'])
+  commit()
+  log.emptyWhereDue()
+  assert.deepEqual(modes(), [])
 })

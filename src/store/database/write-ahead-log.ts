@@ -2,6 +2,7 @@ import { closeSync, fdatasync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import type { DatabaseSync } from 'node:sqlite'
+import { limits } from '../../config/limits.ts'
 
 /** fdatasync(2). */
 export type Datasync = (fd: number) => Promise<void>
@@ -114,15 +115,20 @@ export class WalFlush {
  * Removes deleted content from the write-ahead log, which otherwise keeps it until it is overwritten. The log stays the
  * same file. Before it is emptied, its content is in the database and flushed (sqlite.org/pragma, wal_checkpoint).
  *
- * The log cannot be emptied while another connection reads the database. Then each later commit tries again.
+ * The log cannot be emptied while another connection reads the database. Then later commits try again, but not each of
+ * them, because a try may block the event loop for as long as SQLite waits for readers.
  */
 export class LogEmptying {
   readonly #db: DatabaseSync
+  readonly #now: () => number
   /** True at first, because an earlier process may have ended between a commit and the emptying. */
   #isDue = true
+  #notBeforeMs = -Infinity
 
-  constructor(db: DatabaseSync) {
+  /** @param now milliseconds of a monotonic clock */
+  constructor(db: DatabaseSync, now: () => number = () => performance.now()) {
     this.#db = db
+    this.#now = now
   }
 
   /** Empties the log. Call it outside of a transaction. */
@@ -132,11 +138,19 @@ export class LogEmptying {
   }
 
   emptyWhereDue(): void {
-    if (!this.#isDue) return
+    if (!this.#isDue || this.#now() < this.#notBeforeMs) return
     try {
-      this.#isDue = this.#db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] !== 0
+      // The first waits for no reader, and shows whether one holds a part of the log.
+      this.#isDue = !(this.#checkpoint('PASSIVE') && this.#checkpoint('TRUNCATE'))
     } catch {
       // The commit itself is done. If the disk fails, callers that wait for a flush get the error.
     }
+    if (this.#isDue) this.#notBeforeMs = this.#now() + limits.stateRetryMs
+  }
+
+  /** Returns whether the database has all of the log, and with TRUNCATE, whether the log is empty. */
+  #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): boolean {
+    const { busy, log, checkpointed } = this.#db.prepare(`PRAGMA wal_checkpoint(${mode})`).get() ?? {}
+    return busy === 0 && log === checkpointed
   }
 }

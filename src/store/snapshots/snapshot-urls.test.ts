@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage, packed, urlOf } from '../../../test/store-stage.ts'
+import { limits } from '../../config/limits.ts'
 import type { SnapshotId, SnapshotUrls } from '../../core/snapshots/record.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { OperationId } from '../../core/ids.ts'
@@ -85,6 +86,8 @@ test('a URL that was sent to an end is gone even if a reader blocked its removal
   assert.notDeepEqual(filesWith(stage, canaryOf(id)), [], 'it did not stand in the way')
   reader.exec('COMMIT')
   reader.close()
+  const laterMs = performance.now() + limits.stateRetryMs
+  t.mock.method(performance, 'now', () => laterMs)
   stage.insertSnapshot('s-2')
   assert.deepEqual(filesWith(stage, canaryOf(id)), [])
 })
