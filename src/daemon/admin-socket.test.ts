@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
+import { until } from '../../test/contract/until.ts'
+import { recordingLog } from '../../test/recording-log.ts'
 import { createLog } from '../log/logger.ts'
 import { silentLog } from '../log/log.ts'
 import { openAdminSocket } from './admin-socket.ts'
@@ -13,20 +15,35 @@ import type { AdminAnswers } from './admin-socket.ts'
 
 const MAIN = new URL('../main.ts', import.meta.url).pathname
 
+type Options = {
+  readonly args: readonly string[]
+  readonly log?: Log
+  /** Something that stands in the way of the socket, and goes when this resolves. */
+  readonly inTheWay?: (path: string) => Promise<void>
+}
+
 /** Runs `vmhostd` beside a daemon that gives these answers; resolves with its output. */
 async function vmhostd(
   t: TestContext,
   answers: Partial<AdminAnswers>,
-  { args, log = silentLog }: { readonly args: readonly string[]; readonly log?: Log },
+  { args, log = silentLog, inTheWay }: Options,
 ): Promise<string> {
   // The path of a socket must be short.
   const directory = mkdtempSync('/run/vh-')
   const nothing = async () => undefined
-  const server = await openAdminSocket(directory, { plan: nothing, console: nothing, ...answers }, log)
-  t.after(() => {
-    server.close()
+  const path = join(directory, 'admin.sock')
+  if (inTheWay !== undefined) mkdirSync(path)
+  const listener = await openAdminSocket({
+    runDirectory: directory,
+    answers: { plan: nothing, console: nothing, ...answers },
+    log,
+    retryMs: 5,
+  })
+  t.after(async () => {
+    await listener.close(0)
     rmSync(directory, { recursive: true })
   })
+  await inTheWay?.(path)
   const config = join(directory, 'config.toml')
   writeFileSync(config, `run_directory = "${directory}"\n[host]\nid = "host-1"\n`)
   const argv = ['--no-warnings', MAIN, ...args, '--config', config]
@@ -74,4 +91,19 @@ test('the audit trail has the process that asked, and what it asked', async (t) 
   assert.equal(typeof peer_pid, 'number')
   assert.notEqual(peer_pid, process.pid)
   assert.deepEqual([second?.['vm_id'], second?.['outcome'], second?.['status']], ['web-2', 'refused', 404])
+})
+
+test('a socket that cannot be made keeps nothing from starting, and is tried again', async (t) => {
+  const { log, lines } = recordingLog()
+  const about = (message: RegExp) => lines.filter((line) => message.test(line.message))
+  const inTheWay = async (path: string): Promise<void> => {
+    assert.deepEqual([about(/trying again/).length, about(/^listening$/).length], [1, 0])
+    rmdirSync(path)
+    await until(
+      () => about(/^listening$/),
+      (found) => found.length === 1,
+    )
+  }
+  const plan = async () => 'settled\n'
+  assert.equal(await vmhostd(t, { plan }, { args: ['plan', 'web-1'], log, inTheWay }), 'settled\n')
 })

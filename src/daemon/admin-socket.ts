@@ -9,13 +9,15 @@ import { given } from '../lib/given.ts'
 import { renderHelp } from './help/command-help.ts'
 import { consoleHelp, planHelp } from './help/question-help.ts'
 import { localPeer } from './local-peer.ts'
+import { RetriedListener } from './retried-listener.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { CONFIG_PATH, loadConfig } from '../config/config.ts'
 import { printableLines } from '../lib/text.ts'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { CommandHelp } from './help/command-help.ts'
+import type { RetriedPart } from './retried-listener.ts'
 
 /** Questions that the commands of this host put to the running daemon; undefined if there is no such VM. */
 export type AdminAnswers = {
@@ -28,16 +30,36 @@ type AdminQuestion = keyof AdminAnswers
 /** Path below the run directory; only root on this host can open it. */
 const socketPath = (runDirectory: string): string => `${runDirectory}/admin.sock`
 
+type AdminSocketOptions = {
+  readonly runDirectory: string
+  readonly answers: AdminAnswers
+  readonly log: Log
+  /** Interval of tries; for tests. */
+  readonly retryMs?: number
+}
+
 /**
  * Opens a local socket for commands such as `vmhostd plan`, which therefore need no certificate. Only the daemon can
- * answer them: a monitor takes one client at a time.
+ * answer them: a monitor takes one client at a time. If the socket cannot be made, it is tried again, because VMs do not
+ * need it.
  */
-export async function openAdminSocket(
-  runDirectory: string,
-  answers: AdminAnswers,
-  log: Log,
-): Promise<Server> {
+export function openAdminSocket({
+  runDirectory,
+  answers,
+  log,
+  retryMs,
+}: AdminSocketOptions): Promise<RetriedListener> {
   const path = socketPath(runDirectory)
+  return RetriedListener.open({
+    address: path,
+    log: log.child({ listener: 'local' }),
+    without: 'no local socket, so "vmhostd plan" and "vmhostd console" have no answer; trying again',
+    start: () => listenOn(path, answers, log),
+    ...given({ retryMs }),
+  })
+}
+
+async function listenOn(path: string, answers: AdminAnswers, log: Log): Promise<RetriedPart> {
   rmSync(path, { force: true })
   const respond = async ({ socket, url = '' }: IncomingMessage, response: ServerResponse): Promise<void> => {
     const peer = localPeer(socket)
@@ -51,7 +73,7 @@ export async function openAdminSocket(
   server.listen(path)
   await once(server, 'listening')
   chmodSync(path, 0o600)
-  return server
+  return { close: async () => void server.close() }
 }
 
 function questionOf(url: string): { question: string; name: string; id: VmId | undefined } {

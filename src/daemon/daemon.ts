@@ -20,7 +20,6 @@ import { bindControllerListener } from './controller-listener.ts'
 import { openCoordinationListener } from './coordination-listener.ts'
 import { openMetricsListener } from './metrics-listener.ts'
 import { returnMemoryUntil } from './returned-memory.ts'
-import type { Server } from 'node:http'
 import type { BoundControllerApi } from '../api/controller/controller-api.ts'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
@@ -46,7 +45,7 @@ export class Daemon {
   #api: Listener | undefined
   #coordination: RetriedListener | undefined
   #monitoring: RetriedListener | undefined
-  #admin: Server | undefined
+  #admin: RetriedListener | undefined
   #watchdog: ReturnType<typeof startWatchdog> | undefined
 
   private constructor(config: Config, log: Log, made: { store: Store; built: BuiltHost }) {
@@ -126,17 +125,17 @@ export class Daemon {
         dependencies: this.#parts.monitoring,
         config: this.#config,
       })
-    this.#admin = await openAdminSocket(
-      this.#config.runDirectory,
-      {
+    this.#admin = await openAdminSocket({
+      runDirectory: this.#config.runDirectory,
+      answers: {
         plan: (id) => this.#parts.explain(id),
         console: async (id) => {
           if (this.#store.vms.get(id) === undefined) return undefined
           return this.#built.consoles.lastSession(id)?.output.since(0).bytes ?? ''
         },
       },
-      this.#log,
-    )
+      log: this.#log,
+    })
   }
 
   /**
@@ -218,11 +217,11 @@ export class Daemon {
     drainer.stop()
     guests.stop()
     shells.end()
-    this.#admin?.close()
     const work = {
       listener: this.#api?.close(boundMs),
       coordination: this.#coordination?.close(boundMs),
       monitoring: this.#monitoring?.close(boundMs),
+      admin: this.#admin?.close(boundMs),
       images: images.stop(),
       snapshots: snapshots.stop(),
       migrations: source.stop(),

@@ -1,7 +1,11 @@
 import { limits } from '../config/limits.ts'
+import { given } from '../lib/given.ts'
 import { errorChain } from '../log/error-chain.ts'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Log } from '../log/log.ts'
+
+/** A listener that has started. A local socket has no port. */
+export type RetriedPart = Pick<Listener, 'close'> & Partial<Pick<Listener, 'port'>>
 
 export type RetriedListenerOptions = {
   /** For the log, which the listener has its name in. */
@@ -9,7 +13,7 @@ export type RetriedListenerOptions = {
   readonly log: Log
   /** A log line for the time without the listener: what does not work, and that it is tried again. */
   readonly without: string
-  readonly start: () => Promise<Listener>
+  readonly start: () => Promise<RetriedPart>
   /** Interval of tries; for tests. */
   readonly retryMs?: number
 }
@@ -20,7 +24,7 @@ export type RetriedListenerOptions = {
  */
 export class RetriedListener {
   readonly #options: RetriedListenerOptions
-  #listener: Listener | undefined
+  #listener: RetriedPart | undefined
   #timer: NodeJS.Timeout | undefined
   #reason: string | undefined
   #trying: Promise<void> = Promise.resolve()
@@ -37,7 +41,7 @@ export class RetriedListener {
     return opened
   }
 
-  /** Undefined while it does not listen. */
+  /** Undefined while it does not listen, and for a local socket. */
   get port(): number | undefined {
     return this.#listener?.port
   }
@@ -59,7 +63,7 @@ export class RetriedListener {
     const { address, log, without, start, retryMs = limits.listenRetryMs } = this.#options
     try {
       this.#listener = await start()
-      log.info({ address, port: this.#listener.port }, 'listening')
+      log.info({ address, ...given({ port: this.#listener.port }) }, 'listening')
     } catch (error) {
       const reason = errorChain(error)
       if (reason !== this.#reason) log.error({ error }, without)
