@@ -95,6 +95,16 @@ test('a reader that has read enough of the output of a VM is not a failure', asy
   assert.deepEqual([end, stderr], [[0, null], ''])
 })
 
+test('a daemon that cannot start ends, also if a part of it is open', () => {
+  const open = 'data:text/javascript,setInterval(() => {}, 1000)'
+  const { status } = spawnSync(
+    process.execPath,
+    ['--import', open, MAIN, 'serve', '--config', '/nonexistent/config.toml'],
+    { timeout: 20_000, killSignal: 'SIGKILL' },
+  )
+  assert.equal(status, 1)
+})
+
 /** Returns the output of `vmhostd serve` when its output is the journal, which systemd announces in JOURNAL_STREAM. */
 function served(
   t: TestContext,
@@ -141,8 +151,9 @@ for (const [which, [config, reason]] of Object.entries(CONFIGS)) {
 }
 
 test('in the journal, a warning of Node is a line in JSON too', (t) => {
-  // Warn after all of the daemon's own code has run.
-  const warn = "process.on('exit', () => process.emit('warning', new Error('mind the gap')))"
+  // The daemon listens for errors right after it listens for warnings.
+  const emit = "if (name === 'uncaughtException') process.emit('warning', new Error('mind the gap'))"
+  const warn = `process.on('newListener', (name) => { ${emit} })`
   const { journal } = served(t, CONFIGS['that cannot be read'][0], [
     '--import',
     `data:text/javascript,${warn}`,

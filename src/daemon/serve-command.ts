@@ -35,7 +35,8 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
     if (inJournal)
       createLog({ level: 'error', priorityPrefix: true }).error({ reason }, 'vmhostd cannot start')
     else console.error(error instanceof ConfigError ? reason : `vmhostd cannot start: ${reason}`)
-    return 1
+    // A part that has started would keep the process alive, and systemd would wait for it.
+    return exitNow(1)
   }
   await daemon.stop(await stopped.promise)
   // Do not wait for work that runs past the bound. Guests keep running without the daemon, and the next start finds how
