@@ -41,6 +41,14 @@ export type RecordsFact = {
   readonly poolId?: string
 }
 
+/** Why records cannot be read: what is in them, another process that has locked them, or the rights of this one. */
+export type RecordsFault = 'damaged' | 'locked' | 'forbidden'
+
+/** Facts about the records, undefined if there are none yet, or why they cannot be read. */
+export type RecordsLook =
+  | { readonly known: true; readonly value: RecordsFact | undefined }
+  | { readonly known: false; readonly because: string; readonly fault?: RecordsFault }
+
 export type PoolFact = {
   readonly directory: string
   readonly poolId: string
@@ -89,8 +97,7 @@ export type HostFacts = {
   /** The reason if the program cannot be run or is too old. */
   readonly monitorVersions: { readonly [K in MonitorKind]: Fact<string> }
   readonly pool: Fact<PoolFact>
-  /** Undefined if there are none yet. */
-  readonly records: Fact<RecordsFact | undefined>
+  readonly records: RecordsLook
   /** Space for others than root, in MiB, by directory. */
   readonly room: readonly {
     readonly what: 'state' | 'run'

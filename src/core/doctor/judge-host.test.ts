@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { given } from '../../lib/given.ts'
 import { chooseMonitor } from '../monitor/choose-monitor.ts'
 import { judgeHost } from './judge-host.ts'
 import type { MonitorQuestion } from '../monitor/choose-monitor.ts'
@@ -225,6 +226,21 @@ for (const [what, changes, level, check] of cases) {
     assert.ok((found[0]?.remedy ?? '').length > 0)
   })
 }
+
+const unread = [
+  ['damaged', /backup/],
+  ['locked', /restart/],
+  ['forbidden', /root/],
+  [undefined, /disk/],
+] as const
+
+for (const [fault, advice] of unread)
+  test(`records that cannot be read (${fault ?? 'for another reason'}): a backup only for damaged ones`, () => {
+    const [found] = badOf({ records: { known: false, because: 'x', ...given({ fault }) } })
+    const remedy = found?.remedy ?? ''
+    assert.match(remedy, advice)
+    assert.equal(/backup/.test(remedy), fault === 'damaged')
+  })
 
 test('without any monitor, one must be installed', () => {
   const monitors = offers({ isExecutable: { qemu: false, firecracker: false } })

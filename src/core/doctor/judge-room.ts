@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import type { Finding } from './finding.ts'
-import type { HostFacts } from './host-facts.ts'
+import type { HostFacts, RecordsFault } from './host-facts.ts'
 
 /** Judges the storage pool: whether it is there, shares blocks, and has room beyond its reserve. */
 export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding {
@@ -41,12 +41,7 @@ export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding
 export function judgeRecords({ records }: HostFacts): Finding {
   const check = 'records'
   if (!records.known)
-    return {
-      check,
-      level: 'must',
-      found: records.because,
-      remedy: 'put back a backup ("Put a backup back" in operating.md)',
-    }
+    return { check, level: 'must', found: records.because, remedy: remedyForRecords(records.fault) }
   if (records.value === undefined) return { check, level: 'ok', found: 'none yet' }
   const { schemaVersion, schemaVersionMax } = records.value
   if (schemaVersion <= schemaVersionMax)
@@ -58,6 +53,17 @@ export function judgeRecords({ records }: HostFacts): Finding {
     remedy: 'install the newer vmhostd again, or put back the copy from before the upgrade',
   }
 }
+
+const RECORDS_REMEDY: Readonly<Record<RecordsFault, string>> = {
+  damaged: 'put back a backup ("Put a backup back" in operating.md)',
+  locked:
+    'a daemon that started on a full disk has them for itself: make room for the records and restart it, or stop it for this',
+  forbidden: 'run this as root',
+}
+
+/** Returns what to do about records that cannot be read. Only damaged ones are worth a backup, which lacks what came later. */
+export const remedyForRecords = (fault: RecordsFault | undefined): string =>
+  fault === undefined ? 'see whether the disk of the records works (journalctl -k)' : RECORDS_REMEDY[fault]
 
 const ROOM_MIB_MIN = { state: limits.stateRoomMibMin, run: limits.runRoomMibMin }
 const WHY = { state: 'the records of VMs', run: 'the histories of consoles' }

@@ -18,8 +18,9 @@ import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { checkDescriptorStore } from '../../host/systemd/descriptor-store.ts'
 import { findUnit } from '../../host/systemd/own-unit.ts'
 import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
+import { errorChain } from '../../log/error-chain.ts'
 import { silentLog } from '../../log/log.ts'
-import { readRecordsFacts } from '../../store/backup/records-facts.ts'
+import { RecordsUnread, readRecordsFacts } from '../../store/backup/records-facts.ts'
 import { firewallPolicyOf } from '../policies.ts'
 import { buildMonitors } from '../build-monitors.ts'
 import { extraAuthorities } from '../extra-authorities.ts'
@@ -29,7 +30,7 @@ import { readNodeFact } from './read-node-fact.ts'
 import { readRoom } from './read-room.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
 import type { Config } from '../../config/config.ts'
-import type { Fact, HostFacts, StoreFact } from '../../core/doctor/host-facts.ts'
+import type { Fact, HostFacts, RecordsLook, StoreFact } from '../../core/doctor/host-facts.ts'
 
 const UNIT = 'vmhostd.service'
 
@@ -71,7 +72,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
     room: await readRoom(config),
     memory: await fact(() => ({ totalMib: memoryFigures().totalMib, reserveMib: capacity.memoryReserveMib })),
     diskReserveMib: capacity.diskReserveMib,
-    records: await fact(() => readRecordsFacts(stateDirectory)),
+    records: recordsIn(stateDirectory),
     ...(await readTlsFacts(config)),
     // Without a configuration it is not known what the node is called.
     ...(configuration.known ? await readNodeFact(config) : {}),
@@ -80,6 +81,15 @@ export async function readFacts({ configPath, config, configuration }: Question)
       : { extraAuthorities: await fact(() => extraAuthorities(config)?.length ?? 0) }),
     clockIsSet: await fact(isClockSet),
     descriptorStore: await fact(descriptorStore),
+  }
+}
+
+function recordsIn(stateDirectory: string): RecordsLook {
+  try {
+    return { known: true, value: readRecordsFacts(stateDirectory) }
+  } catch (error) {
+    const fault = error instanceof RecordsUnread ? error.fault : undefined
+    return { known: false, because: errorChain(error), ...given({ fault }) }
   }
 }
 

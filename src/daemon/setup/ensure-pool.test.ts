@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -34,7 +34,7 @@ async function stage(t: TestContext) {
   const store = records()
   store.rememberPool(await poolIdOf(pool))
   store.close()
-  return { pool, records, ensure, poolOfRecords }
+  return { state, pool, records, ensure, poolOfRecords }
 }
 
 test('the pool of the records is kept', async (t) => {
@@ -76,4 +76,10 @@ test('a pool that is lost is replaced on request, while no daemon runs', async (
   assert.equal(poolOfRecords(), await poolIdOf(pool))
   assert.notEqual(poolOfRecords(), known)
   assert.match(await ensure(), /kept .*storage pool, marked/)
+})
+
+test('records that cannot be read are named, with what to do', async (t) => {
+  const { ensure, state } = await stage(t)
+  writeFileSync(join(state, 'vmhostd.db'), 'x'.repeat(5000))
+  await assert.rejects(ensure(), /vmhostd\.db is damaged: .*: put back a backup/)
 })

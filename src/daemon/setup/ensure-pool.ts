@@ -2,7 +2,9 @@
 import { existsSync } from 'node:fs'
 import { ifThere } from '../../host/files/storage-fault.ts'
 import { poolIdOf } from '../../host/pool/pool-marker.ts'
-import { readRecordsFacts } from '../../store/backup/records-facts.ts'
+import { remedyForRecords } from '../../core/doctor/judge-room.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { RecordsUnread, readRecordsFacts } from '../../store/backup/records-facts.ts'
 import { StateDirectoryInUse } from '../../store/database/open-database.ts'
 import { Store } from '../../store/store.ts'
 import { userIdRangeOf } from '../../store/vm/user-ids.ts'
@@ -23,7 +25,7 @@ export type PoolOptions = {
 /** Ensures that there is a pool, and that it is the one of the records. Throws SetupError. */
 export async function ensurePool({ config, replace, markPool, report }: PoolOptions): Promise<void> {
   const { poolDirectory: pool } = config.storage
-  const recorded = readRecordsFacts(config.stateDirectory)?.poolId
+  const recorded = recordedPool(config.stateDirectory)
   const present = await ifThere(poolIdOf(pool))
   const isOther = recorded !== undefined && recorded !== present
   if (isOther && !replace)
@@ -52,6 +54,16 @@ export async function ensurePool({ config, replace, markPool, report }: PoolOpti
       )
   } finally {
     records?.close()
+  }
+}
+
+/** Returns the pool of the records. Throws SetupError if they cannot be read. */
+function recordedPool(stateDirectory: string): string | undefined {
+  try {
+    return readRecordsFacts(stateDirectory)?.poolId
+  } catch (cause) {
+    if (!(cause instanceof RecordsUnread)) throw cause
+    throw new SetupError(`${errorChain(cause)}: ${remedyForRecords(cause.fault)}`, { cause })
   }
 }
 

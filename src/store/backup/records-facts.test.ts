@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -26,5 +26,27 @@ test('the facts of records are read while they are in use or not, leave nothing 
   db.close()
   assert.equal(readRecordsFacts(directory)?.schemaVersion, 999)
   writeFileSync(path, 'x'.repeat(5000))
-  assert.throws(() => readRecordsFacts(directory), /not a database/)
+  assert.throws(() => readRecordsFacts(directory), { name: 'RecordsUnread', fault: 'damaged' })
+})
+
+test('records that cannot be read for a reason that is not in them say so, with their path', (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'records-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const path = join(directory, 'vmhostd.db')
+  const unread = (fault: string) => ({ name: 'RecordsUnread', message: new RegExp(path), fault })
+  const daemon = new DatabaseSync(path)
+  daemon.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; CREATE TABLE one (a)')
+  assert.throws(() => readRecordsFacts(directory, 0), unread('locked'))
+  daemon.close()
+  // First the directory is for root alone, then the file.
+  chmodSync(path, 0o600)
+  for (const mode of [0o700, 0o755]) {
+    chmodSync(directory, mode)
+    process.seteuid?.(65_534)
+    try {
+      assert.throws(() => readRecordsFacts(directory), unread('forbidden'))
+    } finally {
+      process.seteuid?.(0)
+    }
+  }
 })

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { DatabaseSync } from 'node:sqlite'
@@ -6,21 +6,57 @@ import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { Meta } from '../database/meta.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
+import type { RecordsFact, RecordsFault } from '../../core/doctor/host-facts.ts'
 
-/** Facts about the records of a state directory that decide whether this build can use them. */
-export type RecordsFacts = {
-  readonly schemaVersion: number
-  /** The newest version that this build can read. */
-  readonly schemaVersionMax: number
-  /** The pool that the records are of; absent until a daemon has found one. */
-  readonly poolId?: string
+/** Thrown for records that are there and cannot be read. */
+export class RecordsUnread extends Error {
+  override readonly name = 'RecordsUnread'
+  readonly fault: RecordsFault
+
+  constructor(path: string, fault: RecordsFault, cause: unknown) {
+    super(`${path} ${WORDS[fault]}`, { cause })
+    this.fault = fault
+  }
 }
 
-/** Reads the records without changing them; the daemon may run. Undefined if there are none. Throws SQLite's error. */
-export function readRecordsFacts(stateDirectory: string): RecordsFacts | undefined {
+const WORDS: Readonly<Record<RecordsFault, string>> = {
+  damaged: 'is damaged',
+  locked: 'is locked by another process',
+  forbidden: 'cannot be opened by this user',
+}
+
+/** The faults by SQLite's errors, by the lowest byte of the result code (sqlite.org/rescode). */
+const FAULTS: ReadonlyMap<unknown, RecordsFault> = new Map([
+  [3, 'forbidden'],
+  [5, 'locked'],
+  [11, 'damaged'],
+  [14, 'forbidden'],
+  [26, 'damaged'],
+])
+
+/**
+ * Reads the records without changing them; the daemon may run. Undefined if there are none. Throws RecordsUnread, or
+ * SQLite's error for another reason.
+ */
+export function readRecordsFacts(
+  stateDirectory: string,
+  busyMs: number = limits.backupBusyMs,
+): RecordsFact | undefined {
   const path = join(stateDirectory, 'vmhostd.db')
-  if (!existsSync(path)) return undefined
-  const db = new DatabaseSync(nameOf(path), { readOnly: true, timeout: limits.backupBusyMs })
+  try {
+    // Unlike existsSync, this throws if the directory is not for this user.
+    if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
+    return factsIn(path, busyMs)
+  } catch (error) {
+    const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown }
+    const isDenied = code === 'EACCES' || code === 'EPERM'
+    const fault = isDenied ? 'forbidden' : FAULTS.get(Number(errcode) & 0xff)
+    throw fault === undefined ? error : new RecordsUnread(path, fault, error)
+  }
+}
+
+function factsIn(path: string, busyMs: number): RecordsFact {
+  const db = new DatabaseSync(nameOf(path), { readOnly: true, timeout: busyMs })
   try {
     const schemaVersion = schemaVersionOf(db)
     // Another version may have no such table.
