@@ -278,6 +278,21 @@ test('a replacement that ends after the log was removed leaves the present recor
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
 })
 
+test('present records that another process reads are not replaced, because their log cannot be folded', (t) => {
+  const { stage, file, present, leave } = killedStage(t)
+  stage.reopen(() => {
+    leave()
+    const reader = new DatabaseSync(present, { readOnly: true })
+    reader.exec('BEGIN; SELECT * FROM vms')
+    assert.throws(() => restoring(stage, file).putBack([], NOW), /another process reads/)
+    assert.ok(existsSync(`${present}-wal`))
+    reader.close()
+  })
+  assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
+  putBack(stage, file)
+  assert.deepEqual(stage.store.vms.ids(), ['web-1'])
+})
+
 test('a VM that is left out has no record, and everything else is put back', (t) => {
   const stage = new StoreStage(t)
   const left = stage.insertVm('web-1', image)

@@ -103,7 +103,7 @@ export class Restoring {
   /**
    * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
    * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs. If
-   * the disk does not take the new records, the present ones stay as they are.
+   * the disk does not take the new records, or another process reads the present ones, those stay as they are.
    *
    * @returns where the present records are kept; undefined if there are none
    */
@@ -175,14 +175,21 @@ function copiedStore(path: string, directory: string, userIds: UserIdRange): Sto
   return new Store(directory, userIds)
 }
 
-/** Moves the log of a database into it, so that it is whole without the log. Does nothing if it cannot be read. */
+/**
+ * Moves the log of a database into it, so that it is whole without the log. Does nothing if it cannot be read. Throws an error
+ * for the operator if another process reads it.
+ */
 function foldLog(path: string): void {
   if (!existsSync(path)) return
+  let isRead = false
   try {
-    edit(path, (db) => db.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
+    edit(path, (db) => {
+      isRead = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] !== 0
+    })
   } catch {
     // It was copied as it is, with its log, and is replaced.
   }
+  if (isRead) throw new Error(`another process reads ${path}, such as a backup: try again when it has ended`)
 }
 
 /** Copies the present records. Records that cannot be read are kept as the files that they are, and have no `revisions`. */
