@@ -23,7 +23,8 @@ export class StateDirectoryInUse extends Error {
  * SQLite's own file lock (POSIX record locks), which the kernel releases with the process.
  */
 export function lockStateDirectory(directory: string): { release(): void } {
-  const db = new DatabaseSync(`${directory}/lock.db`)
+  const path = `${directory}/lock.db`
+  const db = new DatabaseSync(path)
   try {
     db.exec('PRAGMA locking_mode = EXCLUSIVE')
     // SQLite writes to an empty database when it locks it, but not to one that has a page. With a page, a full disk
@@ -32,6 +33,9 @@ export function lockStateDirectory(directory: string): { release(): void } {
     db.exec('BEGIN EXCLUSIVE')
   } catch (cause) {
     db.close()
+    // A file that another vmhostd has locked is not read, so it is not found damaged.
+    if (isDamage(cause))
+      throw new Error(`${path} is damaged: remove it, because it has no records and is made again`, { cause })
     if ((cause as { errcode?: number }).errcode !== SQLITE_BUSY) throw unwritableOr(cause)
     throw new StateDirectoryInUse(
       `another vmhostd works on ${directory}: stop it first, or give this one its own state_directory`,
@@ -62,12 +66,16 @@ export function openDatabase(path: string, options: OpenOptions = {}): DatabaseS
 
 /** Turns an error of records that are damaged into one that says what to do; any other error passes as it is. */
 export function damagedOr(path: string, error: unknown): unknown {
-  const { errcode } = (error ?? {}) as { errcode?: unknown }
-  if (typeof errcode !== 'number' || ![SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)) return error
+  if (!isDamage(error)) return error
   return new Error(
     `${path} is damaged: put a backup back (vmhostd restore), or move it aside with its -wal and -shm, and recover the VMs from the pool (vmhostd recover)`,
     { cause: error },
   )
+}
+
+function isDamage(error: unknown): boolean {
+  const { errcode } = (error ?? {}) as { errcode?: unknown }
+  return typeof errcode === 'number' && [SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)
 }
 
 function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE', { onUpgrade }: OpenOptions): DatabaseSync {
