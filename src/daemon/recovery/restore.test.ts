@@ -122,7 +122,7 @@ test('of a VM that the present records do not have it is not known whether it ha
   const { outlook } = await compare(NONE, EMPTY)
   assert.deepEqual(refusalsInWords(outlook), [
     'it is not known whether one of these has moved to another host and runs there: web-1 ' +
-      '(not in the present records). ' +
+      '(the present records do not show it). ' +
       'Say --leave-out VM for each that has moved, and --none-moved for the others',
   ])
 })

@@ -50,7 +50,7 @@ export const refusalsInWords = ({ unsaid, moved, unsure, unreadable }: Outlook):
     ? []
     : [
         `it is not known whether one of these has moved to another host and runs there: ${unsure.join(', ')} ` +
-          `(${unreadable ?? 'not in the present records'}). ` +
+          `(${unreadable ?? 'the present records do not show it'}). ` +
           'Say --leave-out VM for each that has moved, and --none-moved for the others',
       ]),
 ]

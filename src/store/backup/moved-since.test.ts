@@ -37,6 +37,23 @@ test('a VM that is coming is at its source until that has released it', (t) => {
   assert.deepEqual([[...to], [...stayed]], [[], ['released']])
 })
 
+test('of a VM whose moves cannot be read nothing is known, and of the others all', (t) => {
+  const stage = new StoreStage(t)
+  stage.insertVm('web-0', image)
+  depart(stage, stage.insertVm('web-1', image), 'released')
+  const bad = [stage.insertVm('web-2', image), stage.insertVm('web-3', image)]
+  stage.reopen(() => {
+    const db = new DatabaseSync(`${stage.directory}/vmhostd.db`)
+    db.exec('DROP INDEX vms_by_departure')
+    for (const [number, column] of ['departure', 'arrival'].entries())
+      db.prepare(`UPDATE vms SET ${column} = '{' WHERE id = ?`).run(bad[number] ?? null)
+    db.close()
+  })
+  const { to, comingFrom, stayed, unreadable } = readMovedSince(stage.directory)
+  assert.deepEqual([[...to], [...comingFrom], [...stayed]], [[['web-1', 'host-2']], [], ['web-0']])
+  assert.equal(unreadable, undefined)
+})
+
 test('nothing is known of records that are not there or cannot be read; those too old for moves have none', (t) => {
   const stage = new StoreStage(t)
   const path = `${stage.directory}/vmhostd.db`

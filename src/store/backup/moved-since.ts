@@ -2,9 +2,10 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
+import { hasColumn, memberOf } from './columns.ts'
 import type { VmId } from '../../core/ids.ts'
 
-/** Moves between hosts by the present records. A VM that they do not have may have moved too. */
+/** Moves between hosts by the present records. A VM may have moved too if they do not have it, or its moves cannot be read there. */
 export type MovedSince = {
   /** VMs that were released to another host, with its name: their guests may run there. */
   readonly to: ReadonlyMap<VmId, string>
@@ -40,24 +41,26 @@ const unknown = (unreadable: string): MovedSince => ({
 })
 
 function movedIn(db: DatabaseSync): MovedSince {
-  const columns = new Set(
-    db
-      .prepare("SELECT name FROM pragma_table_info('vms')")
-      .all()
-      .map(({ name }) => name),
-  )
   // The first versions could not move a VM.
-  const orNull = (column: string, expression: string) => (columns.has(column) ? expression : 'NULL')
-  const node = orNull('departure', "iif(departure ->> '$.stage' = 'released', departure ->> '$.node', NULL)")
-  const source = orNull('arrival', "iif(arrival ->> '$.stage' <> 'released', arrival ->> '$.source', NULL)")
+  const orNull = (column: string, expression: string) => (hasColumn(db, 'vms', column) ? expression : 'NULL')
+  const hostOf = (column: string, isElsewhere: string, host: string) =>
+    orNull(column, `iif(${memberOf(column, 'stage')} ${isElsewhere}, ${memberOf(column, host)}, NULL)`)
+  const isReadable = (column: string) => `ifnull(${orNull(column, `json_valid(${column})`)}, 1)`
+  const rows = db
+    .prepare(
+      `SELECT id, ${hostOf('departure', "= 'released'", 'node')} AS node,
+         ${hostOf('arrival', "<> 'released'", 'source')} AS source,
+         ${isReadable('departure')} AND ${isReadable('arrival')} AS readable
+       FROM vms ORDER BY id`,
+    )
+    .all()
   const [to, comingFrom] = [new Map<VmId, string>(), new Map<VmId, string>()]
   const stayed = new Set<VmId>()
-  const rows = db.prepare(`SELECT id, ${node} AS node, ${source} AS source FROM vms ORDER BY id`).all()
   for (const row of rows) {
     const id = String(row['id']) as VmId
     if (row['node'] !== null) to.set(id, String(row['node']))
     else if (row['source'] !== null) comingFrom.set(id, String(row['source']))
-    else stayed.add(id)
+    else if (row['readable'] === 1) stayed.add(id)
   }
   return { to, comingFrom, stayed }
 }

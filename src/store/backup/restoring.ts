@@ -3,17 +3,20 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { Meta } from '../database/meta.ts'
-import { damagedOr, lockStateDirectory } from '../database/open-database.ts'
+import { damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
 import { firstNumber } from '../database/revisions.ts'
 import { copyDatabase, flushPath, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
 import { KEPT_AFTER } from '../events/event-table.ts'
 import { Store } from '../store.ts'
-import { keepReleases, leaveOut } from './keep-departed.ts'
+import { noteDeparted } from '../migration/departed.ts'
+import { leaveOut } from './keep-departed.ts'
+import { readReplaced, revisionsIn } from './replaced-records.ts'
 import { BACKUP_FORMAT } from './write-backup.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { UserIdRange } from '../vm/user-ids.ts'
 import type { Flush } from '../database/schema-copies.ts'
+import type { ReplacedRecords } from './replaced-records.ts'
 import type { BackupAbout, KeptFile } from './write-backup.ts'
 
 /** The description of itself that a file to put back has. A copy from before a change of the schema has no `about` and no files. */
@@ -117,8 +120,8 @@ export class Restoring {
       edit(restored, (db) => {
         db.exec('PRAGMA foreign_keys = ON')
         for (const id of leftOut) leaveOut(db, id)
-        if (kept?.revisions !== undefined) keepReleases(db, kept.path)
-        const given = Math.max(revisionsIn(db), kept?.revisions ?? 0)
+        for (const departure of kept?.replaced.releases ?? []) noteDeparted(db, departure)
+        const given = Math.max(revisionsIn(db), kept?.replaced.revisions ?? 0)
         const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
         // What readers know by earlier numbers is another history.
         const meta = new Meta(db)
@@ -192,31 +195,46 @@ function foldLog(path: string): void {
   if (isRead) throw new Error(`another process reads ${path}, such as a backup: try again when it has ended`)
 }
 
-/** Copies the present records. Records that cannot be read are kept as the files that they are, and have no `revisions`. */
-function keepPresent(
-  present: string,
-  stateDirectory: string,
-  nowMs: number,
-): { readonly path: string; readonly revisions?: number } | undefined {
+/**
+ * Copies the present records, and reads what goes into those that replace them. Damaged records are kept as the files that
+ * they are. Throws an error for the operator if they cannot be copied for another reason.
+ */
+function keepPresent(present: string, stateDirectory: string, nowMs: number): KeptRecords | undefined {
   if (!existsSync(present)) return undefined
   const copies = schemaCopiesOf(stateDirectory)
-  mkdirSync(copies, { recursive: true })
-  chmodSync(copies, 0o700)
   const path = unusedPath(copies, nowMs)
   try {
-    // Another connection would remove the log when it closes, also of a database that cannot be read.
-    const db = new DatabaseSync(present, { readOnly: true, timeout: limits.backupBusyMs })
+    mkdirSync(copies, { recursive: true })
+    chmodSync(copies, 0o700)
+    return { path, replaced: copyRecords(present, path) }
+  } catch (cause) {
+    throw new Error(
+      `the present records cannot be copied to ${path}: make room there, or move ${present} aside`,
+      {
+        cause,
+      },
+    )
+  }
+}
+
+type KeptRecords = { readonly path: string; readonly replaced: ReplacedRecords }
+
+function copyRecords(present: string, path: string): ReplacedRecords {
+  // Another connection would remove the log when it closes, also of a database that cannot be read.
+  const db = new DatabaseSync(present, { readOnly: true, timeout: limits.backupBusyMs })
+  try {
+    const replaced = readReplaced(db)
     try {
       copyDatabase(db, path)
-      return { path, revisions: revisionsIn(db) }
-    } finally {
-      db.close()
+    } catch (error) {
+      if (!isDamage(error)) throw error
+      // The log first: a database under its own name has all that belongs to it.
+      for (const end of ['-wal', ''])
+        if (existsSync(`${present}${end}`)) copyFile(`${present}${end}`, `${path}${end}`)
     }
-  } catch {
-    // The log first: a database under its own name has all that belongs to it.
-    for (const end of ['-wal', ''])
-      if (existsSync(`${present}${end}`)) copyFile(`${present}${end}`, `${path}${end}`)
-    return { path }
+    return replaced
+  } finally {
+    db.close()
   }
 }
 
@@ -234,8 +252,6 @@ function copyFile(from: string, to: string): void {
   copyFileSync(from, unnamed)
   renameDurably(unnamed, to)
 }
-
-const revisionsIn = (db: DatabaseSync): number => Number(new Meta(db).get('revisions') ?? 0)
 
 function edit(path: string, change: (db: DatabaseSync) => void): void {
   const db = new DatabaseSync(path)

@@ -64,6 +64,12 @@ export function openDatabase(path: string, options: OpenOptions = {}): DatabaseS
   }
 }
 
+/** Returns whether an error is of records that are damaged, and not of the disk or of another process. */
+export function isDamage(error: unknown): boolean {
+  const { errcode } = (error ?? {}) as { errcode?: unknown }
+  return typeof errcode === 'number' && [SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)
+}
+
 /** Turns an error of records that are damaged into one that says what to do; any other error passes as it is. */
 export function damagedOr(path: string, error: unknown): unknown {
   if (!isDamage(error)) return error
