@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { reconcileStage } from '../../../test/reconcile-stage.ts'
@@ -10,7 +11,6 @@ import { outlookInWords, refusalsInWords } from './words.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
-import type { Store } from '../../store/store.ts'
 import type { MovedSince } from '../../store/backup/moved-since.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { Words } from './restore.ts'
@@ -21,7 +21,7 @@ const NONE: Words = { end: [], leaveOut: [], noneMoved: false }
 async function stage(
   t: TestContext,
   power: 'running' | 'stopped',
-  before: (on: { readonly store: Store; readonly id: VmId }) => void = () => {},
+  before: (on: Awaited<ReturnType<typeof reconcileStage>>) => void = () => {},
 ) {
   const on = await reconcileStage(t)
   on.create({ power })
@@ -70,6 +70,24 @@ test('a guest that runs as it did at the backup is taken over, and one that was 
   await change('stopped')
   assert.deepEqual((await compare()).lines, [
     '  web-1  starts   it has no guest now, and the record says running',
+  ])
+})
+
+test('a VM whose record in the file cannot be read is left as it is, and the others are compared', async (t) => {
+  const other = 'web-2' as VmId
+  const network = { ipv4Address: '192.0.2.20' }
+  const { directory, idle, compare } = await stage(t, 'running', (on) => on.create({ network }, other))
+  await idle()
+  const db = new DatabaseSync(`${directory}/b.vmhostd`)
+  db.prepare("UPDATE vms SET labels = '{' WHERE id = ?").run(other)
+  db.close()
+  const { outlook, lines } = await compare()
+  assert.deepEqual(lines, ['  web-1  stays    its guest runs', '  web-2  alone    its record cannot be read'])
+  assert.deepEqual(refusalsInWords(outlook), [])
+  const without = await compare({ ...NONE, leaveOut: [other] })
+  assert.deepEqual(without.lines, [
+    '  web-1  stays    its guest runs',
+    '  web-2  alone    its guest runs on, without a record (not in the file)',
   ])
 })
 

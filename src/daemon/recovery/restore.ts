@@ -48,19 +48,20 @@ export async function compareWithHost(
     nowMs,
   }: { readonly words: Words; readonly moved: MovedSince; readonly nowMs: number },
 ): Promise<Outlook> {
-  const all = store.vms.all()
-  const records = all.filter(({ id }) => !leaveOut.includes(id))
+  const all = new Set(store.vms.ids())
+  const recorded = new Set([...all].filter((id) => !leaveOut.includes(id)))
   const listing = await listHost(host)
-  const recorded = new Set(records.map(({ id }) => id))
-  const vms: Outlook['vms'][number][] = []
-  for (const record of records) {
+  const judge = async (id: VmId): Promise<Restored> => {
+    const record = store.vms.readable(id)
+    if (record === undefined) return UNREADABLE
     const found = await lookAtVm(host, record, store.storeId)
-    const judged = judgeRestored(record, { ...found, ...sinceThen(record, moved, noneMoved) }, nowMs)
-    vms.push({ id: record.id, isRecorded: true, ...judged })
+    return judgeRestored(record, { ...found, ...sinceThen(record, moved, noneMoved) }, nowMs)
   }
+  const vms: Outlook['vms'][number][] = []
+  for (const id of recorded) vms.push({ id, isRecorded: true, ...(await judge(id)) })
   for (const [id, judged] of judgeOrphans(listing, recorded, store.storeId))
     vms.push({ id, isRecorded: false, ...judged })
-  refuseUnknown('--leave-out', leaveOut, new Set(all.map(({ id }) => id)))
+  refuseUnknown('--leave-out', leaveOut, all)
   refuseUnknown('--end', end, new Set(vms.map(({ id }) => id)))
   const idsOf = (kind: Restored['kind']) => vms.filter((vm) => vm.kind === kind).map(({ id }) => id)
   return {
@@ -71,6 +72,9 @@ export async function compareWithHost(
     ...given({ unreadable: moved.unreadable }),
   }
 }
+
+/** The daemon does nothing for a VM whose record it cannot read, and ends nothing of it. */
+const UNREADABLE: Restored = { kind: 'lacks', because: 'its record cannot be read' }
 
 /** Returns what is known of the moves of a VM since its record was written. */
 function sinceThen(

@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict'
-import { closeSync, existsSync, openSync, readdirSync, rmSync, symlinkSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
@@ -123,4 +133,19 @@ test('nothing is put back while the present records cannot be copied though they
     putBack(stage, file, [id])
   })
   assert.equal(stageOf(stage, 'm-1'), 'released')
+})
+
+test('a VM whose departure cannot be read can be left out', (t) => {
+  const stage = new StoreStage(t)
+  const [bad, here] = [stage.insertVm('web-1', image), stage.insertVm('web-2', image)]
+  stage.store.departures.set(bad, departure('m-1', 'offered'), 5)
+  stage.store.departures.set(here, departure('m-2', 'offered'), 5)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, { about: { madeAtMs: 1, version: '1', hostId: 'host-1' }, files: [] })
+  const bytes = readFileSync(file)
+  bytes[bytes.indexOf('{"id":"m-1"')] = 0x21
+  writeFileSync(file, bytes)
+  stage.reopen(() => putBack(stage, file, [bad]))
+  assert.deepEqual(stage.store.vms.ids(), [here])
+  assert.equal(stage.store.departures.of('m-2' as MigrationId)?.id, here)
 })

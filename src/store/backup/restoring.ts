@@ -119,7 +119,7 @@ export class Restoring {
       const restored = join(this.#directory, DATABASE)
       edit(restored, (db) => {
         db.exec('PRAGMA foreign_keys = ON')
-        for (const id of leftOut) leaveOut(db, id)
+        leaveOut(db, leftOut)
         for (const departure of kept?.replaced.releases ?? []) noteDeparted(db, departure)
         const given = Math.max(revisionsIn(db), kept?.replaced.revisions ?? 0)
         const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
