@@ -63,6 +63,27 @@ test('a file that cannot be put back is a line and a failure, once the records a
   assert.match(stdout, /\nNext: see why 2 files are not put back, and run this again .*\n$/)
 })
 
+test('the state of the host is that of now, and the command says it before it puts anything back', (t) => {
+  const { at, restore } = stage(t)
+  const change = (use: (store: Store) => void): void => {
+    const store = new Store(at('state'), { first: 600_000, count: 100 })
+    use(store)
+    store.close()
+  }
+  const drain = { guests: 'sleep', graceSeconds: 30, atOnce: 4 } as const
+  change(({ maintenance }) => maintenance.set({ state: 'drained', drain }, 1))
+  const said =
+    /\n  the host is drained, as it is now\. No guest starts or wakes until vmhostctl host uncordon\n/
+  assert.match(restore('--dry-run').stdout, said)
+  assert.match(restore().stdout, said)
+  change(({ maintenance }) => assert.equal(maintenance.get().state, 'drained'))
+  writeFileSync(at('state/vmhostd.db'), 'not a database')
+  assert.match(
+    restore('--dry-run').stdout,
+    /\n  the host is schedulable, as in the file, because the present records do not say it\n/,
+  )
+})
+
 test('a dry run changes nothing', (t) => {
   const { at, restore } = stage(t)
   rmSync(at('tls'), { recursive: true })

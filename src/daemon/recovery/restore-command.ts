@@ -13,7 +13,7 @@ import { UsageError } from '../usage-error.ts'
 import { putFilesBack } from './kept-files.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { compareWithHost } from './restore.ts'
-import { aboutInWords, filesInWords, outlookInWords, refusalsInWords } from './words.ts'
+import { aboutInWords, filesInWords, maintenanceInWords, outlookInWords, refusalsInWords } from './words.ts'
 import { userIdRangeOf } from '../../store/vm/user-ids.ts'
 import type { Config } from '../../config/config.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -89,6 +89,7 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
     const moved = readMovedSince(stateDirectory)
     const outlook = await outlookOf(restoring, config, { words, moved })
     print(aboutInWords(file, content, restoring.store.vms.ids().length))
+    print(maintenanceInWords(restoring.maintenanceAfter()))
     print(outlookInWords(outlook))
     const refusals = refusalsInWords(outlook)
     for (const because of refusals)

@@ -1,4 +1,5 @@
 import type { Restored } from '../../core/recovery/judge-restored.ts'
+import type { MaintenanceAfter } from '../../store/backup/maintenance-kept.ts'
 import type { BackupContent } from '../../store/backup/restoring.ts'
 import type { RecoverySource } from '../../commands/vm/recover-vm.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
@@ -36,6 +37,18 @@ export function outlookInWords({ vms }: Outlook): readonly string[] {
     ({ id, kind, because, isRecorded }) =>
       `  ${id.padEnd(width)}  ${KINDS[kind].padEnd(7)}  ${because}${isRecorded ? '' : ' (not in the file)'}`,
   )
+}
+
+/** Returns the state of the host once the records are put back. */
+export function maintenanceInWords({ from, maintenance: { state } }: MaintenanceAfter): readonly string[] {
+  const because = {
+    present: 'as it is now',
+    file: 'as in the file, because the present records do not say it',
+    undrained:
+      'because the present records do not say its state, and that of the file is drained or cannot be read',
+  }[from]
+  const held = state === 'drained' ? '. No guest starts or wakes until vmhostctl host uncordon' : ''
+  return [`  the host is ${state}, ${because}${held}`]
 }
 
 /** Returns why the records are not put back as they are. */

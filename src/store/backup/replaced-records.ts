@@ -2,8 +2,10 @@ import { isDamage } from '../database/open-database.ts'
 import { Meta } from '../database/meta.ts'
 import { hasColumn } from './columns.ts'
 import { releasesIn } from './keep-departed.ts'
+import { readMaintenance } from './maintenance-kept.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Departure } from '../../core/migration/departure.ts'
+import type { StoredMaintenance } from './maintenance-kept.ts'
 
 /** The parts of replaced records that go into those that are put back. */
 export type ReplacedRecords = {
@@ -11,12 +13,15 @@ export type ReplacedRecords = {
   readonly revisions: number
   /** Releases to other hosts; none if they cannot be read. */
   readonly releases: readonly Departure[]
+  /** The state of the host; undefined if it cannot be read. */
+  readonly maintenance: StoredMaintenance | undefined
 }
 
 /** Reads each part by itself, because damage of one page does not take the others. The records may be of any version. */
 export const readReplaced = (db: DatabaseSync): ReplacedRecords => ({
   revisions: orIfDamaged(0, () => revisionsIn(db)),
   releases: orIfDamaged([], () => releasesIn(db)),
+  maintenance: orIfDamaged(undefined, () => readMaintenance(db)),
 })
 
 /** Returns the upper end of revisions that records have given out; 0 if they have no row for it. */

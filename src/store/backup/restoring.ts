@@ -11,11 +11,13 @@ import { KEPT_AFTER } from '../events/event-table.ts'
 import { Store } from '../store.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { leaveOut } from './keep-departed.ts'
+import { keepMaintenance, maintenanceAfter, readMaintenanceOf } from './maintenance-kept.ts'
 import { readReplaced, revisionsIn } from './replaced-records.ts'
 import { BACKUP_FORMAT } from './write-backup.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { UserIdRange } from '../vm/user-ids.ts'
 import type { Flush } from '../database/schema-copies.ts'
+import type { MaintenanceAfter } from './maintenance-kept.ts'
 import type { ReplacedRecords } from './replaced-records.ts'
 import type { BackupAbout, KeptFile } from './write-backup.ts'
 
@@ -103,6 +105,14 @@ export class Restoring {
     }
   }
 
+  /** Returns the state of the host that {@link putBack} stores. */
+  maintenanceAfter(): MaintenanceAfter {
+    const [present, file] = [this.#stateDirectory, this.#directory].map((directory) =>
+      readMaintenanceOf(join(directory, DATABASE)),
+    )
+    return maintenanceAfter(present, file)
+  }
+
   /**
    * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
    * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs. If
@@ -126,6 +136,7 @@ export class Restoring {
         // What readers know by earlier numbers is another history.
         const meta = new Meta(db)
         for (const key of ['revisions', KEPT_AFTER]) meta.set(key, String(first))
+        keepMaintenance(db, kept?.replaced.maintenance, { nowMs, revision: first })
         db.exec('PRAGMA journal_mode = DELETE')
       })
       flush(restored)

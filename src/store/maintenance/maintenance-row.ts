@@ -23,11 +23,11 @@ export class MaintenanceRow {
 
   /** The revision of the state, which every change raises; 0 before the first one. */
   get revision(): number {
-    return Number(this.#meta.get(REVISION) ?? 0)
+    return Number(this.#meta.get(MAINTENANCE_REVISION) ?? 0)
   }
 
   get(): Maintenance {
-    const json = this.#meta.get(KEY)
+    const json = this.#meta.get(MAINTENANCE)
     return json === undefined ? SCHEDULABLE : (JSON.parse(json) as Maintenance)
   }
 
@@ -35,8 +35,8 @@ export class MaintenanceRow {
   set(after: Maintenance, nowMs: number): void {
     this.#transactions.commit(() => {
       const from = shownMaintenance(this.get())
-      this.#meta.set(KEY, JSON.stringify(after))
-      this.#meta.set(REVISION, String(this.#revisions.next()))
+      this.#meta.set(MAINTENANCE, JSON.stringify(after))
+      this.#meta.set(MAINTENANCE_REVISION, String(this.#revisions.next()))
       const { reason: detail, operationId } = after
       const to = shownMaintenance(after)
       this.#events.append(nowMs, [{ kind: 'host_maintenance', from, to, ...given({ detail, operationId }) }])
@@ -52,5 +52,6 @@ export class MaintenanceRow {
 
 type MaintenanceOptions = { readonly events: EventTable; readonly revisions: Revisions }
 
-const KEY = 'maintenance'
-const REVISION = 'maintenance_revision'
+/** The rows of `meta`. */
+export const MAINTENANCE = 'maintenance'
+export const MAINTENANCE_REVISION = 'maintenance_revision'
