@@ -79,11 +79,6 @@ export function damagedOr(path: string, error: unknown): unknown {
   )
 }
 
-function isDamage(error: unknown): boolean {
-  const { errcode } = (error ?? {}) as { errcode?: unknown }
-  return typeof errcode === 'number' && [SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)
-}
-
 function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE', { onUpgrade }: OpenOptions): DatabaseSync {
   const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
   try {
