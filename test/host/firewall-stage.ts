@@ -104,15 +104,15 @@ export async function openConnection(
   return (await converse(t, place, script)).say
 }
 
-/** Opens a flow of datagrams from one port to another; a line that is sent comes back, or is lost. */
+/** Opens a flow of datagrams from one port, 5000 by default, to another; a line that is sent comes back, or is lost. */
 export async function openFlow(
   t: TestContext,
   place: Place,
-  { host, port, localAddress }: Address,
+  { host, port, localAddress, localPort = 5000 }: Address & { readonly localPort?: number },
 ): Promise<Conversation> {
   const script = `const socket = require('node:dgram').createSocket('${host.includes(':') ? 'udp6' : 'udp4'}')
     socket.on('error', () => {}).on('message', (text) => process.stdout.write(text))
-    socket.bind(5000, ${JSON.stringify(localAddress)}, () => console.log('ready'))
+    socket.bind(${localPort}, ${JSON.stringify(localAddress)}, () => console.log('ready'))
     process.stdin.on('data', (text) => socket.send(text, ${port}, '${host}'))`
   return converse(t, place, script)
 }

@@ -256,7 +256,8 @@ test('the counters of the guests continue, and those of others are dropped', () 
 
 test('a guest may find and ping its gateway, answer the host, and nothing else', () => {
   assert.deepEqual(block(compileRuleset(closed, []), 'chain guest_to_host'), [
-    'ct state established,related return',
+    'ct state established ct direction reply return',
+    'ct state related return',
     'ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } return',
     'ip daddr 169.254.0.1 icmp type echo-request return',
     'ip6 daddr fe80::1 icmpv6 type echo-request return',

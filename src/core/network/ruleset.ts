@@ -319,7 +319,10 @@ const NEXT_HOPS = `${nextHops('ipv4')}${nextHops('ipv6')}${rateSet('next_hop_rat
   }
 `
 
-/** Lets a guest reach only its gateway on the host, and what the operator offers. Allowed packets return. */
+/**
+ * Lets a guest reach only its gateway on the host, and what the operator offers. Allowed packets return. Each packet of a
+ * connection that the guest opened is judged, because it may have been opened while another program had removed the table.
+ */
 function hostGuard({ hostServices }: FirewallPolicy): string {
   const services = hostServices.map(({ protocol, port }) => `${protocol} . ${port}`).join(', ')
   const offered = (family: 'ip' | 'ip6', gateway: string): string =>
@@ -329,7 +332,8 @@ function hostGuard({ hostServices }: FirewallPolicy): string {
     ${FROM_GUEST} jump guest_to_host
   }
   chain guest_to_host {
-    ct state established,related return
+    ct state established ct direction reply return
+    ct state related return
     ip6 hoplimit 255 icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } return
     ip daddr ${GATEWAY_IPV4} icmp type echo-request return
     ip6 daddr ${GATEWAY_IPV6} icmpv6 type echo-request return
