@@ -2,7 +2,9 @@ import { ApiProblem, UnexpectedAnswer } from '../client/api-problem.ts'
 import { ConnectionFailed } from '../client/connection-failed.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { faults, rejections } from '../core/problems/catalogue.ts'
+import { scrub } from '../log/scrub.ts'
 import { unreachable } from '../lib/assert.ts'
+import { printable } from '../lib/text.ts'
 import { certificateFaults, commonNameOf } from './profile.ts'
 import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
@@ -31,8 +33,13 @@ type Circumstances = {
   readonly nowMs: number
 }
 
-/** Explains any error that a command threw. */
+/** Explains any error that a command threw. Its words do not repeat what grants access in a URL of the command line. */
 export function explain(error: unknown, circumstances: Circumstances): Explanation {
+  const explanation = explainAny(error, { ...circumstances, name: scrub(circumstances.name) })
+  return { ...explanation, message: scrub(printable(explanation.message)) }
+}
+
+function explainAny(error: unknown, circumstances: Circumstances): Explanation {
   if (error instanceof CtlError) {
     const { code, status, advice } = error
     return { message: errorChain(error), code, status, advice }
@@ -207,11 +214,11 @@ const PLAIN_KEY = /^[A-Za-z0-9_.-]{1,64}=/
 /** Finds the pointer to a member that the daemon complains about. The key of a label may hold anything. */
 const POINTER = /\/labels\/.+?(?= must )|\/[a-z_0-9]+(?:\/[a-z_0-9]+)?(?= must )/g
 
-/** Adds to each member in an error text the option that set it, as it was typed. A member from a file has no option. */
+/** Adds to each member in an error text the option that set it, as it was typed but for secrets. A member from a file has no option. */
 export function withOptions(text: string, given: Arguments | undefined): string {
   return text.replaceAll(POINTER, (pointer) => {
     const typed = given === undefined ? undefined : typedFor(pointer, given)
-    return typed === undefined ? pointer : `${pointer} (${typed})`
+    return typed === undefined ? pointer : `${pointer} (${scrub(typed)})`
   })
 }
 

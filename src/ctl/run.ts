@@ -10,6 +10,7 @@ import { Daemons, withCertificates } from './daemons.ts'
 import { explain } from './advice.ts'
 import { exitStatus } from './exit-status.ts'
 import { loadProfile } from './profile.ts'
+import { scrub } from '../log/scrub.ts'
 import { printable } from '../lib/text.ts'
 import { paintFor } from './text.ts'
 import type { ApiClient } from '../client/api-client.ts'
@@ -58,7 +59,7 @@ async function runCommand(called: Called, shell: Shell, failures: Failures): Pro
     readEvents: (request) => open((profile) => readEvents(profile, request)),
     fail: (error, name) => failures.report(error, name),
     warn: (line) => {
-      if (!given.isSet('json')) shell.stderr.write(`${printable(`warning: ${line}`)}\n`)
+      if (!given.isSet('json')) shell.stderr.write(`${scrub(printable(`warning: ${line}`))}\n`)
     },
     print: (value, text) => {
       const printed = given.isSet('json') ? JSON.stringify(value, undefined, 2) : text().trimEnd()
@@ -95,7 +96,8 @@ class Failures {
     const kind = called === undefined ? 'vm' : kindOf(called.command)
     const given = called?.given
     const explanation = explain(error, { profile, kind, name: name ?? 'NAME', given, nowMs })
-    this.#shell.stderr.write(this.#json ? asJson(explanation, { [kind]: name }) : this.#asText(explanation))
+    const about = { [kind]: name === undefined ? undefined : scrub(name) }
+    this.#shell.stderr.write(this.#json ? asJson(explanation, about) : this.#asText(explanation))
     return explanation.status
   }
 

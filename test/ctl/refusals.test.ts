@@ -74,6 +74,35 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
   }
 })
 
+test('no message repeats what grants access in a URL of the command line', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const signed = 'b.example/o?X-Amz-Signature=CANARY'
+  for (const line of [
+    `vm https://${signed}`,
+    `vm rebuild web-1 https://${signed}#sha256=${SHA} x`,
+    `vm create web-1 https://${signed}`,
+    `vm create web-1 --rootf=https://${signed}`,
+    `vm create web-1 ${IMAGES} --power https://${signed}`,
+    // These are taken for files.
+    `vm create web-1 ${IMAGES} --rootfs ${signed}`,
+    `vm create web-1 ${IMAGES} --rootfs https:/${signed}`,
+    `snapshot create nightly-1 --vm web-1 --upload https://${signed}`,
+    // These reach the daemon.
+    `vm get https://${signed}`,
+    `vm create https://${signed} ${IMAGES}`,
+    `vm create web-1 ${IMAGES} --kernel-arguments https://${signed}\u00e9${'x'.repeat(3000)}`,
+  ]) {
+    for (const form of ['', ' --json']) {
+      const { status, out, err } = await stage.run(line + form)
+      assert.ok([1, 2, 4].includes(status), `${line}: ${status}`)
+      assert.doesNotMatch(out + err, /CANARY/, line)
+    }
+  }
+  const { err } = await stage.run(`vm create web-1 https://${signed}`)
+  assert.match(err, /Expected 1 argument but got 2: web-1, https:\/\/b\.example\/o\?\[redacted\]\n {2}see/)
+  assert.match((await stage.run('vm get web-9')).err, /\/docs\/errors#not_found/)
+})
+
 test('a missing profile is reported with the searched places and an example, with status 4', async () => {
   const { status, err } = await ctl(['vm', 'ls'])
   assert.equal(status, 4)
