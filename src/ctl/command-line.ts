@@ -181,8 +181,9 @@ function optionFor({ name, value, many = false, help, completes, check }: Option
     : option.argParser<string>(checked)
 }
 
-function argumentFor({ placeholder, many = false, completes }: Operand): Argument {
-  const argument = new Argument(`<${placeholder}${many ? '...' : ''}>`)
+function argumentFor({ placeholder, many = false, optional = false, completes }: Operand): Argument {
+  const term = `${placeholder}${many ? '...' : ''}`
+  const argument = new Argument(optional ? `[${term}]` : `<${term}>`)
   return isList(completes) ? argument.choices(completes) : argument
 }
 

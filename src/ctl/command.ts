@@ -35,6 +35,8 @@ export type Operand = {
   readonly placeholder: string
   /** One or more, instead of exactly one. */
   readonly many?: boolean
+  /** May be left out. */
+  readonly optional?: boolean
   readonly completes?: Completes
 }
 
@@ -71,6 +73,7 @@ export class Arguments {
     return this.operands[0] ?? ''
   }
 
+  /** The operand behind it; empty if it was left out. */
   get secondOperand(): string {
     return this.operands[1] ?? ''
   }

@@ -7,6 +7,7 @@ import { before, test } from 'node:test'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
 import { create, fail, IMAGES, settle } from './support/vms.ts'
+import type { Sha256, VmId } from '../../src/core/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 let pki: Pki
@@ -132,6 +133,45 @@ test('a rebuild names the image by its digest, and is taken once the VM is stopp
   assert.match(dry.out, /\/desired\/image\/rootfs\/sha256: .* → "c+"\n/)
   assert.match((await stage.run(`vm rebuild web-1 ${image}`)).out, /^web-1: taken; generation/)
   assert.equal((await stage.run('vm rebuild web-1 https://i.example/second')).status, 2)
+})
+
+test('the image of a rebuild, and those that a VM boots, come from a file or standard input', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const folder = mkdtempSync(join(tmpdir(), 'images-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  await create(stage, 'web-1')
+  await stage.run('vm stop web-1')
+  settle(stage, 'web-1')
+  const image = (letter: string) => ({
+    url: `https://i.example/${letter}?signature=CANARY`,
+    sha256: letter.repeat(64),
+  })
+  const storedUrl = (letter: string): string | undefined => {
+    const { sources } = stage.host.store.vms.inputs('web-1' as VmId)
+    return sources.get(letter.repeat(64) as Sha256)?.url.reveal()
+  }
+  const boot = join(folder, 'boot.json')
+  writeFileSync(boot, JSON.stringify({ kernel: image('d'), initrd: image('e'), kernel_arguments: 'quiet' }))
+  const booted = await stage.run(`vm boot web-1 --file ${boot} --initrd none --json`)
+  assert.equal(booted.status, 0, booted.err)
+  const { kernel, initrd, kernel_arguments: words } = JSON.parse(booted.out).desired.image
+  assert.deepEqual([kernel.sha256, initrd, words], ['d'.repeat(64), undefined, 'quiet'])
+  assert.equal(storedUrl('d'), image('d').url)
+  settle(stage, 'web-1')
+  const shell = { readStdin: async () => JSON.stringify({ rootfs: image('c') }) }
+  const rebuilt = await stage.run('vm rebuild web-1 --file -', { shell })
+  assert.match(rebuilt.out, /^web-1: taken; generation/, rebuilt.err)
+  assert.equal(storedUrl('c'), image('c').url)
+  for (const [line, says] of [
+    ['vm rebuild web-1', /it needs ROOTFS or --file\n {2}see vmhostctl vm rebuild --help/],
+    ['vm rebuild web-1 /root.img --file -', /only one of ROOTFS and --file can be given/],
+    ['vm rebuild web-1 --file /nowhere.json', /--file \/nowhere.json cannot be read/],
+    ['vm boot web-1', /nothing to change\n {2}give one of --file, --kernel/],
+  ] as const) {
+    const { status, err } = await stage.run(line)
+    assert.equal(status, 2, line)
+    assert.match(err, says)
+  }
 })
 
 test('a start of a failed VM says that it is tried again now', async (t) => {

@@ -18,7 +18,11 @@ function namesOfCommand({ words, operand, secondOperand, options }: Command): st
   const call = ['vmhostctl', ...words].join(' ')
   const operands = [operand, secondOperand].filter((each) => each !== undefined)
   const calls = operands.reduce(
-    (names, each) => names.flatMap((name) => valuesOf(each).map((value) => `${name} ${value}`)),
+    (names, each) =>
+      names.flatMap((name) => [
+        ...(each.optional === true ? [name] : []),
+        ...valuesOf(each).map((value) => `${name} ${value}`),
+      ]),
     [call],
   )
   const isRepeated = operands.some(({ many }) => many === true)

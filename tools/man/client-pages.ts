@@ -107,7 +107,10 @@ function commandParts(command: Command): string[] {
 const callOf = ({ words, operand, secondOperand }: Command): string =>
   [...words, ...[operand, secondOperand].flatMap((at) => (at === undefined ? [] : [operandOf(at)]))].join(' ')
 
-const operandOf = ({ placeholder, many = false }: Operand): string => `${placeholder}${many ? '…' : ''}`
+function operandOf({ placeholder, many = false, optional = false }: Operand): string {
+  const term = `${placeholder}${many ? '…' : ''}`
+  return optional ? `[${term}]` : term
+}
 
 function termOf({ name, value, many = false, help, completes }: Option): [string, string] {
   const choices = Array.isArray(completes) ? `; one of ${completes.join(', ')}` : ''

@@ -1,9 +1,11 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne } from './change.ts'
+import { readJsonFile } from '../json-file.ts'
+import { usageError } from '../ctl-error.ts'
 import { keysWords, parseImage, readKeys, readUserData, userDataWords } from './create-arguments.ts'
 import { REMOVED } from './settings.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { Command, Context, Option } from '../command.ts'
-import type { paths } from '../../client/schema.d.ts'
+import type { components, paths } from '../../client/schema.d.ts'
 
 type SetSeed = paths['/v1/vms/{id}/seed']['put']['requestBody']['content']['application/json']
 
@@ -63,32 +65,63 @@ const seedWords = ({ ssh_authorized_keys: keys, user_data: userData }: SetSeed):
     ...(userData === undefined ? [] : [userDataWords(userData)]),
   ].join(' and ')
 
+type Rebuild = components['schemas']['Rebuild']
+
+const REBUILD_FILE_OPTION: Option = {
+  name: 'file',
+  value: 'FILE',
+  help: 'the image as JSON, - for standard input; in place of ROOTFS',
+  completes: 'file',
+}
+
+const REBUILD_ADVICE =
+  'the file is the JSON body of POST /v1/vms/{id}/rebuild: {"rootfs": {"url": "https://…", "sha256": "…"}}'
+
 export const rebuildCommand: Command = {
   words: ['vm', 'rebuild'],
   summary: 'make the root disk of a stopped VM again, from another image',
   description:
     'The VM loses the disk that it has, once the new one is complete. At the next start cloud-init sees another instance: it runs the ' +
-    'user data again and makes new host keys. The VM must be stopped, which throws a saved state away.',
+    'user data again and makes new host keys. The VM must be stopped, which throws a saved state away. Keep a signed URL in a file: ' +
+    'a command line is seen by every user of the machine.',
   operand: { placeholder: 'NAME', completes: 'vm' },
-  secondOperand: { placeholder: 'ROOTFS', completes: 'file' },
-  options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
+  secondOperand: { placeholder: 'ROOTFS', optional: true, completes: 'file' },
+  options: [REBUILD_FILE_OPTION, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     [
       'web-1 https://images.example.net/root.img#sha256=DIGEST --wait',
       'vmhostctl vm stop web-1 --wait comes first',
     ],
+    ['web-1 --file root.json --wait', 'with a signed URL: {"rootfs": {"url": "https://…", "sha256": "…"}}'],
   ],
   run: async (context) => {
-    const { operand: id, secondOperand: text } = context.given
-    const params = { path: { id }, query: dryRunQuery(context) }
-    const body = { rootfs: await parseImage(text, 'ROOTFS') }
+    const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
+    const body = await givenRebuild(context)
     return changeVm(context, context.client().POST('/v1/vms/{id}/rebuild', { params, body }))
   },
+}
+
+async function givenRebuild(context: Context): Promise<Rebuild> {
+  const { secondOperand: text } = context.given
+  const path = context.given.text('file')
+  if (path === undefined) {
+    if (text === '') throw usageError('it needs ROOTFS or --file', 'see vmhostctl vm rebuild --help')
+    return { rootfs: await parseImage(text, 'ROOTFS') }
+  }
+  if (text !== '') throw usageError('only one of ROOTFS and --file can be given')
+  // The daemon checks the content of the file.
+  return (await readJsonFile({ path, option: '--file', advice: REBUILD_ADVICE }, context)) as Rebuild
 }
 
 type SetBoot = paths['/v1/vms/{id}/boot']['put']['requestBody']['content']['application/json']
 
 const BOOT_OPTIONS: readonly Option[] = [
+  {
+    name: 'file',
+    value: 'FILE',
+    help: 'what to change as JSON, - for standard input; other options go over it',
+    completes: 'file',
+  },
   { name: 'kernel', value: 'IMAGE', help: 'URL#sha256=DIGEST, or a path on the host', completes: 'file' },
   {
     name: 'initrd',
@@ -99,17 +132,21 @@ const BOOT_OPTIONS: readonly Option[] = [
   { name: 'kernel-arguments', value: 'TEXT', help: 'appended to those of the host; none: nothing is' },
 ]
 
+const BOOT_ADVICE =
+  'the file is the JSON body of PUT /v1/vms/{id}/boot, e.g. {"kernel": {"url": "https://…", "sha256": "…"}, "initrd": null}'
+
 export const bootCommand: Command = {
   words: ['vm', 'boot'],
   summary: 'change kernel, initrd and kernel arguments of a stopped VM',
   description:
     'The disk stays, and what is not given too. The VM must be stopped, which throws a saved state away. --wait ends when the images ' +
-    'are on the host.',
+    'are on the host. Keep signed URLs in a file: a command line is seen by every user of the machine.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...BOOT_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     ['web-1 --kernel /srv/images/vmlinuz --initrd none', 'vmhostctl vm stop web-1 --wait comes first'],
     ['web-1 --kernel-arguments quiet', 'other arguments for the same kernel'],
+    ['web-1 --file boot.json --wait', 'with a signed URL: {"kernel": {"url": "https://…", "sha256": "…"}}'],
   ],
   run: async (context) => {
     requireOne(context, BOOT_OPTIONS)
@@ -119,9 +156,15 @@ export const bootCommand: Command = {
   },
 }
 
-async function givenBoot({ given }: Context): Promise<SetBoot> {
+async function givenBoot(context: Context): Promise<SetBoot> {
+  const { given } = context
+  const path = given.text('file')
+  const file =
+    path === undefined ? {} : await readJsonFile({ path, option: '--file', advice: BOOT_ADVICE }, context)
   const [kernel, initrd, text] = [given.text('kernel'), given.text('initrd'), given.text('kernel-arguments')]
+  // The daemon checks the content of the file.
   return {
+    ...file,
     ...(kernel === undefined ? {} : { kernel: await parseImage(kernel, '--kernel') }),
     ...(initrd === undefined
       ? {}
