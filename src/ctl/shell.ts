@@ -12,6 +12,8 @@ export type Sink = {
 export type Terminal = {
   /** Whether input comes from a terminal. */
   readonly isTyped: boolean
+  /** Whether output goes to a terminal, which answers the questions in it. */
+  readonly isShown: boolean
   /** Returns the terminal's size; undefined if the output is not a terminal. */
   window(): WindowSize | undefined
   /** Returns a function that removes the listener. */
@@ -24,15 +26,15 @@ export type Terminal = {
   /** Resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void>
   /**
-   * Resets modes that a program may have left set, without clearing the screen. Does nothing if the output is not a
-   * terminal.
+   * Resets modes that a program may have left set, without clearing the screen. Does nothing if neither input nor output
+   * is a terminal.
    */
   softReset(): void
   /**
-   * Passes keys as they are typed and shows bytes as they come, until the returned function is called. A signal or a
-   * crash that ends the program also ends this, with a soft reset.
+   * Lends the terminal to a guest until the returned function is called: typed keys are passed on and bytes are shown as
+   * they come. A signal or a crash that ends the program also ends this, with a soft reset.
    */
-  makeRaw(): Promise<() => void>
+  lend(): Promise<() => void>
 }
 
 /** The parts of its process that the program uses. */

@@ -33,6 +33,8 @@ type OnTerminal = {
   readonly child: ChildProcess
   /** Everything the terminal has shown. */
   readonly shown: () => string
+  /** Shows a text, as another program on the terminal does. */
+  readonly mark: (text: string) => void
   readonly type: (text: string) => void
   readonly hangUp: () => void
   readonly resizeTo: (cols: number, rows: number) => void
@@ -41,8 +43,19 @@ type OnTerminal = {
   readonly ended: Promise<readonly unknown[]>
 }
 
-/** Starts the program in a session with a terminal of its own, attached; Node runs `boot` before it. */
-async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
+type Start = {
+  /** Node runs this before the program. */
+  readonly boot?: string
+  /** Without these, input and output are the terminal too, as the place of errors always is. */
+  readonly stdin?: 'ignore'
+  readonly stdout?: 'pipe'
+}
+
+/** Starts the program in a session with a terminal of its own, attached. */
+async function startOnTerminal(
+  t: TestContext,
+  { boot = '', stdin, stdout }: Start = {},
+): Promise<OnTerminal> {
   const server = await startConsoleServer(t, pki)
   const profile = writeProfile(t, { pki, url: server.url })
   const master = openMaster()
@@ -55,7 +68,10 @@ async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
   screen.on('data', (chunk: Buffer) => chunks.push(chunk))
   const argv = ['--import', `data:text/javascript,${boot}`, MAIN, 'console', 'web-1', '--profile', profile]
   // The program itself becomes the session leader, so that it gets the test's signals.
-  const child = spawn('setsid', ['--ctty', process.execPath, ...argv], { stdio: [slave, slave, slave] })
+  const session = stdin === undefined ? ['--ctty'] : []
+  const child = spawn('setsid', [...session, process.execPath, ...argv], {
+    stdio: [stdin ?? slave, stdout ?? slave, slave],
+  })
   const ended = once(child, 'exit')
   t.after(async () => {
     child.kill('SIGKILL')
@@ -65,9 +81,10 @@ async function startOnTerminal(t: TestContext, boot = ''): Promise<OnTerminal> {
   })
   const served = await server.connection(0)
   served.deliver(attached('s1', 0))
-  await eventually(() => modesOf(path) !== modes)
+  if (stdin === undefined) await eventually(() => modesOf(path) !== modes)
   return {
     ...{ server, served, child, ended },
+    mark: (text) => void writeSync(slave, text),
     shown: () => Buffer.concat(chunks).toString(),
     type: (text) => void writeSync(master, text),
     hangUp: () => void screen.destroy(),
@@ -122,9 +139,39 @@ for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT', 'SIGQUIT'] as const) {
   })
 }
 
+test('a signal resets a terminal that has the output, wherever the input comes from', async (t) => {
+  const { served, child, ended, shown } = await startOnTerminal(t, { stdin: 'ignore' })
+  served.say('\u001B[?1049hediting')
+  await eventually(() => shown().endsWith('editing'))
+  child.kill('SIGTERM')
+  assert.deepEqual(await ended, [null, 'SIGTERM'])
+  await eventually(() => shown().endsWith(SOFT_RESET))
+})
+
+test('a signal resets a terminal that has the input, though another program shows the output', async (t) => {
+  const { child, ended, isRestored, shown } = await startOnTerminal(t, { stdout: 'pipe' })
+  child.kill('SIGTERM')
+  assert.deepEqual(await ended, [null, 'SIGTERM'])
+  assert.ok(isRestored())
+  await eventually(() => shown().endsWith(SOFT_RESET))
+})
+
+test('a log that is written in the background does not reset its terminal', async (t) => {
+  const { served, child, ended, shown, mark } = await startOnTerminal(t, { stdin: 'ignore', stdout: 'pipe' })
+  const chunks: Buffer[] = []
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))
+  served.say('booting')
+  await eventually(() => Buffer.concat(chunks).toString() === 'booting')
+  child.kill('SIGTERM')
+  assert.deepEqual(await ended, [null, 'SIGTERM'])
+  mark('end')
+  await eventually(() => shown().endsWith('end'))
+  assert.equal(shown(), 'end')
+})
+
 test('a crash leaves the terminal restored', async (t) => {
   const boot = 'process.on("SIGUSR2",()=>{throw new Error("a%20bug")})'
-  const { child, ended, isRestored, shown } = await startOnTerminal(t, boot)
+  const { child, ended, isRestored, shown } = await startOnTerminal(t, { boot })
   child.kill('SIGUSR2')
   const [code] = await ended
   assert.equal(code, 1)

@@ -69,13 +69,17 @@ test('the console shows the guest, sends keys raw, and restores the terminal whe
 test('queries to the terminal in the history are not repeated; new ones are', async (t) => {
   const ask = '\u001B[6n'
   const stage = await startStage(t)
-  const terminal = new FakeTerminal()
-  stage.start('console web-1', terminal)
-  const served = await stage.server.connection(0)
-  served.deliver(attached('s1', 0, { replay_bytes: 2 * (ask.length + 2) }))
-  served.say(`# ${ask}`)
-  served.say(`# ${ask}# ${ask}`)
-  await eventually(() => terminal.shown() === `# # # ${ask}`)
+  // The terminal that has the output answers, wherever the input comes from.
+  for (const [index, isTyped] of [true, false].entries()) {
+    const terminal = new FakeTerminal(isTyped)
+    terminal.isShown = true
+    stage.start('console web-1', terminal)
+    const served = await stage.server.connection(index)
+    served.deliver(attached('s1', 0, { replay_bytes: 2 * (ask.length + 2) }))
+    served.say(`# ${ask}`)
+    served.say(`# ${ask}# ${ask}`)
+    await eventually(() => terminal.shown() === `# # # ${ask}`)
+  }
 })
 
 test('the previous session continues as it was; another one begins with a message and its history', async (t) => {
@@ -294,7 +298,7 @@ test('a refusal leaves the terminal as it was and says what to do', async (t) =>
   ] as const) {
     server.refusals.push(refused)
     const terminal = new FakeTerminal()
-    terminal.makeRaw = () => assert.fail('it was made raw')
+    terminal.lend = () => assert.fail('it was lent to the guest')
     const { status, err } = await start('console web-1', terminal).result
     assert.equal(status, 1)
     assert.match(err, says)

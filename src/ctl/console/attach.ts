@@ -94,9 +94,9 @@ class Attached {
     if (this.#terminal.isTyped) {
       const what = mode === 'ssh' ? 'a shell in' : 'the console of'
       this.#note(`${what} ${vm}; ~. at the start of a line leaves, ~? shows all escapes`)
-      this.#stops.push(await this.#terminal.makeRaw())
-      this.#isShared = true
     }
+    this.#stops.push(await this.#terminal.lend())
+    this.#isShared = this.#terminal.isTyped
     this.#stops.push(
       () => this.#terminal.softReset(),
       this.#terminal.listen({
@@ -194,7 +194,7 @@ class Attached {
     }
     this.#wasAttached = true
     // Questions in the history do no harm in a pipe: nothing there answers them.
-    if (this.#terminal.isTyped) this.#historyLeft = place?.replayBytes ?? 0
+    if (this.#terminal.isTyped || this.#terminal.isShown) this.#historyLeft = place?.replayBytes ?? 0
   }
 
   #tellBack(): void {

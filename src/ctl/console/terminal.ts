@@ -27,8 +27,15 @@ const ENDING_SIGNALS = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'] as const
 export function openTerminal(parts: TerminalParts): Terminal {
   const { stdin, stdout, stderr } = parts
   const shown: WriteStream | undefined = [stdout, stderr].find(({ isTTY }) => isTTY)
+  const isLendable = stdin.isTTY || stdout.isTTY
+  // Typed input may be shown by another program, such as tee. A log without either is written in the background: what runs at
+  // the terminal meanwhile keeps its settings.
+  const softReset = (): void => {
+    if (isLendable) shown?.write(SOFT_RESET)
+  }
   return {
     isTyped: stdin.isTTY,
+    isShown: stdout.isTTY,
     window: () => (shown === undefined ? undefined : windowOf(shown)),
     onResize(listener) {
       shown?.on('resize', listener)
@@ -48,8 +55,8 @@ export function openTerminal(parts: TerminalParts): Terminal {
     pause: () => void stdin.pause(),
     resume: () => void stdin.resume(),
     write: (bytes) => new Promise((resolve) => stdout.write(bytes, () => resolve())),
-    softReset: () => softReset(stdout),
-    makeRaw: () => makeRaw(parts),
+    softReset,
+    lend: async () => (isLendable ? await lend(parts, softReset) : () => {}),
   }
 }
 
@@ -62,11 +69,10 @@ function windowOf({ columns, rows }: WriteStream): WindowSize | undefined {
   }
 }
 
-function softReset(stdout: NodeJS.WriteStream): void {
-  if (stdout.isTTY) stdout.write(SOFT_RESET)
-}
-
-async function makeRaw({ stdin, stdout, stopProcessing, process }: TerminalParts): Promise<() => void> {
+async function lend(
+  { stdin, stopProcessing, process }: TerminalParts,
+  softReset: () => void,
+): Promise<() => void> {
   const stops: (() => void)[] = []
   const restore = (): void => {
     for (const stop of stops.splice(0)) stop()
@@ -74,7 +80,7 @@ async function makeRaw({ stdin, stdout, stopProcessing, process }: TerminalParts
   const cutOff = (): void => {
     restore()
     // Node writes to a terminal synchronously (Node's documentation, "A note on process I/O").
-    softReset(stdout)
+    softReset()
   }
   process.once('exit', cutOff)
   stops.push(() => process.off('exit', cutOff))
@@ -86,6 +92,7 @@ async function makeRaw({ stdin, stdout, stopProcessing, process }: TerminalParts
     process.once(signal, onSignal)
     stops.push(() => process.off(signal, onSignal))
   }
+  if (!stdin.isTTY) return restore
   stops.push(() => stdin.setRawMode(false))
   try {
     stdin.setRawMode(true)

@@ -3,6 +3,7 @@ import type { Terminal } from '../../../src/ctl/shell.ts'
 /** A terminal in memory, at which a test types. */
 export class FakeTerminal implements Terminal {
   isTyped: boolean
+  isShown: boolean
   size: { cols: number; rows: number } | undefined
   isRaw = false
   isPaused = false
@@ -17,6 +18,7 @@ export class FakeTerminal implements Terminal {
 
   constructor(isTyped = true) {
     this.isTyped = isTyped
+    this.isShown = isTyped
     this.size = isTyped ? { cols: 80, rows: 24 } : undefined
   }
 
@@ -83,8 +85,8 @@ export class FakeTerminal implements Terminal {
     this.resets.push(this.shown().length)
   }
 
-  async makeRaw(): Promise<() => void> {
-    this.isRaw = true
+  async lend(): Promise<() => void> {
+    this.isRaw = this.isTyped
     return () => (this.isRaw = false)
   }
 }
