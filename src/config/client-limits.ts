@@ -52,6 +52,8 @@ export const clientLimits = {
   ctlRateMs: 15_000,
   /** vmhostctl: a completion that takes longer does not help the person who types. */
   ctlCompletionMs: 1500,
+  /** vmhostctl: how long typed input waits for room before more of it is dropped, because the keys that leave must be read. */
+  ctlInputStuckMs: 1000,
   /** vmhostctl: how often the line that shows a wait on a terminal is redrawn. */
   ctlSpinnerMs: 100,
 

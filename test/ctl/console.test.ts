@@ -4,10 +4,12 @@ import { before, test } from 'node:test'
 import { limits } from '../../src/config/limits.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
+import { HeldClock } from '../fakes/held-clock.ts'
 import { attached, problem, startConsoleServer } from './support/console-server.ts'
 import { ctl, startCtl, writeProfile } from './support/ctl-stage.ts'
 import { FakeTerminal } from './support/fake-terminal.ts'
 import type { TestContext } from 'node:test'
+import type { Shell } from '../../src/ctl/shell.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 import type { ConsoleServer, Served } from './support/console-server.ts'
 import type { Running } from './support/ctl-stage.ts'
@@ -20,16 +22,17 @@ before(async () => {
 type Stage = {
   readonly server: ConsoleServer
   /** Runs the command on the terminal. */
-  readonly start: (line: string, terminal: FakeTerminal) => Running
+  readonly start: (line: string, terminal: FakeTerminal, shell?: Partial<Shell>) => Running
 }
 
 async function startStage(t: TestContext): Promise<Stage> {
   const server = await startConsoleServer(t, pki)
   const profile = writeProfile(t, { pki, url: server.url })
-  const start = (line: string, terminal: FakeTerminal): Running => {
+  const start = (line: string, terminal: FakeTerminal, shell: Partial<Shell> = {}): Running => {
     // Hangs up even after a failed test, so that nothing runs on.
     t.after(() => terminal.hangUp())
-    return startCtl([...line.split(' '), '--profile', profile], { shell: { openTerminal: () => terminal } })
+    const argv = [...line.split(' '), '--profile', profile]
+    return startCtl(argv, { shell: { ...shell, openTerminal: () => terminal } })
   }
   return { server, start }
 }
@@ -348,6 +351,28 @@ test('a pipe is not read while too much of its data waits', async (t) => {
   await eventually(() => !terminal.isPaused)
   await eventually(() => served.input().endsWith('y'))
   served.ws.close(1000, 'vm_deleted')
+  assert.equal((await result).status, 0)
+})
+
+test('escapes work also after more was typed than is taken: what has no room then is dropped', async (t) => {
+  const { server, start } = await startStage(t)
+  const [terminal, clock] = [new FakeTerminal(), new HeldClock()]
+  const { result, printed } = start('console web-1 --follow', terminal, { sleep: clock.sleep })
+  const served = await server.connection(0)
+  served.deliver({ waiting: { for: 'start' } })
+  await eventually(() => terminal.isHeard)
+  terminal.type('x'.repeat(limits.clientConsoleInputBytesMax + 1))
+  assert.equal(terminal.isPaused, true)
+  await clock.wake(limits.ctlInputStuckMs)
+  await eventually(() => !terminal.isPaused)
+  terminal.type('dropped\r~?')
+  assert.match(printed(), /~\. {2}leave; the VM goes on/)
+  assert.equal(printed().match(/web-1 takes no input, and more is dropped until it does; ~\. /g)?.length, 1)
+  served.deliver(attached('s1', 0))
+  await eventually(() => served.input().length > limits.clientConsoleInputBytesMax)
+  terminal.type('taken')
+  await eventually(() => served.input().endsWith('xtaken'))
+  terminal.type('\r~.')
   assert.equal((await result).status, 0)
 })
 

@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { printable } from '../../lib/text.ts'
 import { paintFor } from '../text.ts'
 import { exitStatus } from '../exit-status.ts'
@@ -44,6 +45,10 @@ class Attached {
   #wasAttached = false
   #isAway = false
   #hasLeft = false
+  /** Whether typed input has waited too long for room. */
+  #isStuck = false
+  /** Raised when the console has ended. */
+  readonly #over = new AbortController()
   /** Ends the wait for a terminal that takes no output. */
   #stopWriting: () => void = () => {}
 
@@ -85,6 +90,7 @@ class Attached {
       }
       return { status: exitStatus.done, words: this.#hasLeft ? `left the console of ${vm}` : '' }
     } finally {
+      this.#over.abort()
       for (const stop of this.#stops.splice(0).toReversed()) stop()
     }
   }
@@ -148,11 +154,27 @@ class Attached {
   }
 
   async #send(bytes: Uint8Array): Promise<void> {
+    if (this.#isStuck && !this.#connection.hasRoom) return
+    this.#isStuck = false
     const room = this.#connection.write(bytes)
     if (this.#connection.hasRoom) return
     this.#terminal.pause()
-    await room
-    this.#terminal.resume()
+    await this.#untilRoom(room)
+    if (!this.#over.signal.aborted) this.#terminal.resume()
+  }
+
+  /** Waits as long as it takes for a pipe. Typed input must be read soon, because only it can leave. */
+  async #untilRoom(room: Promise<void>): Promise<void> {
+    if (!this.#terminal.isTyped) return await room
+    const found = new AbortController()
+    const signal = AbortSignal.any([found.signal, this.#over.signal])
+    const late = this.#context.shell.sleep(limits.ctlInputStuckMs, signal).catch(() => {})
+    await Promise.race([room, late])
+    found.abort()
+    if (this.#isStuck || this.#connection.hasRoom || this.#over.signal.aborted) return
+    this.#isStuck = true
+    const { vm } = this.#request
+    this.#note(`${vm} takes no input, and more is dropped until it does; ~. at the start of a line leaves`)
   }
 
   #leave(): void {
