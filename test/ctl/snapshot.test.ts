@@ -82,6 +82,24 @@ test('URLs beyond the bound of one request are sent in pages', async (t) => {
   assert.equal(stage.host.store.snapshots.url(NIGHTLY, 8000)?.reveal(), `${long(4000)}&more`)
 })
 
+test('after several pages of URLs the answer is that of all of them', async (t) => {
+  const stage = await stageWithVm(t)
+  await start(stage.host, startBody({ part_urls: partUrls(limits.partUrlsMax) }))
+  const course = new Course(stage.host)
+  course.capture(300)
+  course.pack(limits.partUrlsMax + 1)
+  // The first page has the URLs that are known.
+  const path = uploadFile(t, { part_urls: partUrls(limits.partUrlsMax + 1) })
+  const handed = await stage.run(`snapshot urls nightly-1 --upload ${path}`)
+  assert.match(handed.out, /^nightly-1: taken\./, handed.err)
+  const again = await stage.run(`snapshot urls nightly-1 --upload ${path}`)
+  assert.match(again.out, /^nightly-1: nothing to change/)
+  course.pack(limits.partUrlsMax + 2)
+  const more = uploadFile(t, { part_urls: partUrls(limits.partUrlsMax + 2) })
+  const shown = JSON.parse((await stage.run(`snapshot urls nightly-1 --upload ${more} --json`)).out)
+  assert.deepEqual([shown.needs_urls, shown.lacking_urls], [false, undefined])
+})
+
 test('one file serves for fresh URLs and for the completion', async (t) => {
   const stage = await stageWithVm(t)
   await start(stage.host, startBody({ part_urls: [] }))

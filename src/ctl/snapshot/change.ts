@@ -45,8 +45,7 @@ export const createCommand: Command = {
     const upload = await readUpload(context, 'create')
     const [first, ...more] = pagesOf(upload)
     const taken = await start(context, { vm, upload, urls: first.part_urls })
-    await handOverPages(context, taken.data.id, more)
-    return showChanged(context, taken)
+    return showChanged(context, await handOverPages(context, taken, more))
   },
 }
 
@@ -79,8 +78,7 @@ export const urlsCommand: Command = {
     const [first, ...more] = pagesOf(upload)
     const body = { ...upload, ...first }
     const taken = await answered(context.client().PUT('/v1/snapshots/{id}/upload', { params, body }))
-    await handOverPages(context, taken.data.id, more)
-    return showChanged(context, taken)
+    return showChanged(context, await handOverPages(context, taken, more))
   },
 }
 
@@ -123,11 +121,22 @@ export const removeCommand: Command = {
     }),
 }
 
-/** Sends pages of URLs that did not fit into an earlier request. */
-async function handOverPages(context: Context, id: string, pages: readonly Page[]): Promise<void> {
-  const params = { path: { id } }
-  for (const body of pages)
-    await answered(context.client().PUT('/v1/snapshots/{id}/upload', { params, body }))
+/**
+ * Sends pages of URLs that did not fit into an earlier request. Returns the last answer, with the status of a change if any
+ * request changed something.
+ */
+async function handOverPages(
+  context: Context,
+  first: Answered<Snapshot>,
+  pages: readonly Page[],
+): Promise<Answered<Snapshot>> {
+  const params = { path: { id: first.data.id } }
+  let last = first
+  for (const body of pages) {
+    const next = await answered(context.client().PUT('/v1/snapshots/{id}/upload', { params, body }))
+    last = next.status === 200 ? { ...next, status: last.status } : next
+  }
+  return last
 }
 
 /** Waits for a snapshot if the user asked for it, and shows the result of a change. */
