@@ -7,6 +7,7 @@ import { makePki } from '../daemon/support/controller-host.ts'
 import { until } from '../contract/until.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
 import type { Sha256, VmId } from '../../src/core/ids.ts'
+import type { Image } from '../../src/client/api-client.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 import type { CtlStage } from './support/ctl-stage.ts'
 
@@ -109,6 +110,19 @@ test('a name that matches no image, or several, removes none', async (t) => {
     assert.match(err, /names no image\n {2}write its SHA-256/)
   }
   assert.equal(imageFiles.size, 2)
+})
+
+test('a wrong name among several is refused before any image is removed', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  const image = await fetch(stage, Buffer.from('one'))
+  const { status, out, err } = await stage.run(`image rm ${image} oops --json`)
+  assert.deepEqual([status, out], [2, ''])
+  assert.equal(JSON.parse(err).error.image, 'oops')
+  const { items } = JSON.parse((await stage.run('image ls --json')).out)
+  assert.deepEqual(
+    items.map(({ sha256, removing }: Image) => [sha256, removing]),
+    [[image, undefined]],
+  )
 })
 
 test('an image in use stays, with a hint where to look, and the other named images are removed', async (t) => {

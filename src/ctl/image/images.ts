@@ -97,8 +97,12 @@ export const imageRemoveCommand: Command = {
     ['9f86d081884c', 'the one that vmhostctl image ls shows so'],
     ['9f86d081884c 60303ae22b99', 'both'],
   ],
-  run: (context) =>
-    eachNamed(context, async (name) => {
+  run: async (context) => {
+    for (const name of context.given.operands) {
+      const wrong = refuseName(name)
+      if (wrong !== undefined) return context.fail(wrong, name)
+    }
+    return eachNamed(context, async (name) => {
       const sha256 = await digestOf(context, name)
       const deleting = context.client().DELETE('/v1/images/{sha256}', { params: { path: { sha256 } } })
       const { data = { sha256, gone: true } } = await answeredUnlessEmpty(deleting)
@@ -107,7 +111,18 @@ export const imageRemoveCommand: Command = {
         () => `${sha256.slice(0, DIGEST_SHOWN)}: ${'gone' in data ? 'there was none' : 'is being removed'}`,
       )
       return exitStatus.done
-    }),
+    })
+  },
+}
+
+/** Returns a usage error for a name that is not a digest or the beginning of one. */
+function refuseName(name: string): CtlError | undefined {
+  const isDigits = /^[0-9a-f]+$/i.test(name)
+  if (isDigits && name.length >= PREFIX_CHARACTERS_MIN && name.length <= DIGEST_CHARACTERS) return undefined
+  return usageError(
+    `${name} names no image`,
+    `write its SHA-256, or the first ${PREFIX_CHARACTERS_MIN} characters of it or more`,
+  )
 }
 
 /**
@@ -116,16 +131,6 @@ export const imageRemoveCommand: Command = {
  */
 async function digestOf({ client }: Context, name: string): Promise<string> {
   const digest = name.toLowerCase()
-  if (
-    !/^[0-9a-f]+$/.test(digest) ||
-    digest.length < PREFIX_CHARACTERS_MIN ||
-    digest.length > DIGEST_CHARACTERS
-  ) {
-    throw usageError(
-      `${name} names no image`,
-      `write its SHA-256, or the first ${PREFIX_CHARACTERS_MIN} characters of it or more`,
-    )
-  }
   if (digest.length === DIGEST_CHARACTERS) return digest
   const found = (await listImages(client())).filter(({ sha256 }) => sha256.startsWith(digest))
   const [only, ...others] = found
