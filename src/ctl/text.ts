@@ -14,6 +14,10 @@ export function paintFor(sink: Sink, noColor: string | undefined): Paint {
   return (text, colour) => (colour === undefined ? text : `\u001B[${CODES[colour]}m${text}\u001B[0m`)
 }
 
+/** Returns a word of the API in words for a person. One that a newer daemon adds is returned as it is. */
+export const inWords = (word: string, words: Readonly<Record<string, string>>): string =>
+  (Object.hasOwn(words, word) ? words[word] : undefined) ?? word
+
 export type Cell = { readonly text: string; readonly colour?: Colour }
 
 type TableOptions = {

@@ -1,6 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
-import { renderFacts } from '../text.ts'
+import { inWords, renderFacts } from '../text.ts'
 import { showMib, showSpan } from '../../lib/shown-units.ts'
 import { printable } from '../../lib/text.ts'
 import {
@@ -40,7 +40,7 @@ const CONSISTENCY_WORDS: Readonly<Record<NonNullable<Snapshot['consistency']>, s
 }
 
 /** Renders a snapshot for people. */
-function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string {
+export function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string {
   const { size_mib: size, stored_size_mib: stored, consistency, captured_at: captured } = snapshot
   const lacking = lackingWords(snapshot)
   const since = (time: string): string => `${time}, ${showSpan(nowMs - Date.parse(time))} ago`
@@ -59,7 +59,7 @@ function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string
       ['sha256', snapshot.sha256],
       ['captured', captured === undefined ? undefined : since(captured)],
       ['stood still', snapshot.paused_ms === undefined ? undefined : `${snapshot.paused_ms} ms`],
-      ['consistency', consistency === undefined ? undefined : CONSISTENCY_WORDS[consistency]],
+      ['consistency', consistency === undefined ? undefined : inWords(consistency, CONSISTENCY_WORDS)],
       ['activity', since(snapshot.last_activity_at)],
       ['created', since(snapshot.created_at)],
     ],

@@ -1,6 +1,7 @@
 import { showMib } from '../../lib/shown-units.ts'
 import { bar, Rate } from '../progress-bar.ts'
 import { attemptWords } from '../../client/cause-first.ts'
+import { inWords } from '../text.ts'
 import type { Snapshot } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
 import type { Shell } from '../shell.ts'
@@ -16,7 +17,7 @@ const PHASE_WORDS: Readonly<Record<Snapshot['progress']['phase'], string>> = {
   failed: 'failed',
 }
 
-export const phaseWords = ({ progress }: Snapshot): string => PHASE_WORDS[progress.phase]
+export const phaseWords = ({ progress }: Snapshot): string => inWords(progress.phase, PHASE_WORDS)
 
 /** Says `310 MiB of 2 GiB`, or only the first amount until the disk is captured. */
 export function doneWords({ progress: { done_mib: done, total_mib: total } }: Snapshot): string {

@@ -112,6 +112,24 @@ test('a VM that sleeps is shown with what is saved, what woke it last, and that 
   assert.match(text, /^ {2}flapping +5 short sleeps in a row: it sleeps after 40 s now$/m)
 })
 
+test('words that a newer daemon adds are shown as they are', () => {
+  const word = 'of_a_newer_daemon' as never
+  const observed: Vm['observed'] = {
+    ...healthy,
+    last_stop: { at: '2030-01-01T00:00:30.000Z', how: word, reason: 'request' },
+    last_wake: {
+      at: '2030-01-01T00:00:50.000Z',
+      reason: word,
+      duration_ms: 180,
+      held_packets: 0,
+      dropped_packets: 0,
+    },
+  }
+  const text = renderVm({ ...vm, observed }, Date.UTC(2030, 0, 1, 0, 1), (shown) => shown)
+  assert.match(text, /^ {2}last stop +30 s ago, of_a_newer_daemon$/m)
+  assert.match(text, /^ {2}last wake +10 s ago, of_a_newer_daemon, in 180 ms$/m)
+})
+
 test('a VM whose memory stays promised is shown with that', () => {
   const guaranteed = { ...compute, wake: 'guaranteed' as const }
   const text = renderVm({ ...vm, desired: { ...vm.desired, compute: guaranteed } }, 0, (word) => word)

@@ -1,5 +1,6 @@
 import { showMib, showSpan } from '../../lib/shown-units.ts'
 import { attemptWords } from '../../client/cause-first.ts'
+import { inWords } from '../text.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
 
@@ -134,7 +135,10 @@ export function stopFacts(vm: Vm, nowMs: number): readonly Fact[] {
   const byHost = last?.reason === 'host_shutdown' ? ', when the host shut down' : ''
   return [
     ['stops hard', hardStopWords(vm, nowMs)],
-    ['last stop', last && `${showSpan(nowMs - Date.parse(last.at))} ago, ${STOPS[last.how]}${byHost}`],
+    [
+      'last stop',
+      last && `${showSpan(nowMs - Date.parse(last.at))} ago, ${inWords(last.how, STOPS)}${byHost}`,
+    ],
   ]
 }
 
@@ -153,7 +157,8 @@ export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: num
     ['last traffic', traffic && ago(traffic)],
     [
       'last wake',
-      wake && `${ago(wake.at)}, ${REASONS[wake.reason]}, in ${wake.duration_ms} ms${packetWords(wake)}`,
+      wake &&
+        `${ago(wake.at)}, ${inWords(wake.reason, REASONS)}, in ${wake.duration_ms} ms${packetWords(wake)}`,
     ],
     [
       'flapping',
