@@ -35,5 +35,7 @@ export const FIRST_VM = {
   ],
 } as const
 
+/** Two lines for a terminal. */
 export const ABOUT_WAIT =
-  'Every command that changes something returns when the daemon has stored it; --wait goes on until the host is so.'
+  'A command that changes something returns when the daemon has stored it, and with --wait when the host is so.\n' +
+  'vm migrate and host drain always wait: for a day and for an hour, unless --timeout says otherwise.'

@@ -22,6 +22,19 @@ test('the overview, each group and each command have help that fits a terminal',
   }
 })
 
+test('the overview and the documentation name the commands that wait without --wait', async () => {
+  const { out } = await ctl(['--help'])
+  const [, said = ''] = /^(vm migrate .* always wait)\b/m.exec(out) ?? []
+  const [, written = ''] = /Only (.* always wait)\b/.exec(page.replaceAll('\n', ' ')) ?? []
+  const waiting = commands.filter(({ words, options }) => {
+    const names = options.map(({ name }) => name)
+    return names.includes('timeout') && !names.includes('wait') && words.at(-1) !== 'wait'
+  })
+  const names = waiting.map(({ words }) => words.join(' '))
+  assert.equal(said, `${names.join(' and ')} always wait`)
+  assert.equal(written.replaceAll('`', ''), said)
+})
+
 /** Help would be written here. */
 const NOWHERE = { write() {}, isTty: false, columns: 0 }
 
