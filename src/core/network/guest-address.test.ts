@@ -39,6 +39,12 @@ test('an address that cannot be a guest is refused with the reason', () => {
     ['ipv6', 'fe80::1', /link-local/],
     ['ipv6', 'febf:ffff::1', /link-local/],
     ['ipv6', 'ff02::1', /multicast/],
+    ['ipv4', '100.100.100.200', /^is in 100\.100\.100\.200\/32, which is closed to guests$/],
+    ['ipv4', '168.63.129.16', /closed to guests/],
+    ['ipv4', '192.0.0.192', /closed to guests/],
+    ['ipv6', 'fd00:ec2::254', /^is in fd00:ec2::\/32, which is closed to guests$/],
+    ['ipv6', 'fd20:ce::254', /closed to guests/],
+    ['ipv6', '64:ff9b::a9fe:a9fe', /closed to guests/],
   ]
   for (const [family, text, why] of cases) assert.match(reason(family, text), why, text)
 })
@@ -51,10 +57,12 @@ test('the neighbours of refused ranges are taken', () => {
     '169.253.255.255',
     '169.255.0.0',
     '223.255.255.255',
+    '100.100.100.199',
+    '100.100.100.201',
   ]) {
     assert.equal(parseGuestAddress('ipv4', text).ok, true, text)
   }
-  for (const text of ['fec0::1', 'fe7f::1', 'feff::1', '::1:0:0:1']) {
+  for (const text of ['fec0::1', 'fe7f::1', 'feff::1', '::1:0:0:1', 'fd00:ec1:ffff::1', 'fd00:ec3::1']) {
     assert.equal(parseGuestAddress('ipv6', text).ok, true, text)
   }
 })

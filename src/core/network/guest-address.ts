@@ -52,22 +52,22 @@ export function parseGuestAddress(family: AddressFamily, text: string): Result<s
     return err(`is not an ${family === 'ipv4' ? 'IPv4' : 'IPv6'} address`)
   }
   const refused = REFUSED[family].find((range) => contains(range, bytes))
-  return refused === undefined ? ok(formatAddress(bytes)) : err(`is ${refused.what}`)
+  if (refused !== undefined) return err(`is ${refused.what}`)
+  const address = formatAddress(bytes)
+  // The host routes a guest's address to the guest, and its own agent may ask there for credentials.
+  const closed = closedNetworks(family).find((network) => networkContains(network, address))
+  return closed === undefined ? ok(address) : err(`is in ${closed}, which is closed to guests`)
 }
 
 /**
  * Returns the canonical text of the address of a name server that guests can reach: their IPv4 gateway, or an address
- * that a guest may have, unless it is closed to guests. The error is a phrase that follows the address.
+ * that a guest may have. The error is a phrase that follows the address.
  */
 export function parseNameServer(text: string): Result<string, string> {
   if (text === GATEWAY_IPV4) return ok(text)
   if (parseAddress(text) === undefined)
     return err('is not an address: give the address of the name server, not a name')
-  const family: AddressFamily = text.includes(':') ? 'ipv6' : 'ipv4'
-  const parsed = parseGuestAddress(family, text)
-  if (!parsed.ok) return parsed
-  const closed = closedNetworks(family).find((network) => networkContains(network, parsed.value))
-  return closed === undefined ? parsed : err(`is in ${closed}, which is closed to guests`)
+  return parseGuestAddress(text.includes(':') ? 'ipv6' : 'ipv4', text)
 }
 
 /**
