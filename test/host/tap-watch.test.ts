@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { DeviceName } from '../../src/core/ids.ts'
 import { run } from './run.ts'
+import { limits } from '../../src/config/limits.ts'
 import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { TapWatch } from '../../src/host/tap/tap-watch.ts'
@@ -48,6 +49,32 @@ test('a watch needs neither a thread nor a timer, and lets the process end', { s
     resources.filter((name) => name !== 'PipeWrap' && name !== 'TTYWrap'),
     [],
   )
+})
+
+test('more changes than one turn reads are all reported, also in an idle process', { skip }, async (t) => {
+  const { taps } = watching(t)
+  await taps.ensure(tapSpec)
+  await isSettled(device)
+  // A process without a timer. Its server waits for nothing that comes. It ends at the tenth report of the tap.
+  const script = `
+    import { execFileSync } from 'node:child_process'
+    import { createServer } from 'node:net'
+    import { setImmediate } from 'node:timers/promises'
+    import { Rtnetlink } from '${import.meta.dirname}/../../src/host/netlink/rtnetlink.ts'
+    import { TapWatch } from '${import.meta.dirname}/../../src/host/tap/tap-watch.ts'
+    createServer().listen(0)
+    let reports = 0
+    const watch = new TapWatch(new Rtnetlink(), () => {
+      reports += 1
+      if (reports === 10) process.exit()
+    })
+    // Several signals may be one: a burst is read to its end without the others.
+    process.removeAllListeners('SIGIO').on('SIGIO', () => {})
+    const routes = Array.from({ length: 2560 }, (_, i) => 'route add 198.18.' + (i >> 8) + '.' + (i & 255) + '/32 dev ${device}')
+    execFileSync('ip', ['-batch', '-'], { input: routes.join('\\n') + '\\n' })
+    for (let turn = 0; turn < 50; turn++) await setImmediate()
+    watch.catchUp()`
+  execFileSync(process.execPath, ['--input-type=module', '-e', script], { timeout: 5000 })
 })
 
 test('many changes at once cause one notification', { skip }, async (t) => {
@@ -199,4 +226,9 @@ test('what is kept of routes and neighbours outlives neighbours of other devices
   assert.equal(changesAfter(`${neighbour} nud permanent dev ${device}`), 1)
   assert.equal(changesAfter('route add 198.51.100.7/32 dev other'), 1)
   assert.equal(changesAfter(`route change 198.51.100.7/32 nexthop dev other nexthop dev ${device}`), 1)
+  // Behind as many as one turn reads, there may be a change of a tap.
+  const many = Array.from({ length: limits.netlinkEventsPerTurn }, (_, i) => `198.18.${i >> 8}.${i & 255}`)
+  const replace = (address: string): string =>
+    `neigh replace ${address} lladdr 02:00:00:00:00:77 nud permanent dev other`
+  assert.equal(changesAfter(many.map(replace).join('\n')), 1)
 })

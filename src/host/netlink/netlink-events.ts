@@ -48,14 +48,20 @@ export class NetlinkEvents {
     this.#endReading = end
   }
 
-  /** Reports the messages that are already there, a bounded number per turn of the event loop. */
-  read(): void {
-    if (this.#closed) return
+  /**
+   * Reports the messages that are already there, a bounded number per turn of the event loop. Returns whether these were
+   * all.
+   */
+  read(): boolean {
+    if (this.#closed) return true
     const messages: Message[] = []
     let lost = false
+    let all = true
     for (let count = 0; ; count++) {
       if (count === limits.netlinkEventsPerTurn) {
-        setImmediate(() => this.read()).unref()
+        all = false
+        // It keeps the process alive for this turn: without that, the loop would wait for something else first.
+        setImmediate(() => this.read())
         break
       }
       try {
@@ -69,6 +75,7 @@ export class NetlinkEvents {
     }
     if (messages.length > 0) this.#options.onEvents(messages)
     if (lost) this.#options.onLost()
+    return all
   }
 
   close(): void {

@@ -52,7 +52,8 @@ export class TapWatch {
 
   /** Reports pending changes now. After a change of our own, a single inspection then sees everything. */
   catchUp(): void {
-    this.#events.read()
+    // What is not read yet may be a change of the tables.
+    if (!this.#events.read()) this.#onTablesChange()
   }
 
   close(): void {
