@@ -145,6 +145,7 @@ test('a guest is wanted although the ring buffer has no room to say so', { skip 
     onWanted: (id) => wanted.push(id),
     onHeld: () => {},
     onError: (error) => assert.fail(String(error)),
+    onUnreported: (error) => assert.fail(String(error)),
   })
   atEnd(t, () => traffic.close())
   fillRing(stage)

@@ -15,6 +15,7 @@ import { capture, synAck } from './captured-frames.ts'
 import { makeGuest } from './network-stage.ts'
 import { datagramsOf, IGNORED_PORT, PORT, TrafficOnTaps } from './traffic-stage.ts'
 import type { TestContext } from 'node:test'
+import type { UserId } from '../../src/core/ids.ts'
 import type { TrafficSubject } from '../../src/core/world/network-state.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapTraffic } from '../../src/host/ebpf/tap-traffic.ts'
@@ -177,6 +178,41 @@ for (const [family, address] of [
     },
   )
 }
+
+test(
+  'a watcher that fails is called again at the next packet, and keeps no other guest waiting',
+  { skip },
+  async (t) => {
+    const { stage, traffic } = await asleep(t)
+    await stage.makeDevice(otherSpec)
+    await traffic.ensureHeld(otherSpec)
+    let calls = 0
+    const wanted: UserId[] = []
+    traffic.watch((userId) => {
+      calls += 1
+      if (calls === 1) throw new Error('the records cannot be read')
+      wanted.push(userId)
+    })
+    await setImmediate()
+    await stage.send(tapSpec, 'one')
+    await stage.send(otherSpec, 'other one')
+    // A look reads what came, and does not fail for it.
+    await traffic.inspect(otherSpec)
+    await until(
+      () => wanted,
+      (guests) => guests.includes(otherSpec.userId),
+    )
+    assert.deepEqual(wanted, [otherSpec.userId])
+    await stage.send(tapSpec, 'two')
+    await until(
+      () => wanted,
+      (guests) => guests.includes(tapSpec.userId),
+    )
+    const guest = await stage.attach(tapSpec)
+    assert.deepEqual(await traffic.ensureFlowing(tapSpec, deliver), { delivered: 2, dropped: 0 })
+    assert.deepEqual(datagramsOf(guest), ['one', 'two'])
+  },
+)
 
 test(
   'a frame that waits in the ring is reported once, and costs nothing from then on',

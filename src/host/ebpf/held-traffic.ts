@@ -17,6 +17,8 @@ export type HeldTrafficOptions = {
   /** Called when frames were held for a guest. */
   readonly onHeld: (userId: UserId) => void
   readonly onError: (error: unknown) => void
+  /** Called with what `onWanted` or `onHeld` throws. The next packet reports the guest again. */
+  readonly onUnreported: (error: unknown) => void
 }
 
 type FrameSum = { readonly frames: number; readonly bytes: number }
@@ -189,6 +191,7 @@ export class HeldTraffic {
 
   #takeIn(): void {
     const receivers = new Set<UserId>()
+    const wanted = new Map<number, UserId>()
     for (let next = this.#events.next(); next !== undefined; next = this.#events.next()) {
       const { event, end } = next
       if (event === undefined || event.frame.length === 0) this.#frames.skip(end)
@@ -196,15 +199,28 @@ export class HeldTraffic {
         this.#frames.add(event, end)
         receivers.add(event.userId)
       }
-      if (event?.counts === true) this.#report(event.ifindex, event.userId)
+      if (event?.counts === true) wanted.set(event.ifindex, event.userId)
     }
-    for (const userId of receivers) this.#options.onHeld(userId)
+    // Not before all is read: who is called may look at the traffic, or throw.
+    for (const [ifindex, userId] of wanted) this.#report(ifindex, userId)
+    for (const userId of receivers) this.#call(this.#options.onHeld, userId)
   }
 
   #report(ifindex: number, userId: UserId): void {
     if (this.#reported.has(ifindex)) return
     this.#reported.add(ifindex)
-    this.#options.onWanted(userId)
+    if (!this.#call(this.#options.onWanted, userId)) this.#reported.delete(ifindex)
+  }
+
+  /** Calls a listener, and returns whether that went well. Its error must reach neither another guest nor a look. */
+  #call(listener: (userId: UserId) => void, userId: UserId): boolean {
+    try {
+      listener(userId)
+      return true
+    } catch (error) {
+      this.#options.onUnreported(error)
+      return false
+    }
   }
 
   /**

@@ -255,6 +255,7 @@ export class TapTraffic implements Traffic {
       onWanted: (userId) => this.#watchers.notify(userId),
       onHeld: (userId) => this.#heldWatchers.notify(userId),
       onError: (error) => this.#log.error({ error }, 'held frames not delivered'),
+      onUnreported: (error) => this.#log.error({ error }, 'held frames not reported'),
     })
   }
 
