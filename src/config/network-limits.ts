@@ -11,8 +11,17 @@ export const networkLimits = {
   linkLooksUnchanged: 16,
   /** Device changes that the kernel buffers for us: some thousand. If it overflows, the daemon looks at everything. */
   netlinkEventsBytes: 4 * 1024 * 1024,
-  /** Events read in one turn of the event loop; the rest waits for the next. */
+  /**
+   * Looks at everything because of it: at once, and then one in each such time. A guest that makes its monitor change the
+   * tap could cause them without end.
+   */
+  lostChangesLookEveryMs: 10_000,
+  /** Between two readings of our taps because such changes were lost; some milliseconds with 1,000 taps. */
+  lostTapsReadEveryMs: 1000,
+  /** Events read in one turn of the event loop; some milliseconds. */
   netlinkEventsPerTurn: 256,
+  /** Rest before more are read. A guest that makes its monitor change the tap could cause them without end. */
+  netlinkEventsRestMs: 20,
   /** Connections removed before other work may run; some microseconds each. */
   connectionsPerTurn: 256,
   /** Chains of the firewall table read before other work may run; some ten microseconds each. */

@@ -5,6 +5,7 @@ import { firstLooks } from './first-looks.ts'
 import { HostEnd, Places, Silences, StoppedVms } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { PassPlaces } from './pass-places.ts'
+import { ReportedLooks } from './reported-looks.ts'
 import { resyncTerms } from './progress.ts'
 import { Worker } from './worker.ts'
 import { firstLookDelayMs } from '../core/retry/retry.ts'
@@ -33,6 +34,8 @@ export class Reconciler {
   readonly #context: WorkerContext
   readonly #workers = new Map<VmId, Worker>()
   readonly #places = new PassPlaces()
+  /** Looks at all VMs, because changes of their devices were lost. */
+  readonly #lost: ReportedLooks
   #stopTraffic = (): void => {}
   #firstLooks: Promise<void> = Promise.resolve()
   #stopping = false
@@ -51,6 +54,10 @@ export class Reconciler {
       (id, reason) => this.#notice(id, reason),
     )
     this.memory = memory
+    this.#lost = new ReportedLooks(context.host.clock, (reason) => this.#notice(undefined, reason), {
+      burst: 1,
+      everyMs: limits.lostChangesLookEveryMs,
+    })
     this.#context = {
       ...context,
       vmCount: () => this.#workers.size,
@@ -231,6 +238,7 @@ export class Reconciler {
   async stop(): Promise<void> {
     this.#stopping = true
     this.#stopTraffic()
+    this.#lost.stop()
     await Promise.all([...this.#workers.values()].map((worker) => worker.stop()))
   }
 
@@ -246,9 +254,10 @@ export class Reconciler {
   }
 
   #noticeDevice(device: DeviceName | undefined): void {
-    if (device === undefined) return this.#notice(undefined, DEVICE_CHANGED)
+    if (this.#stopping) return
+    // A monitor can change its tap: its carrier, its offloads, its queues. It can do so faster than the kernel reports.
+    if (device === undefined) return this.#lost.report(DEVICE_CHANGED)
     const id = this.#context.store.vms.withDevice(device)
-    // A monitor can change its tap: its carrier, its offloads, its queues.
     if (id !== undefined) this.#workers.get(id)?.report(DEVICE_CHANGED)
   }
 

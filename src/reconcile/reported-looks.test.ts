@@ -38,6 +38,11 @@ async function reportingStage(t: TestContext) {
       host.taps.devices.set(device, host.taps.devices.get(device) ?? assert.fail('it has no tap'))
       await idle()
     },
+    /** Changes of some device come faster than the kernel reports them. */
+    overflow: async (): Promise<void> => {
+      host.taps.devices.overflow()
+      await idle()
+    },
   }
 }
 
@@ -57,6 +62,16 @@ test('a monitor that changes its tap without end causes few looks', async (t) =>
   const { changeTap, looks } = await reportingStage(t)
   for (let number = 0; number < MANY; number += 1) await changeTap()
   assert.equal(looks(), limits.monitorLooksBurst)
+})
+
+test('changes without end that the kernel does not report cause few looks at all VMs', async (t) => {
+  const { overflow, looks, later } = await reportingStage(t)
+  for (let number = 0; number < MANY; number += 1) await overflow()
+  assert.equal(looks(), 1)
+  await later(limits.lostChangesLookEveryMs)
+  assert.equal(looks(), 2)
+  await later(limits.lostChangesLookEveryMs)
+  assert.equal(looks(), 2)
 })
 
 test('a VM whose monitor reports without end obeys a request at once', async (t) => {

@@ -9,6 +9,7 @@ import { run } from './run.ts'
 import { limits } from '../../src/config/limits.ts'
 import { Rtnetlink } from '../../src/host/netlink/rtnetlink.ts'
 import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
+import { formatTapMark } from '../../src/host/tap/tap-names.ts'
 import { TapWatch } from '../../src/host/tap/tap-watch.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { otherSpec, tapSpec } from '../contract/taps-stage.ts'
@@ -16,6 +17,8 @@ import { until } from '../contract/until.ts'
 import { isSettled } from './hold-tap.ts'
 
 const { device } = tapSpec
+/** Reports of a link that take more room than the kernel gives us for events. */
+const MORE_THAN_KEPT = 6000
 const limited: TapSpec = { ...tapSpec, bandwidth: { transmitMbitPerSecond: 10 } }
 
 function watching(t: TestContext): { taps: RoutedTaps; heard: (DeviceName | undefined)[] } {
@@ -55,7 +58,7 @@ test('more changes than one turn reads are all reported, also in an idle process
   const { taps } = watching(t)
   await taps.ensure(tapSpec)
   await isSettled(device)
-  // A process without a timer. Its server waits for nothing that comes. It ends at the tenth report of the tap.
+  // A process that has nothing else to do. Its server waits for nothing that comes. It ends at the tenth report of the tap.
   const script = `
     import { execFileSync } from 'node:child_process'
     import { createServer } from 'node:net'
@@ -168,6 +171,52 @@ test(
     )
   },
 )
+
+/** Sets the mark of a tap that it has already. The kernel reports that, as it does what a monitor does to its tap. */
+const markAgain = `link set dev ${device} alias ${formatTapMark({ storeId: 'store-1', id: tapSpec.vmId })}`
+
+test('a tap that is shown as it was is not reported, and ends nothing that is kept', { skip }, async (t) => {
+  const { taps } = watching(t)
+  await taps.ensure(tapSpec)
+  await isSettled(device)
+  const heard: unknown[] = []
+  let changes = 0
+  const watch = new TapWatch(
+    new Rtnetlink(),
+    (changed) => heard.push(changed),
+    () => (changes += 1),
+  )
+  atEnd(t, () => watch.close())
+  ipNow([markAgain, markAgain])
+  watch.catchUp()
+  assert.deepEqual([heard, changes], [[], 0])
+  ipNow([`link set ${device} down`])
+  watch.catchUp()
+  assert.deepEqual([heard, changes], [[device], 1])
+})
+
+test('losses without end cause few readings of all taps', { skip }, async (t) => {
+  const { taps } = watching(t)
+  await taps.ensure(tapSpec)
+  await isSettled(device)
+  const heard: unknown[] = []
+  const rtnetlink = new Rtnetlink()
+  const startMs = performance.now()
+  const watch = new TapWatch(rtnetlink, (changed) => heard.push(changed))
+  atEnd(t, () => watch.close())
+  const links = t.mock.method(rtnetlink, 'links')
+  for (let round = 0; round < 5; round += 1) {
+    ipNow(Array<string>(MORE_THAN_KEPT).fill(markAgain))
+    // The kernel says again that it lost some only after all that it kept were read.
+    for (let read = 0; read < MORE_THAN_KEPT; read += limits.netlinkEventsPerTurn) watch.catchUp()
+  }
+  assert.ok(heard.length > 1, `${heard.length} losses`)
+  assert.deepEqual(new Set(heard), new Set([undefined]))
+  // Each reads the taps, and then their queue devices.
+  const readings = links.mock.callCount() / 2
+  const earned = (performance.now() - startMs) / limits.lostTapsReadEveryMs
+  assert.ok(readings <= 1 + earned, `${readings} readings`)
+})
 
 test('a closed watch reports nothing more, and other watches continue', { skip }, async (t) => {
   const { taps, heard } = watching(t)

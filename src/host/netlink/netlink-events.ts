@@ -28,6 +28,8 @@ export class NetlinkEvents {
   readonly #datagram = Buffer.alloc(DATAGRAM_BYTES)
   readonly #endReading: () => void
   #closed = false
+  /** Whether the kernel keeps what comes, because there was much. */
+  #resting = false
 
   constructor(options: EventsOptions) {
     this.#options = options
@@ -36,7 +38,9 @@ export class NetlinkEvents {
     try {
       setOption(this.#fd, SO_RCVBUFFORCE, Uint32Array.of(limits.netlinkEventsBytes))
       // This comes before the first event, or its signal would be missed.
-      end = onReadable(this.#fd, () => this.read())
+      end = onReadable(this.#fd, () => {
+        if (!this.#resting) this.read()
+      })
       for (const group of options.groups) {
         setOption(this.#fd, NETLINK_ADD_MEMBERSHIP, Uint32Array.of(group))
       }
@@ -50,7 +54,7 @@ export class NetlinkEvents {
 
   /**
    * Reports the messages that are already there, a bounded number per turn of the event loop. Returns whether these were
-   * all.
+   * all. If not, it reads on after a short rest.
    */
   read(): boolean {
     if (this.#closed) return true
@@ -60,8 +64,7 @@ export class NetlinkEvents {
     for (let count = 0; ; count++) {
       if (count === limits.netlinkEventsPerTurn) {
         all = false
-        // It keeps the process alive for this turn: without that, the loop would wait for something else first.
-        setImmediate(() => this.read())
+        this.#rest()
         break
       }
       try {
@@ -76,6 +79,16 @@ export class NetlinkEvents {
     if (messages.length > 0) this.#options.onEvents(messages)
     if (lost) this.#options.onLost()
     return all
+  }
+
+  /** Leaves time for other work, whatever comes. The kernel drops what it has no room for meanwhile. */
+  #rest(): void {
+    if (this.#resting) return
+    this.#resting = true
+    setTimeout(() => {
+      this.#resting = false
+      this.read()
+    }, limits.netlinkEventsRestMs).unref()
   }
 
   close(): void {
