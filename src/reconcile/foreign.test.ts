@@ -37,15 +37,17 @@ test('a VM of the same id that the record does not know is neither taken over no
   assert.deepEqual(host.ended, [])
 })
 
-test('a record under deletion goes, and leaves unit and disk of the newer VM of its id', async (t) => {
+test('a record under deletion goes, and leaves unit, disk and traffic of the newer VM of its id', async (t) => {
   const stage = await reconcileStage(t)
   const { host, id, context, store, idle } = stage
   await withOlderRecord(stage)
+  const older = stage.vm().host
   deleteVm(context, id)
   await idle()
   assert.equal(store.vms.get(id), undefined)
   assert.equal(host.fakeUnits.stateOf(id).kind, 'active')
   assert.ok(host.storage.disks.has(id))
+  assert.equal((await host.traffic.inspect(older)).kind, 'watched')
 })
 
 test('a new VM never boots a disk that was there under its id, and its deletion leaves the disk', async (t) => {

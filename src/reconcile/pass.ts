@@ -15,6 +15,7 @@ import { decide, factsOf, intentOf } from './decide.ts'
 import { observe } from './observe/observe.ts'
 import { deleteWhenDue, noteExit } from './note-exit.ts'
 import { noteLook } from './note-look.ts'
+import { forgetTraffic } from './steps/forget-traffic.ts'
 import { fail, observed, resyncTerms, write } from './progress.ts'
 import type { ProcessFacts } from './decide.ts'
 import type { Waiting } from '../core/plan/step.ts'
@@ -185,16 +186,10 @@ const LOOKS: { readonly [R in WaitReason]?: string } = {
   memory: 'memory.inspect',
 }
 
-function settle(pass: Pass, state: ObservedState): Next {
-  const { record, world, host, store, log, cause, memory } = pass
+function settle(pass: Pass, state: ObservedState): Next | Promise<Next> {
+  const { record, log, cause, memory } = pass
   memory.leave(record)
-  if (record.deleting) {
-    // A unit that ended by itself took no step to go.
-    if (world.unit.known && world.unit.value.kind === 'absent') host.units.forget(record.id)
-    store.vms.forget(record.id, pass.host.clock.now())
-    log.info({ reasons: cause.reasons }, 'deleted')
-    return { kind: 'gone' }
-  }
+  if (record.deleting) return endDeletion(pass)
   const { fault: _mended, ...seen } = observed(pass, state)
   const kept = state === 'running' ? sleepFault(record) : undefined
   const rest = { ...seen, ...(kept === undefined ? {} : { fault: kept }) }
@@ -207,6 +202,21 @@ function settle(pass: Pass, state: ObservedState): Next {
   const deletionMs = written === undefined ? undefined : deleteWhenDue(pass, written)
   if (deletionMs === 0) return { kind: 'again' }
   return { kind: 'after', ms: Math.min(nextLookMs(pass, rest), deletionMs ?? Infinity) }
+}
+
+/** Forgets a VM of which nothing is left on the host. */
+async function endDeletion(pass: Pass): Promise<Next> {
+  const { record, world, store, host, log, cause } = pass
+  const { traffic } = world
+  // Its device may have gone before, and no look shows what is then left of the traffic. What is still watched is that of
+  // another VM, which keeps its device.
+  const isOfOther = traffic.known && traffic.value.kind === 'watched'
+  if (record.desired.network !== undefined && !isOfOther) await forgetTraffic(pass)
+  // A unit that ended by itself took no step to go.
+  if (world.unit.known && world.unit.value.kind === 'absent') host.units.forget(record.id)
+  store.vms.forget(record.id, host.clock.now())
+  log.info({ reasons: cause.reasons }, 'deleted')
+  return { kind: 'gone' }
 }
 
 /**

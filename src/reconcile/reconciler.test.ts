@@ -48,6 +48,26 @@ test('a deletion ends a download that is under way, and leaves nothing', async (
   assert.deepEqual([...host.taps.devices.keys()], [])
 })
 
+test('a deletion forgets the traffic of its guest, also if the device was removed by hand', async (t) => {
+  const { host, store, context, id, vm, create, idle } = await reconcileStage(t, { vmsMax: 1 })
+  create()
+  await idle()
+  const { device, userId } = vm().host
+  host.traffic.receive(device)
+  setPower(context, id, 'stopped')
+  await idle()
+  host.taps.devices.delete(device)
+  deleteVm(context, id)
+  await idle()
+  assert.equal(store.vms.get(id), undefined)
+  create()
+  await idle()
+  assert.equal(vm().host.userId, userId)
+  const traffic = await host.traffic.inspect(vm().host)
+  assert.ok(traffic.kind === 'watched')
+  assert.deepEqual([traffic.packets, traffic.lastTrafficAtMs], [0, undefined])
+})
+
 test('a stop during a download ends it and does not start the guest', async (t) => {
   const { host, context, id, vm, create, idle, turns } = await reconcileStage(t)
   host.storage.holdNext('ensureImage')

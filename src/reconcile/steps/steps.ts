@@ -3,6 +3,7 @@ import { guestRuleOf } from '../../core/network/tap.ts'
 import { assert } from '../../lib/assert.ts'
 import { given } from '../../lib/given.ts'
 import { markOf, subjectOf } from './executor.ts'
+import { forgetTraffic } from './forget-traffic.ts'
 import { restoreGuest, saveGuest } from './save-guest.ts'
 import { holdMemory, startUnit } from './start-unit.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
@@ -13,7 +14,6 @@ import type { Host } from '../../ports/host.ts'
 import type { DiskSpec, ImageBound } from '../../ports/storage.ts'
 import type { Executor, StepContext } from './executor.ts'
 import { MIB } from '../../lib/byte-units.ts'
-import { warnOfFault } from '../../log/log.ts'
 
 type Entry<K extends StepKind> = {
   readonly execute: Executor<K>
@@ -207,13 +207,4 @@ const boundOf = (role: ImageRole, { sizeMib }: Disk): ImageBound =>
 function tapOf({ intent: { tap } }: StepContext): TapSpec {
   assert(tap !== undefined, 'a network step for a VM without network')
   return tap
-}
-
-/** Forgets the traffic of a VM that must go. A failure leaves only a few bytes in a map, so it must not keep the VM. */
-async function forgetTraffic(context: StepContext): Promise<void> {
-  try {
-    await context.host.traffic.remove(subjectOf(context))
-  } catch (error) {
-    warnOfFault(context.log, error, 'traffic of the VM not forgotten')
-  }
 }
