@@ -220,6 +220,19 @@ test('a list is ordered by id, goes on after a cursor, and filters by state', ()
   assert.deepEqual(ids({ limit: 9, state: 'running' }), ['b'])
 })
 
+test('a list filters by labels, of which a VM has all', () => {
+  const insert = (id: string, labels: Record<string, string>) =>
+    store.vms.insert({ ...withoutNetwork(id), metadata: { labels, protected: false } })
+  insert('a', { env: 'prod', 'example.net/tier': 'web', 1: '2', empty: '' })
+  insert('b', { env: 'prod' })
+  insert('c', {})
+  const ids = (...labels: (readonly [string, string])[]) => store.vms.list({ labels }).map(({ id }) => id)
+  assert.deepEqual(ids(['env', 'prod']), ['a', 'b'])
+  assert.deepEqual(ids(['env', 'prod'], ['example.net/tier', 'web'], ['1', '2'], ['empty', '']), ['a'])
+  assert.deepEqual(ids(['env', 'prod'], ['env', 'test']), [])
+  assert.deepEqual(ids(['example', 'web']), [])
+})
+
 test('a second process is refused the state directory, and says what to do', () => {
   assert.throws(
     () => new Store(directory, range),

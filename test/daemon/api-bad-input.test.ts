@@ -239,7 +239,7 @@ test('an id that breaks the rule is refused on every route, however long', async
   }
 })
 
-test('a query is refused for unknown and repeated parameters, wrong numbers, states and cursors', async (t) => {
+test('a query is refused for unknown and repeated parameters, wrong numbers, states, labels and cursors', async (t) => {
   const host = await startControllerHost(t, pki)
   const cases: readonly (readonly [string, Findings])[] = [
     ['?limit=0', [['/limit', 'out_of_range', /between 1 and 1000/]]],
@@ -248,6 +248,10 @@ test('a query is refused for unknown and repeated parameters, wrong numbers, sta
     ['?limit=1e2', [['/limit', 'wrong_type', /whole number/]]],
     ['?limit=1&limit=2', [['/limit', 'wrong_type', /whole number/]]],
     ['?state=on', [['/state', 'not_allowed', /one of pending/]]],
+    [
+      `?label=${Array.from({ length: limits.labelsMax + 1 }, (_, n) => `key-${n}=a`).join(',')}`,
+      [['/label', 'wrong_length', /at most 64 labels/]],
+    ],
     ['?cursor=a.b', [['/cursor', 'malformed', /next_cursor/]]],
     ['?cursor=YWJj', [['/cursor', 'malformed', /next_cursor/]]],
     ['?page=2', [['/page', 'unknown_member', /not known/]]],

@@ -16,9 +16,9 @@ export type VmQuery = {
 export const selectionOf = ({ labels = [] }: VmQuery): string =>
   `WHERE id > ?1 AND (?2 IS NULL OR state = ?2) ${labels.length === 0 ? '' : HAS_LABELS} ORDER BY id LIMIT ?4`
 
-const HAS_LABELS = `AND NOT EXISTS (
-    SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
-      SELECT 1 FROM json_each(vms.labels) AS had WHERE had.key = wanted.value ->> 0 AND had.value = wanted.value ->> 1))`
+// Reads a label by its path: SQLite parses the labels of a row once for all of its paths, but again for each `json_each`.
+const HAS_LABELS = `AND NOT EXISTS (SELECT 1 FROM json_each(?3) AS wanted
+    WHERE vms.labels ->> ('$."' || (wanted.value ->> 0) || '"') IS NOT wanted.value ->> 1)`
 
 export const parametersOf = ({
   after = '' as VmId,

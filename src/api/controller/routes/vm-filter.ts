@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
 import { given } from '../../../lib/given.ts'
+import { invalidRequest } from '../../listener/validation.ts'
 import { LABEL_QUERY_PATTERN } from '../../wire/values.ts'
 import { OBSERVED_STATES } from '../../../core/vm/record.ts'
 import { afterCursor, pageMembers } from './page.ts'
@@ -17,7 +18,7 @@ export const vmFilterMembers = {
   label: Type.Optional(
     Type.String({
       pattern: LABEL_QUERY_PATTERN,
-      description: 'Only VMs with all of these labels.',
+      description: `Only VMs with all of these labels, of which there are at most ${limits.labelsMax}.`,
       examples: ['env=prod,tier=web'],
     }),
   ),
@@ -35,6 +36,12 @@ export function pageQueryOf({ limit = limits.listItemsDefault, cursor, state, la
   return { limit, query: { limit: limit + 1, ...given({ after, state, labels }) } }
 }
 
-/** Parses `env=prod,tier=web`, whose form the schema has checked. */
-const labelsOf = (text: string): NonNullable<VmQuery['labels']> =>
-  text.split(',').map((pair) => pair.split('=') as [string, string])
+/** Parses `env=prod,tier=web`, whose form the schema has checked. Refuses more labels than a VM can have. */
+function labelsOf(text: string): NonNullable<VmQuery['labels']> {
+  const pairs = [...new Set(text.split(','))]
+  if (pairs.length > limits.labelsMax) {
+    const detail = `must have at most ${limits.labelsMax} labels`
+    throw invalidRequest('query', [{ pointer: '/label', code: 'wrong_length', detail }])
+  }
+  return pairs.map((pair) => pair.split('=') as [string, string])
+}
