@@ -312,7 +312,7 @@ export const limits = {
   hostLookMs: 3000,
   /** Looks of VMs at their storage that run at once. Those that run together share the checks of the pool. */
   poolLooksMax: 16,
-  /** Looks at the host at once for clients that ask for plans and counters: those of the daemon itself wait behind them. */
+  /** Looks at the host at once for plans, dry runs and counters that clients ask for: those of the daemon itself wait behind them. */
   askedLooksMax: 4,
   /** A request renews a measurement of the memory of running VMs that is so old, and does not wait for it. */
   residentRenewMs: 5000,

@@ -1,4 +1,6 @@
+import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
+import { Semaphore } from '../lib/semaphore.ts'
 import { nameServersOf, outboundPolicyOf } from './policies.ts'
 import { CertificateEnds } from '../api/controller/certificate-ends.ts'
 import { Waits } from '../api/controller/waits.ts'
@@ -37,6 +39,7 @@ import type { GuestProbes } from '../ports/guest-probes.ts'
 import type { GuestShells } from '../ports/guest-shells.ts'
 import type { Host } from '../ports/host.ts'
 import type { HostFigures } from '../ports/host-figures.ts'
+import type { ExplainContext } from '../reconcile/explain-vm.ts'
 import type { Store } from '../store/store.ts'
 
 /** Settings for the parts of the daemon; the drivers and the listener take others. */
@@ -128,9 +131,8 @@ export function compose(parts: Parts): Composition {
     snapshotWaits: new Waits((listener) => store.onSnapshotChange(listener)),
     listWaits: new Waits((listener) => store.onVmChange(() => listener('vms'))),
     eventWaits: new Waits((listener) => store.events.onAppend(() => listener('events'))),
-    plan: (record, inputs) => planFor(looker, record, inputs),
+    ...buildAskedLooks(looker),
     hostView: () => report.take(),
-    counters: (record) => readCounters(host, record),
     context: () => (readiness.takesCommands() ? commands : undefined),
     images,
     arrivals,
@@ -163,6 +165,15 @@ export function compose(parts: Parts): Composition {
     metrics,
     monitoring: buildMonitoring(parts, { metrics, certificates }),
     explain: (id) => explain(looker, id),
+  }
+}
+
+/** Builds the looks at the host for clients. They share a bound, so that those of the daemon wait for a few of them at most. */
+function buildAskedLooks(looker: ExplainContext): Pick<ApiDependencies, 'plan' | 'counters'> {
+  const places = new Semaphore(limits.askedLooksMax)
+  return {
+    plan: (record, inputs, signal) => places.run(() => planFor(looker, record, inputs), signal),
+    counters: (record, signal) => places.run(() => readCounters(looker.host, record), signal),
   }
 }
 

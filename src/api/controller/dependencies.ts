@@ -34,10 +34,13 @@ export type ApiDependencies = Health & {
   readonly listWaits: Waits<'vms'>
   /** Streams of events that wait for the next one. */
   readonly eventWaits: Waits<'events'>
-  /** Returns what a pass would do for this record now, on a fresh look at the host. Changes nothing. */
-  readonly plan: (record: VmRecord, inputs: VmInputs) => Promise<Plan>
-  /** Throws HostFault. */
-  readonly counters: (record: VmRecord) => Promise<VmCounters>
+  /**
+   * Returns what a pass would do for this record now, on a fresh look at the host. Changes nothing. Looks for plans and counters
+   * wait for each other. Rejects with the signal's reason if it aborts before the look begins.
+   */
+  readonly plan: (record: VmRecord, inputs: VmInputs, signal: AbortSignal) => Promise<Plan>
+  /** Throws HostFault. Waits as `plan` does. */
+  readonly counters: (record: VmRecord, signal: AbortSignal) => Promise<VmCounters>
   /** Returns the view of this whole host, from a fresh look. Throws HostFault. */
   readonly hostView: () => Promise<HostView>
   /** When the certificates that this host depends on expire. */

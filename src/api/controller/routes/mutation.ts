@@ -7,6 +7,7 @@ import { planToWire } from '../../wire/plan.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { noteRefusal } from '../../../commands/capacity/note-refusal.ts'
 import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
+import { goneSignal } from '../../listener/client-gone.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
 import { BODY_CODES, problems } from '../../listener/answers.ts'
 import { acceptedVm, contextOf, params, tags, vmAnswer } from './vm-parts.ts'
@@ -99,7 +100,7 @@ export async function mutate(
   if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'VM')
   if (request.query.dry_run === true) {
     request.audited = { ...request.audited, ...given({ after: versionsOf(before) }), outcome: 'rehearsed' }
-    return rehearse(dependencies, context, { id, before, command })
+    return rehearse(dependencies, context, { id, before, command, signal: goneSignal(reply) })
   }
   const result = command(answeringFirst(context, dependencies), id)
   if (!result.ok) noteRefusal(context, id, result.error)
@@ -134,7 +135,13 @@ async function rehearse(
     id,
     before,
     command,
-  }: { readonly id: VmId; readonly before: VmRecord | undefined; readonly command: Command },
+    signal,
+  }: {
+    readonly id: VmId
+    readonly before: VmRecord | undefined
+    readonly command: Command
+    readonly signal: AbortSignal
+  },
 ): Promise<VmWire> {
   const { store } = context
   const { record, changed, inputs } = store.rehearse(() => {
@@ -142,7 +149,7 @@ async function rehearse(
     return { ...accepted, inputs: store.vms.inputs(id) }
   })
   const changes = changesBetween(wanted(before), wanted(record))
-  const plan = planToWire(await dependencies.plan(record, inputs))
+  const plan = planToWire(await dependencies.plan(record, inputs, signal))
   // Show the desired members as they would be, and all others as they are: the revision was rolled back.
   const shown = { ...vmToWire(before ?? record), ...changeable(record) }
   return { ...shown, dry_run: { changed, changes: [...changes], plan } }

@@ -6,7 +6,7 @@ import { ref } from '../../wire/named.ts'
 import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { JSON_MEDIA_TYPE, noQuery, problems } from '../../listener/answers.ts'
-import { Semaphore } from '../../../lib/semaphore.ts'
+import { goneSignal } from '../../listener/client-gone.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { KeptVms } from '../kept-vms.ts'
 import { changedVms } from './changed-vms.ts'
@@ -33,9 +33,8 @@ export function vmReadRoutes(app: App, dependencies: ApiDependencies): void {
   const kept = new KeptVms()
   listVms(app, dependencies, kept)
   getVm(app, dependencies, kept)
-  const looks = new Semaphore(limits.askedLooksMax)
-  getPlan(app, dependencies, looks)
-  getCounters(app, dependencies, looks)
+  getPlan(app, dependencies)
+  getCounters(app, dependencies)
 }
 
 function listVms(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
@@ -144,7 +143,7 @@ function getVm(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
   })
 }
 
-function getPlan(app: App, dependencies: ApiDependencies, looks: Semaphore): void {
+function getPlan(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'getVmPlan',
     tags,
@@ -155,18 +154,15 @@ function getPlan(app: App, dependencies: ApiDependencies, looks: Semaphore): voi
     querystring: noQuery,
     response: { 200: { ...ref('Plan'), description: 'The plan.' }, ...problems('not_found') },
   }
-  app.get('/v1/vms/:id/plan', { schema }, async (request): Promise<PlanWire> => {
+  app.get('/v1/vms/:id/plan', { schema }, async (request, reply): Promise<PlanWire> => {
     const context = contextOf(dependencies)
     const record = vmOf(context, request.params.id as VmId)
-    const plan = await looks.run(
-      () => dependencies.plan(record, context.store.vms.inputs(record.id)),
-      request.signal,
-    )
+    const plan = await dependencies.plan(record, context.store.vms.inputs(record.id), goneSignal(reply))
     return planToWire(plan, record.operationId)
   })
 }
 
-function getCounters(app: App, dependencies: ApiDependencies, looks: Semaphore): void {
+function getCounters(app: App, dependencies: ApiDependencies): void {
   const schema = {
     operationId: 'getVmCounters',
     tags,
@@ -188,8 +184,8 @@ function getCounters(app: App, dependencies: ApiDependencies, looks: Semaphore):
       ),
     },
   }
-  app.get('/v1/vms/:id/counters', { schema }, async (request): Promise<CountersWire> => {
+  app.get('/v1/vms/:id/counters', { schema }, async (request, reply): Promise<CountersWire> => {
     const record = vmOf(contextOf(dependencies), request.params.id as VmId)
-    return countersToWire(await looks.run(() => dependencies.counters(record), request.signal))
+    return countersToWire(await dependencies.counters(record, goneSignal(reply)))
   })
 }
