@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
+import { breakRecord } from '../break-record.ts'
 import { makePki, startControllerHost } from './support/controller-host.ts'
 import { typed, vmRequest } from './support/typed.ts'
 import type { Generation, VmId } from '../../src/core/ids.ts'
@@ -109,4 +110,37 @@ test('a list that was answered before shows each VM as it is now', async (t) => 
   assert.deepEqual(items, [await one('web'), await one('web-2')])
   assert.equal(items[0]?.observed.state, 'stopped')
   assert.equal(revision, host.store.events.newest)
+})
+
+test('a record that cannot be read keeps its own VM alone out of lists', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const labels = { env: 'prod' }
+  for (const id of ['a', 'b', 'c']) await create(host, id, { ...bare, labels })
+  breakRecord(host.directory, 'b' as VmId)
+  const list = (query: Query) => typed(host.api.GET('/v1/vms', { params: { query } }))
+  const idsOf = async (query: Query): Promise<string[]> => (await list(query)).json.items.map(({ id }) => id)
+  assert.deepEqual(await idsOf({}), ['a', 'c'])
+  assert.deepEqual(await idsOf({ label: 'env=prod' }), ['a', 'c'])
+  assert.deepEqual(await idsOf({ changed_after: 0 }), ['a', 'c'])
+  // Pages go on behind it.
+  const { json: second } = await list({ limit: 1, ...cursorOf((await list({ limit: 1 })).json) })
+  assert.deepEqual(second.items, [])
+  const { json: third } = await list({ limit: 1, ...cursorOf(second) })
+  assert.deepEqual(
+    third.items.map(({ id }) => id),
+    ['c'],
+  )
+  // So do changes.
+  const [first] = (await list({ changed_after: 0, limit: 1 })).json.items
+  const { json: next } = await list({ changed_after: first?.revision ?? 0, limit: 1 })
+  assert.deepEqual([next.items, await idsOf({ changed_after: next.revision ?? 0 })], [[], ['c']])
+  const states = await typed(host.api.GET('/v1/vm-states', { params: { query: { label: 'env=prod' } } }))
+  assert.deepEqual(
+    states.json.items.map(({ id }) => id),
+    ['a', 'c'],
+  )
+})
+
+const cursorOf = ({ next_cursor: cursor }: { readonly next_cursor?: string | undefined }) => ({
+  cursor: cursor ?? assert.fail('there is another page'),
 })

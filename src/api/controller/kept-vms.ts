@@ -20,17 +20,29 @@ export class KeptVms {
   readonly #kept = new Map<VmId, Kept>()
   #characters = 0
 
-  /** Returns a page as JSON. `read` is called for the VMs whose text is not kept. */
-  pageText({ items, ...rest }: Page, read: (id: VmId) => VmRecord): string {
-    const texts = items.map((vm) => this.text(vm, read))
+  /** Returns a page as JSON. `read` is called for the VMs whose text is not kept; one that it does not find is left out. */
+  pageText({ items, ...rest }: Page, read: (id: VmId) => VmRecord | undefined): string {
+    const texts = items.flatMap((vm) => {
+      const kept = this.#find(vm)
+      if (kept !== undefined) return kept
+      const record = read(vm.id)
+      return record === undefined ? [] : this.#write(vm, record)
+    })
     return `{"items":[${texts.join(',')}],${JSON.stringify(rest).slice(1)}`
   }
 
   /** Returns a VM as JSON. `read` is called if its text is not kept. */
-  text({ id, revision }: RevisionOf, read: (id: VmId) => VmRecord): string {
+  text(vm: RevisionOf, read: (id: VmId) => VmRecord): string {
+    return this.#find(vm) ?? this.#write(vm, read(vm.id))
+  }
+
+  #find({ id, revision }: RevisionOf): string | undefined {
     const kept = this.#kept.get(id)
-    if (kept?.revision === revision) return kept.text
-    const text = JSON.stringify(vmToWire(read(id)))
+    return kept?.revision === revision ? kept.text : undefined
+  }
+
+  #write({ id, revision }: RevisionOf, record: VmRecord): string {
+    const text = JSON.stringify(vmToWire(record))
     this.#keep(id, { revision, text })
     return text
   }

@@ -1,4 +1,6 @@
 import { parametersOf, selected, selectionOf } from './vm-query.ts'
+import { recordOf } from './vm-row.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 import type { Statements } from '../database/transactions.ts'
 import type { VmQuery } from './vm-query.ts'
 import type { UnwrittenProgress, VmRow } from './vm-row.ts'
@@ -14,11 +16,30 @@ export const selectedRows = (
     return (rows as VmRow[]).map((row) => unwritten.on(row))
   })
 
-/** Returns the rows with a later revision, in the order of revisions. */
-export function changedRows(
+/** A VM and its revision. Without a record if that cannot be read, which the pass of the VM reports. */
+export type ChangedVm = { readonly revision: number; readonly record?: VmRecord }
+
+type Changes = { readonly revision: number; readonly limit: number }
+
+/** Returns the VMs with a later revision, in the order of revisions. */
+export const readChanged = (
   statements: Statements,
   unwritten: UnwrittenProgress,
-  { revision, limit }: { readonly revision: number; readonly limit: number },
+  changes: Changes,
+): readonly ChangedVm[] =>
+  changedRows(statements, unwritten, changes).map((row) => {
+    const { revision } = row
+    try {
+      return { revision, record: recordOf(row) }
+    } catch {
+      return { revision }
+    }
+  })
+
+function changedRows(
+  statements: Statements,
+  unwritten: UnwrittenProgress,
+  { revision, limit }: Changes,
 ): readonly VmRow[] {
   if (unwritten.isEmpty) {
     const sql = 'SELECT * FROM vms WHERE revision > ? ORDER BY revision LIMIT ?'

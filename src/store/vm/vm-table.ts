@@ -7,7 +7,7 @@ import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
-import { changedRows, selectedRows } from './read-rows.ts'
+import { readChanged, selectedRows } from './read-rows.ts'
 import { readRecorded } from './recorded-sums.ts'
 import { readRevision, readRevisions, readStates, readSummaries, readWanted } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
@@ -36,6 +36,7 @@ import type { NewVm } from './new-vm.ts'
 import type { RevisionOf } from './summaries.ts'
 import type { UserIdRange } from './user-ids.ts'
 import type { Transactions } from '../database/transactions.ts'
+import type { ChangedVm } from './read-rows.ts'
 import type { VmQuery } from './vm-query.ts'
 import type { ProgressColumns, UnwrittenProgress, VmRow } from './vm-row.ts'
 
@@ -132,8 +133,8 @@ export class VmTable {
   }
 
   /** Lists VMs with a later revision, in the order of revisions. */
-  changedAfter(revision: number, limit: number): VmRecord[] {
-    return changedRows(this.#statements, this.#unwritten, { revision, limit }).map(recordOf)
+  changedAfter(revision: number, limit: number): readonly ChangedVm[] {
+    return readChanged(this.#statements, this.#unwritten, { revision, limit })
   }
 
   ids(): VmId[] {

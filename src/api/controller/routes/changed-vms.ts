@@ -5,8 +5,8 @@ import { Refused } from '../../listener/refused.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { contextOf } from './vm-parts.ts'
 import type { VmId } from '../../../core/ids.ts'
-import type { VmRecord } from '../../../core/vm/record.ts'
 import type { Store } from '../../../store/store.ts'
+import type { ChangedVm } from '../../../store/vm/read-rows.ts'
 import type { VmListWire } from '../../wire/vm.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
@@ -23,16 +23,17 @@ type Since = {
 export async function changedVms(dependencies: ApiDependencies, since: Since): Promise<VmListWire> {
   const { store } = contextOf(dependencies)
   const first = look(store, since)
-  const isSame = first.records.length === 0 && first.deleted.length === 0
+  const isSame = first.changed.length === 0 && first.deleted.length === 0
   if (isSame && since.waitMs > 0) await dependencies.listWaits.change('vms', since.waitMs, since.signal)
-  const { records, deleted, revision } = isSame ? look(store, since) : first
+  const { changed, deleted, revision } = isSame ? look(store, since) : first
   // Answer only what is on the disk.
   await store.flushedAll()
-  return { items: records.map((record) => vmToWire(record)), deleted: [...deleted], revision }
+  const items = changed.flatMap(({ record }) => (record === undefined ? [] : vmToWire(record)))
+  return { items, deleted: [...deleted], revision }
 }
 
 type Changed = {
-  readonly records: readonly VmRecord[]
+  readonly changed: readonly ChangedVm[]
   readonly deleted: readonly VmId[]
   /** All changes up to it are in the answer. */
   readonly revision: number
@@ -46,12 +47,12 @@ function look({ vms, events }: Store, { after, limit }: Since): Changed {
       detail: `what changed since revision ${after} is not known any more: list all VMs, and go on with the revision of that answer`,
     })
   }
-  const records = vms.changedAfter(after, limit)
+  const changed = vms.changedAfter(after, limit)
   // If there may be more, the next request begins after the last of these.
-  const revision = records.length < limit ? newest : (records.at(-1)?.revision ?? newest)
+  const revision = changed.length < limit ? newest : (changed.at(-1)?.revision ?? newest)
   const gone = events
     .list({ after, kind: 'vm_deleted', limit: limits.eventsMax + limits.eventsPruneEvery })
     .flatMap(({ sequence, body }) => (sequence > revision ? [] : (vmOfEvent(body) ?? [])))
-  const deleted = [...new Set(gone)].filter((id) => vms.get(id) === undefined)
-  return { records, deleted, revision }
+  const deleted = [...new Set(gone)].filter((id) => vms.revisionOf(id) === undefined)
+  return { changed, deleted, revision }
 }

@@ -45,7 +45,7 @@ function listVms(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
     description:
       'Ordered by id, a page at a time. With `changed_after` only VMs that have changed since, ordered by revision, without pages: ' +
       'go on with the `revision` of the answer. With `Prefer: wait=N` too, it is a watch on the list: the answer comes when a VM has changed or ' +
-      'is gone, or after N seconds without any.',
+      'is gone, or after N seconds without any. A VM whose record is damaged is left out, which does not mean that it is gone.',
     querystring: Type.Object(
       {
         ...vmFilterMembers,
@@ -79,12 +79,11 @@ function listVms(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
         signal,
       })
     }
-    const context = contextOf(dependencies)
-    const { store } = context
+    const { store } = contextOf(dependencies)
     const { newest: revision } = store.events
     const vms = store.vms.revisions(pageQueryOf(request.query).query)
     const page = { ...pageOf('vms', vms, { limit, show: (vm) => vm }), revision }
-    const text = kept.pageText(page, (id) => vmOf(context, id))
+    const text = kept.pageText(page, (id) => store.vms.readable(id))
     // Answer only what is on the disk.
     await store.flushed()
     return reply.type(JSON_MEDIA_TYPE).send(text as unknown as VmListWire)
