@@ -159,6 +159,19 @@ test('a request to stay awake wakes a VM that sleeps, and raises a revision but 
   assert.deepEqual(pokes.length, 1)
 })
 
+test('a request to stay awake leaves a change that is not reached its operation', (t) => {
+  const { context, id, accepted, store } = sleeper(t)
+  const change = accepted(setPower(context, id, 'running')).record
+  const { record, operationId } = accepted(keepAwake(context, id, 61_000))
+  assert.notEqual(operationId, change.operationId)
+  assert.deepEqual([record.operationId, record.keepAwakeUntilMs], [change.operationId, 61_000])
+  const observed = { state: 'running', sinceMs: 1000 } as const
+  store.vms.recordProgress(id, { observed, observedGeneration: change.generations.desired, nowMs: 1000 })
+  const [reached] = store.events.list({ after: 0, kind: 'vm_reached', limit: 9 }).slice(-1)
+  const { operationId: reachedBy } = { operationId: undefined, ...reached?.body }
+  assert.equal(reachedBy, change.operationId)
+})
+
 test('the newest request to stay awake replaces the earlier one, and one without a time ends it', (t) => {
   const { context, id, accepted, create, store, wake } = sleeper(t)
   accepted(keepAwake(context, id, 61_000))

@@ -129,6 +129,11 @@ export const SET_PROGRESS = `UPDATE vms SET observed = :observed, state = :state
   may_be_saved = :may_be_saved, stop_carried_out = :stop_carried_out, stop_grace = :stop_grace, exit_streak = :exit_streak, revision = :revision,
   updated_at_ms = :updated_at_ms`
 
+/** SQL that sets until when a guest stays awake. A generation that is not reached keeps its operation. */
+export const SET_KEEP_AWAKE = `UPDATE vms SET keep_awake_until_ms = ?,
+  operation_id = CASE WHEN observed_generation = desired_generation THEN ? ELSE operation_id END, revision = ?, updated_at_ms = ?
+  WHERE id = ?`
+
 /** SQL that ends the loan of a VM's memory. */
 export const END_LOAN = 'UPDATE vms SET memory_lent = 0, memory_wanted_at_ms = NULL WHERE id = ?'
 

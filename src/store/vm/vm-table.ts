@@ -12,7 +12,7 @@ import { readRecorded } from './recorded-sums.ts'
 import { readRevision, readRevisions, readStates, readSummaries, readWanted } from './summaries.ts'
 import { nextUserId } from './user-ids.ts'
 import { StateUnwritable, Statements } from '../database/transactions.ts'
-import { SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
+import { SET_KEEP_AWAKE, SET_PROGRESS, jsonOf, progressed, recordOf } from './vm-row.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Recorded } from '../../core/capacity/ledger.ts'
 import type { GuestSeen } from '../../core/guest/guest-seen.ts'
@@ -267,13 +267,11 @@ export class VmTable {
 
   /**
    * Sets until when the guest stays awake, or ends that. It is not desired state, so no generation rises. What follows from it
-   * has its operation.
+   * has its operation, unless a change that is not reached follows from another.
    */
   keepAwake(id: VmId, untilMs: number | undefined, { operationId, nowMs }: Operation): VmRecord {
     this.#transactions.commit(() => {
-      this.#sql(
-        'UPDATE vms SET keep_awake_until_ms = ?, operation_id = ?, revision = ?, updated_at_ms = ? WHERE id = ?',
-      ).run(untilMs ?? null, operationId, this.#revisions.next(), nowMs, id)
+      this.#sql(SET_KEEP_AWAKE).run(untilMs ?? null, operationId, this.#revisions.next(), nowMs, id)
     })
     return this.#afterChange(id)
   }
