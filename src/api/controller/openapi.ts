@@ -9,9 +9,9 @@ const DESCRIPTION = `Runs microVMs on one host.
 \`observed\` stays behind, \`observed.error\` says why; the daemon keeps trying.
 
 A mutation that changes something answers 202 and raises the desired generation; one that changes nothing answers 200.
-Repeating any request is safe. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen, and
-\`?dry_run=true\` to learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM or a
-snapshot a long poll.
+Repeating a request is safe, except a reboot or a rebuild: one that is done begins again, unless both requests have the same
+\`If-Match\`. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen, and \`?dry_run=true\` to
+learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM or a snapshot a long poll.
 
 A request that changes a part of a VM leaves out what stays: an absent member stays as it is stored, and \`null\` removes one that
 may be absent. Lists, labels, \`bandwidth\` and \`firewall\` are replaced as a whole. A member has the same name and form in the request and in the answer.
