@@ -108,3 +108,24 @@ test('the nearest name is suggested only for a slip', () => {
   assert.equal(nearest('pot', names), 'port')
   assert.equal(nearest('colour', names), undefined)
 })
+
+test('a value that may be null has only the complaints of its other form', () => {
+  const point = Type.Object({ x: Type.Integer({ maximum: 9 }) }, closed)
+  const checkPoint = checkerFor(Type.Object({ at: Type.Union([point, Type.Null()]) }, closed), new Map())
+  assert.deepEqual(checkPoint({ at: null }), [])
+  for (const [at, pointer, code, detail] of [
+    [{ x: 10 }, '/at/x', 'out_of_range', 'must be at most 9'],
+    [{}, '/at/x', 'missing', 'is missing'],
+    [{ x: 1, colour: 1 }, '/at/colour', 'unknown_member', 'is not known here'],
+    [5, '/at', 'wrong_type', 'must be an object or null'],
+  ])
+    assert.deepEqual(checkPoint({ at }), [{ pointer, code, detail }])
+})
+
+test('too many members of an object are a wrong length', () => {
+  const few = Type.Unsafe({ type: 'object', additionalProperties: { type: 'string' }, maxProperties: 2 })
+  const detail = 'must have at most 2 members'
+  assert.deepEqual(checkerFor(few, new Map())({ a: '', b: '', c: '' }), [
+    { pointer: '', code: 'wrong_length', detail },
+  ])
+})

@@ -46,6 +46,7 @@ type Rules = {
   readonly minLength?: number
   readonly maxLength?: number
   readonly maxItems?: number
+  readonly maxProperties?: number
   readonly pattern?: string
   readonly format?: string
   readonly enum?: readonly unknown[]
@@ -114,18 +115,27 @@ function complaintsOf(
     // A name that is not allowed also fails twice: here, and at the rule that it breaks.
     case 'propertyNames':
       return []
+    // If no form of a value fits, each of them fails too.
+    case 'anyOf':
+      return []
     case 'boolean':
       return [
         unknownMember(pointer, rulesAt(schema, failure.schemaPath.replace(/\/additionalProperties$/, ''))),
       ]
-    case 'type':
-      return one('wrong_type', `must be ${typeWords(rules)}`)
+    case 'type': {
+      const others = otherForms(schema, failure.schemaPath)
+      // The other forms of a value that may be null say what is wrong with it.
+      if (rules.type === 'null' && others.length > 0) return []
+      const orNull = others.some(({ type }) => type === 'null') ? ['null'] : []
+      return one('wrong_type', `must be ${typeWords([...[rules.type ?? []].flat(), ...orNull])}`)
+    }
     case 'minimum':
     case 'maximum':
       return one('out_of_range', rangeWords(rules))
     case 'minLength':
     case 'maxLength':
     case 'maxItems':
+    case 'maxProperties':
       return one('wrong_length', lengthWords(rules))
     case 'enum':
       return one('not_allowed', `must be one of ${(rules.enum ?? []).map(String).join(', ')}`)
@@ -161,11 +171,8 @@ const TYPE_WORDS: ReadonlyMap<string | undefined, string> = new Map([
 ])
 
 /** Names all types if a value may have several. */
-const typeWords = ({ type }: Rules): string =>
-  [type ?? []]
-    .flat()
-    .map((name) => TYPE_WORDS.get(name) ?? name)
-    .join(' or ') || 'of a different type'
+const typeWords = (types: readonly string[]): string =>
+  types.map((name) => TYPE_WORDS.get(name) ?? name).join(' or ') || 'of a different type'
 
 const FORMAT_WORDS: ReadonlyMap<string | undefined, string> = new Map([
   ['ipv4', 'must be an IPv4 address'],
@@ -179,7 +186,9 @@ function rangeWords({ minimum, maximum }: Rules): string {
   return `must be between ${minimum} and ${maximum}`
 }
 
-function lengthWords({ minLength, maxLength, maxItems }: Rules): string {
+function lengthWords({ minLength, maxLength, maxItems, maxProperties }: Rules): string {
+  if (maxProperties !== undefined)
+    return `must have at most ${maxProperties} ${maxProperties === 1 ? 'member' : 'members'}`
   if (maxItems !== undefined) return `must have at most ${maxItems} items`
   if (maxLength === undefined)
     return minLength === 1 ? 'must not be empty' : `must have at least ${minLength} characters`
@@ -205,4 +214,11 @@ function rulesAt(schema: TSchema, path: string): Rules {
     current = Reflect.get(current, unescapePointer(name))
   }
   return typeof current === 'object' && current !== null ? current : {}
+}
+
+/** Returns the forms that a value may have beside the one at this path. */
+function otherForms(schema: TSchema, path: string): readonly Rules[] {
+  const [, before, form] = /^(.*\/anyOf)\/(\d+)$/.exec(path) ?? []
+  const forms: unknown = before === undefined ? [] : rulesAt(schema, before)
+  return Array.isArray(forms) ? forms.filter((_, index) => index !== Number(form)) : []
 }

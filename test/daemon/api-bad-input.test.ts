@@ -215,6 +215,24 @@ test('a power request is refused for an unknown state, a missing one and an extr
   await refused(host, power({ state: 'running', force: true }), [['/force', 'unknown_member', /not known/]])
 })
 
+test('a change of a part is refused for what is wrong with the part', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const initrd = { url: 'https://x.example/', sha256: 'bad' }
+  await refused(host, put({ initrd }, '/v1/vms/web-1/boot'), [
+    ['/initrd/sha256', 'malformed', /64 lower-case hexadecimal/],
+  ])
+  await refused(host, put({ check: { protocol: 'tcp', port: 80, host: 'x' } }, '/v1/vms/web-1/readiness'), [
+    ['/check/host', 'unknown_member', /not known/],
+  ])
+  await refused(host, put({ user_data: 1 }, '/v1/vms/web-1/seed'), [
+    ['/user_data', 'wrong_type', /must be a string or null/],
+  ])
+  const labels = Object.fromEntries(Array.from({ length: limits.labelsMax + 1 }, (_, n) => [`key-${n}`, 'a']))
+  await refused(host, put({ labels, protected: false }, '/v1/vms/web-1/metadata'), [
+    ['/labels', 'wrong_length', /at most 64 members/],
+  ])
+})
+
 test('an id that breaks the rule is refused on every route, however long', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const id of [
