@@ -56,4 +56,16 @@ test('another address of the source is an operation of its own', (t) => {
   assert.notEqual(operationId, record.operationId)
 })
 
+for (const request of ['x', 'null', '{}', '{"images":{}}', '{"images":[null]}'])
+  test(`a VM that another host says was created by ${request} is in conflict with a creation`, (t) => {
+    const { context, id, create, accepted, refusal } = commandStage(t)
+    const offer = offered(id, recordOf())
+    const { vm } = offer.manifest
+    const manifest = { ...offer.manifest, vm: { ...vm, inputs: { ...vm.inputs, request } } }
+    accepted(takeVm(context, id, { ...offer, manifest }))
+    const { code, text } = refusal(create())
+    assert.equal(code, 'conflict')
+    assert.match(text, /^web-1 was created by a request that differs: delete it first/)
+  })
+
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }

@@ -84,7 +84,7 @@ function repeatCreate(
   if (stored.request !== inputs.request) {
     return err({
       code: 'conflict',
-      detail: `${existing.id} was created by a request that differs in ${differenceWords(stored.request, inputs.request)}: delete it first, or choose another id`,
+      detail: `${existing.id} was created by a request that differs${differenceWords(stored.request, inputs.request)}: delete it first, or choose another id`,
     })
   }
   const refusal = refreshSources(context, existing, { images: request.image.images, under: IMAGES })
@@ -156,27 +156,40 @@ const OPEN: ReadonlySet<string> = new Set(['compute', 'disk', 'network', 'metada
 
 /**
  * Names the members in which two requests to create a VM differ, as the API calls them and without their values: user data
- * and keys are secret. Both are in canonical JSON, as they are stored.
+ * and keys are secret. Both are in canonical JSON, as they are stored; of one in another form nothing is named.
  */
 function differenceWords(one: string, other: string): string {
   const [a, b] = [membersOf(one), membersOf(other)]
+  if (a === undefined || b === undefined) return ''
   const names = new Set([...a.keys(), ...b.keys()])
-  return [...names].filter((name) => a.get(name) !== b.get(name)).join(', ')
+  return ` in ${[...names].filter((name) => a.get(name) !== b.get(name)).join(', ')}`
 }
 
-function membersOf(request: string): ReadonlyMap<string, string> {
-  const { images, ...rest } = JSON.parse(request) as Readonly<Record<string, unknown>>
+function membersOf(text: string): ReadonlyMap<string, string> | undefined {
+  const request = parsedOf(text)
+  if (!isObject(request)) return undefined
+  const { images, ...rest } = request
+  if (!Array.isArray(images) || !images.every(isObject)) return undefined
   const members = Object.entries(rest).flatMap(([name, value]) =>
-    OPEN.has(name) && typeof value === 'object' && value !== null
+    OPEN.has(name) && isObject(value)
       ? Object.entries(value).map(([member, inner]): [string, unknown] => [`${name}.${member}`, inner])
       : [[name, value] as [string, unknown]],
   )
-  const roles = (images as readonly { readonly role: string }[]).map((image): [string, unknown] => [
-    `image.${image.role}`,
-    image,
-  ])
+  const roles = images.map((image): [string, unknown] => [`image.${String(image['role'])}`, image])
   return new Map([...members, ...roles].map(([name, value]) => [wireName(name), JSON.stringify(value)]))
 }
+
+/** Parses a stored request; undefined if it is not JSON. That of a VM that came from another host is what that host sent. */
+function parsedOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
 
 /** Returns the name as the API has it: the members of these two are members of the request itself. */
 const wireName = (name: string): string => snakeCase(name.replace(/^(metadata|exit)\./, ''))
