@@ -164,7 +164,14 @@ test(
       (devices) => devices.includes(undefined),
     )
     heard.length = 0
+    // The kernel has no room for what comes while the rest is read, and does not say so a second time.
     await taps.ensure(otherSpec)
+    await until(
+      () => heard,
+      (devices) => devices.includes(undefined),
+    )
+    heard.length = 0
+    ipNow([`link set ${otherSpec.device} down`])
     await until(
       () => heard,
       (devices) => devices.includes(otherSpec.device),

@@ -15,7 +15,10 @@ export type EventsOptions = {
   readonly groups: readonly number[]
   /** Called with the messages since the last call, in order, at most once per turn of the event loop. */
   readonly onEvents: (messages: readonly Message[]) => void
-  /** Called when the kernel had to drop messages (ENOBUFS, netlink(7)): everything known may be out of date. */
+  /**
+   * Called when the kernel had to drop messages (ENOBUFS, netlink(7)): everything known may be out of date. Called again
+   * when those that it kept are read, because it may have dropped more meanwhile.
+   */
   readonly onLost: () => void
 }
 
@@ -30,6 +33,8 @@ export class NetlinkEvents {
   #closed = false
   /** Whether the kernel keeps what comes, because there was much. */
   #resting = false
+  /** Whether the kernel dropped messages since the socket was last read empty. */
+  #losing = false
 
   constructor(options: EventsOptions) {
     this.#options = options
@@ -77,7 +82,9 @@ export class NetlinkEvents {
       }
     }
     if (messages.length > 0) this.#options.onEvents(messages)
-    if (lost) this.#options.onLost()
+    // Until the socket is read empty, the kernel may drop more, and does not say so again (netlink_overrun).
+    if (lost || (all && this.#losing)) this.#options.onLost()
+    this.#losing = !all && (lost || this.#losing)
     return all
   }
 
