@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { breakRecord } from '../../test/break-record.ts'
 import { lockStore } from '../../test/locked-store.ts'
-import { sleepStage } from '../../test/sleep-stage.ts'
+import { SLEEPER, sleepStage } from '../../test/sleep-stage.ts'
 import { time } from '../api/wire/values.ts'
 import { vmToWire } from '../api/wire/vm-to-wire.ts'
 import { setPower } from '../commands/vm/set-power.ts'
@@ -34,6 +34,16 @@ test('a running guest goes on after a reboot of the host', async (t) => {
   assert.deepEqual([observed.lastWake?.reason, wake], ['host_booted', undefined])
   assert.deepEqual(generations, { desired: 1, observed: 1 })
   assert.deepEqual(stage.host.monitor.relived, [])
+})
+
+test('a sleeping VM sleeps on over a reboot of the host, whatever an earlier daemon left on its record', async (t) => {
+  const stage = await sleepStage(t)
+  await stage.fallAsleep()
+  const nowMs = stage.clock.now()
+  const launch = { bootId: stage.host.bootId, atMs: nowMs, compute: SLEEPER }
+  stage.store.vms.recordProgress(stage.id, { observed: stage.vm().observed, launch, nowMs })
+  await reboot(stage)
+  assert.deepEqual([stage.shown(), stage.vm().wake], ['sleeping', undefined])
 })
 
 test('a daemon that has not looked at its VMs yet saves their guests too', async (t) => {

@@ -81,7 +81,7 @@ function logNewFaults({ record, found, log }: Pass): void {
   }
 }
 
-/** Records a start that the record missed, or an end that was not requested. */
+/** Records a start or the end of a unit that the record missed, or an end that was not requested. */
 function noteLaunch(pass: Pass): Next | undefined {
   const { record, world, host } = pass
   const finding = findLaunch(record, world, { nowMs: host.clock.now(), bootId: host.bootId })
@@ -90,6 +90,9 @@ function noteLaunch(pass: Pass): Next | undefined {
       return undefined
     case 'adopted':
       write(pass, { observed: record.observed, launch: finding.launch })
+      return { kind: 'again' }
+    case 'asleep':
+      write(pass, { observed: record.observed, launch: null })
       return { kind: 'again' }
     case 'exited':
       return noteExit(pass, finding)

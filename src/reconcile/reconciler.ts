@@ -9,7 +9,7 @@ import { ReportedLooks } from './reported-looks.ts'
 import { resyncTerms } from './progress.ts'
 import { Worker } from './worker.ts'
 import { firstLookDelayMs } from '../core/retry/retry.ts'
-import { mustEnd } from '../core/vm/record.ts'
+import { isLaunched, mustEnd } from '../core/vm/record.ts'
 import type { StopKind } from '../core/vm/record.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
 import type { MemoryFigures } from './memory-room.ts'
@@ -192,7 +192,7 @@ export class Reconciler {
     const { store, host } = this.#context
     return store.vms.ids().filter((id) => {
       const record = store.vms.readable(id)
-      return record?.launch?.bootId === host.bootId && !mustEnd(record)
+      return record !== undefined && isLaunched(record, host.bootId) && !mustEnd(record)
     })
   }
 

@@ -376,3 +376,11 @@ test('a sleeping VM is found asleep by the next daemon, and one that was asked f
   assert.deepEqual([shown(), vm().observed.lastWake?.reason], ['running', 'console'])
   assert.ok(goesOn())
 })
+
+test('a unit that ends although its stop had no answer leaves no launch of a VM that sleeps', async (t) => {
+  const { host, vm, later, shown } = await sleepStage(t)
+  host.fakeUnits.failNext('ensureStopped', new HostFault('step_deadline', 'on purpose'), 'after')
+  await later(IDLE_MS)
+  await later(limits.retryBackoffMsMin)
+  assert.deepEqual([shown(), vm().launch], ['sleeping', undefined])
+})

@@ -141,10 +141,12 @@ export class HostChecks {
     assert.equal(this.#host.taps.devices.has(host.device), false, `${id}: its tap is left`)
   }
 
-  /** Checks that a present guest has left nothing in the pool, and a stopped one nothing in its record. */
-  #checkRemains({ id, desired, launch }: VmRecord): void {
+  /** Checks that a present guest has left nothing in the pool, and one that is stopped or sleeps nothing in its record. */
+  #checkRemains({ id, desired, observed, launch }: VmRecord): void {
     const { savedStates, savedFiles, fakeUnits } = this.#host
-    if (desired.power === 'stopped') assert.equal(launch, undefined, `${id}: a stopped VM has a launch`)
+    const { state } = observed
+    if (desired.power === 'stopped' || state === 'sleeping')
+      assert.equal(launch, undefined, `${id}: ${state}, and has a launch`)
     if (fakeUnits.stateOf(id).kind !== 'active') return
     const { writing, published } = savedStates.paths(id)
     const left = savedFiles.paths().filter((path) => path === writing || path === published)

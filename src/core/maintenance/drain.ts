@@ -1,5 +1,5 @@
 import { isHeldBack, isLeaving } from '../vm/leaving.ts'
-import { mustEnd, owesStop } from '../vm/record.ts'
+import { isLaunched, mustEnd, owesStop } from '../vm/record.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
 import type { VmId } from '../ids.ts'
 import type { Drain, Maintenance } from './maintenance.ts'
@@ -43,10 +43,8 @@ const WITH_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
  * Returns whether a record shows a guest in a unit. One that cannot be seen counts. A launch of an earlier boot ended with
  * that boot, whatever else the record says.
  */
-export const hasGuest = (
-  { observed: { state }, launch }: Pick<VmRecord, 'observed' | 'launch'>,
-  bootId: string,
-): boolean => WITH_GUEST.has(state) || launch?.bootId === bootId
+export const hasGuest = (record: Pick<VmRecord, 'observed' | 'launch'>, bootId: string): boolean =>
+  WITH_GUEST.has(record.observed.state) || isLaunched(record, bootId)
 
 /** A drain, and the boot of the host that it happens in. */
 export type OnThisBoot = { readonly drain: Drain; readonly bootId: string }

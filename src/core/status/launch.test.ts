@@ -108,8 +108,10 @@ const outOfSight = {
   message: 'no pool',
 } as const
 
-test('a guest that is saved did not exit', () => {
-  assert.deepEqual(findLaunch(launched, { ...gone, saved }, now), { kind: 'as-recorded' })
+test('a guest that is saved did not exit, and its launch is over', () => {
+  assert.deepEqual(findLaunch(launched, { ...gone, saved }, now), { kind: 'asleep' })
+  assert.deepEqual(findLaunch(launched, { ...worldOf(), saved }, now), { kind: 'as-recorded' })
+  assert.deepEqual(findLaunch(recordOf(), { ...gone, saved }, now), { kind: 'as-recorded' })
 })
 
 test('a guest whose monitor broke when it was saved did not exit', () => {

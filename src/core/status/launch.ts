@@ -1,5 +1,5 @@
 import { mayBeSaved } from '../plan/plan-wake.ts'
-import { isInPool } from '../world/world.ts'
+import { isAsleep, isInPool } from '../world/world.ts'
 import { mustEnd } from '../vm/record.ts'
 import { exitInWords } from '../monitor/exit-status.ts'
 import type { ConsoleState, World } from '../world/world.ts'
@@ -10,6 +10,11 @@ export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
   /** A unit of this VM is active but no launch is on record: the daemon died between the start and its record. */
   | { readonly kind: 'adopted'; readonly launch: Launch }
+  /**
+   * The guest is saved in the pool and no unit has it: its restore failed, or the daemon did not live to note the end of its
+   * unit.
+   */
+  | { readonly kind: 'asleep' }
   /** The VM was started in this boot, was not asked to stop, and has ended. */
   | (Over & { readonly kind: 'exited'; readonly ranMs: number })
 
@@ -42,7 +47,7 @@ export function findLaunch(
   if (mustEnd(record)) return { kind: 'as-recorded' }
   // A saved guest has not ended, whatever happened to the unit. If the pool cannot be inspected, the record decides.
   const mayBeInPool = world.saved.known ? isInPool(world) : mayBeSaved(record)
-  if (mayBeInPool) return { kind: 'as-recorded' }
+  if (mayBeInPool) return { kind: isAsleep(world) ? 'asleep' : 'as-recorded' }
   const over = whyOver(world)
   return over === undefined
     ? { kind: 'as-recorded' }

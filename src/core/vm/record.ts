@@ -279,6 +279,12 @@ export const owesBootImages = ({
 }: Pick<VmRecord, 'desired' | 'observed'>): boolean =>
   (image.bootRevision ?? 0) > (observed.bootRevision ?? 0)
 
+/** Returns whether the guest was started in this boot and may be there. One that was seen asleep has no unit. */
+export const isLaunched = (
+  { observed: { state }, launch }: Pick<VmRecord, 'observed' | 'launch'>,
+  bootId: string,
+): boolean => state !== 'sleeping' && launch?.bootId === bootId
+
 /** Returns whether a guest that may exist now must end. */
 export const mustEnd = (record: Pick<VmRecord, 'stops' | 'deleting' | 'desired'>): boolean =>
   record.deleting || record.desired.power === 'stopped' || owesStop(record)

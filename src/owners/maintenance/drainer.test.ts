@@ -300,3 +300,33 @@ test('a host with one record that cannot be read is not drained at once', async 
   drain(SLEEP)
   assert.equal(maintenance(), 'draining')
 })
+
+test('a launch that an earlier daemon left on a VM that sleeps is not a guest', async (t) => {
+  const { store, host, clock, vm, later, drain, maintenance, ids } = await drainStage(t, 1)
+  const [id] = ids as [VmId]
+  await later(SLEEPER.sleepAfterIdleSeconds * 1000)
+  const nowMs = clock.now()
+  const launch = { bootId: host.bootId, atMs: nowMs, compute: SLEEPER }
+  store.vms.recordProgress(id, { observed: vm(id).observed, launch, nowMs })
+  drain(STOP)
+  assert.equal(maintenance(), 'drained')
+})
+
+for (const drain of [SLEEP, STOP, { ...STOP, graceSeconds: 0 }])
+  test(`a guest that could not be restored keeps its memory: guests ${drain.guests}, ${drain.graceSeconds} s`, async (t) => {
+    const stage = await drainStage(t, 1)
+    const [id] = stage.ids as [VmId]
+    await stage.later(SLEEPER.sleepAfterIdleSeconds * 1000)
+    stage.host.monitor.failNext('ensureRestored', new HostFault('restore_failed', 'on purpose'))
+    stage.host.traffic.receive(stage.vm(id).host.device, { name: 'wanted' })
+    await stage.idle()
+    assert.deepEqual([stage.states(), stage.vm(id).launch], [['failed'], undefined])
+    stage.drain(drain)
+    await stage.look()
+    await stage.later(STOP.graceSeconds * 1000)
+    await stage.look()
+    assert.deepEqual([stage.states(), stage.left(), stage.maintenance()], [['sleeping'], [], 'drained'])
+    assert.notEqual(stage.host.savedStates.metadataOf(id), undefined)
+    await stage.set('schedulable')
+    assert.deepEqual([stage.states(), stage.lives()], [['running'], [1]])
+  })
