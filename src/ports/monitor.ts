@@ -57,7 +57,8 @@ export interface Monitor {
   processor(): Promise<Processor>
   /**
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
-   * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused; `save_failed`.
+   * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused. Writes nothing if the
+   * installed program could not restore the guest; `save_failed`, `monitor_missing`.
    */
   save(guest: SavedGuest, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */

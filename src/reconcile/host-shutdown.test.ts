@@ -233,6 +233,20 @@ test('a stop at a shutdown stays shown until the next stop, which was requested'
   assert.deepEqual([lastStop(stage)?.how, lastStop(stage)?.reason], ['hard', 'request'])
 })
 
+test('a guest whose saved state the next look finds unfit is asked to end', async (t) => {
+  const stage = await sleepStage(t)
+  const publish = stage.host.savedStates.publish.bind(stage.host.savedStates)
+  stage.host.savedStates.publish = async (...args) => {
+    const published = await publish(...args)
+    stage.host.monitor.version = '0.9'
+    return published
+  }
+  const { saved, left } = await stage.endWithHost()
+  await stage.idle()
+  assert.deepEqual([saved, left, stage.host.monitor.askedToEnd], [[], [stage.id], [stage.id]])
+  assert.deepEqual([stage.host.savedFiles.paths(), stage.host.monitor.relived], [[], []])
+})
+
 test('a guest that cannot be saved is asked to end once, and may ignore it', async (t) => {
   const stage = await reconcileStage(t)
   stage.create()

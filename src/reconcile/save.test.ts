@@ -303,6 +303,19 @@ for (const [what, end] of [
   })
 }
 
+test('a guest that an older installed monitor could not restore runs on, and is tried less and less often', async (t) => {
+  const stage = await sleepStage(t)
+  stage.host.monitor.version = '0.9'
+  const save = mock.method(stage.host.monitor, 'save')
+  await stage.later(IDLE_MS)
+  assert.deepEqual([stage.shown(), save.mock.callCount()], ['running save_failed', 1])
+  for (let attempt = 2; attempt <= 3; attempt += 1) {
+    await stage.later(limits.retryBackoffMsMax)
+    assert.deepEqual([stage.vm().observed.fault?.attempt, save.mock.callCount()], [attempt, attempt])
+  }
+  isAwakeDespite(stage)
+})
+
 test('a save that does not end gives its place to another guest in a time that fits its memory', async (t) => {
   const stage = await sleepStage(t)
   for (let other = 2; other <= limits.savesMax + 1; other += 1) stage.createAnother(other)

@@ -1,4 +1,5 @@
 import { HostFault } from '../../src/core/errors.ts'
+import { monitorMismatch } from '../../src/core/saved/judge-saved-state.ts'
 import type { LiveMonitor, MonitorDisk, MonitorState } from '../../src/core/world/world.ts'
 import type { SavingMonitor } from '../../src/core/world/saved-state.ts'
 import type { DiskCounters } from '../../src/core/world/counters.ts'
@@ -10,6 +11,7 @@ import type { VmId } from '../../src/core/ids.ts'
 import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import { SavedFiles } from './saved-files.ts'
+import { unitSpecOn } from './unit-spec.ts'
 import type { FaultMoment } from './fault-switch.ts'
 import type { GuestMemory, SavedFile } from './saved-files.ts'
 
@@ -72,6 +74,8 @@ export class FakeMonitor implements Monitor {
   onExit: (id: VmId, status: number) => void = () => {}
   readonly #states = new Map<VmId, MonitorState>()
   readonly #memories = new Map<VmId, GuestMemory>()
+  /** The version of the program that runs each guest. */
+  readonly #versions = new Map<VmId, string>()
   readonly #restoring = new Map<VmId, Restoring>()
   /** The furthest progress of each life. */
   readonly #furthest = new Map<number, number>()
@@ -117,28 +121,8 @@ export class FakeMonitor implements Monitor {
     const limits = `limits=${JSON.stringify(machine.diskLimits)}`
     const restore = machine.restorePath === undefined ? [] : [`${RESTORE}${machine.restorePath}`]
     const paused = machine.startPaused || machine.restorePath !== undefined ? ['-S'] : []
-    return {
-      description: `VM ${machine.id}`,
-      command: [`${FOLDER}${this.program}`, machine.id, limits, ...restore, ...paused],
-      userId: machine.userId,
-      supplementaryGroups: [],
-      ttyPath: machine.ptsPath,
-      runtimeDirectory: `vmhostd/vm/${machine.id}`,
-      runtimeFiles: [],
-      cpuQuotaPercent: machine.compute.cpuMillicores / 10,
-      memoryMaxBytes: machine.compute.memoryMib * 1024 * 1024,
-      tasksMax: 64,
-      openFilesMax: 64,
-      devices: [],
-      systemCalls: [],
-      readOnlyPaths: [
-        machine.kernelPath,
-        machine.seedPath,
-        ...(machine.restorePath === undefined ? [] : [machine.restorePath]),
-      ],
-      readWritePaths: [machine.diskPath, machine.saveDirectory],
-      mark: machine.mark,
-    }
+    const command = [`${FOLDER}${this.program}`, machine.id, limits, ...restore, ...paused] as const
+    return unitSpecOn(machine, command)
   }
 
   inspect(id: VmId): Promise<MonitorState> {
@@ -203,11 +187,14 @@ export class FakeMonitor implements Monitor {
     const write = (): SavingMonitor => {
       const { kind } = this.#live(id)
       if (kind !== 'paused') throw new HostFault('save_failed', `saving VM ${id}: the guest is ${kind}`)
+      const saving = { ...this.#program(), version: this.#versions.get(id) ?? this.version }
+      const mismatch = monitorMismatch(saving, this.#program())
+      if (mismatch !== undefined) throw new HostFault('save_failed', `saving VM ${id}: ${mismatch.words}`)
       const memory = this.memoryOf(id)
       this.files.write(path, { id, memory, whole: true })
       if (this.frozen.has(id)) this.#savedFrozen.add(memory.life)
       else this.#savedFrozen.delete(memory.life)
-      return this.#program()
+      return saving
     }
     return this.#faults.run('save', write, signal)
   }
@@ -313,6 +300,7 @@ export class FakeMonitor implements Monitor {
    * Notes that a unit executed the monitor's program: it answers from now on, and shows its guest a disk of this size.
    */
   started(id: VmId, spec: UnitSpec, diskMib: number): void {
+    this.#versions.set(id, this.version)
     const [, , limits = ''] = spec.command
     const disk: MonitorDisk = { sizeMib: diskMib, ...JSON.parse(limits.replace('limits=', '')) }
     const path = spec.command.find((word) => word.startsWith(RESTORE))?.slice(RESTORE.length)

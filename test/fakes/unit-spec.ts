@@ -1,4 +1,5 @@
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
+import type { MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { UserId, VmId } from '../../src/core/ids.ts'
 
 /** A small unit, for tests to vary. */
@@ -20,4 +21,28 @@ export const unitSpecOf = (id: VmId, changes: Partial<UnitSpec> = {}): UnitSpec 
   readWritePaths: [],
   mark: { storeId: 'test-store', createdAtMs: 1000 },
   ...changes,
+})
+
+/** The unit of a machine that a fake monitor runs with this command. */
+export const unitSpecOn = (machine: MachineSpec, command: UnitSpec['command']): UnitSpec => ({
+  description: `VM ${machine.id}`,
+  command,
+  userId: machine.userId,
+  supplementaryGroups: [],
+  ttyPath: machine.ptsPath,
+  runtimeDirectory: `vmhostd/vm/${machine.id}`,
+  runtimeFiles: [],
+  cpuQuotaPercent: machine.compute.cpuMillicores / 10,
+  memoryMaxBytes: machine.compute.memoryMib * 1024 * 1024,
+  tasksMax: 64,
+  openFilesMax: 64,
+  devices: [],
+  systemCalls: [],
+  readOnlyPaths: [
+    machine.kernelPath,
+    machine.seedPath,
+    ...(machine.restorePath === undefined ? [] : [machine.restorePath]),
+  ],
+  readWritePaths: [machine.diskPath, machine.saveDirectory],
+  mark: machine.mark,
 })

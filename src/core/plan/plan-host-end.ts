@@ -1,12 +1,13 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
-import { isSaved } from '../world/saved-state.ts'
 import { inOrder, when } from './facet.ts'
-import { waitForMonitor, waitForUnit } from './plan-wake.ts'
+import { hasWholeGuest, removeUnusable, waitForMonitor, waitForUnit } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
+import type { Unusable } from './plan-wake.ts'
 import type { Plan, Waiting } from './step.ts'
 
 /** The wait of every VM while the host shuts down. The daemon ends long before its deadline. */
@@ -20,18 +21,19 @@ const WAIT_FOR_HOST: Waiting = {
 
 /**
  * Plans for a host that shuts down. A guest that is there is saved and stays paused, or is asked to end. systemd ends its
- * unit afterwards, and accepts no stop from the daemon any more. Nothing is started or removed. A guest that must stop
- * is left alone: it was asked before, or ends with its unit.
+ * unit afterwards, and accepts no stop from the daemon any more. Nothing is started, and nothing is removed but a saved
+ * state that cannot be used. A guest that must stop is left alone: it was asked before, or ends with its unit.
  */
 export const planHostEnd = (record: VmRecord, world: World, facts: Facts): Plan =>
   inOrder(
-    () => (mustEnd(record) || record.stops.grace !== undefined ? [] : endGuest(world, facts)),
+    () => (mustEnd(record) || record.stops.grace !== undefined ? [] : endGuest(record, world, facts)),
     () => WAIT_FOR_HOST,
   )
 
 const BECAUSE = 'the host shuts down'
 
 function endGuest(
+  record: VmRecord,
   { unit, monitor, saved, traffic }: World,
   { silentMs, hostEnds, capabilities }: Facts,
 ): Facet {
@@ -39,7 +41,8 @@ function endGuest(
     if (kind === 'activating') return waitForUnit('the unit to start')
     if (kind !== 'active' || hostEnds === 'leave') return []
     return when('storage', saved, (state) => {
-      if (isSaved(state)) return []
+      if (state.kind === 'unusable') return goOn(record, monitor, state)
+      if (state.kind === 'present') return []
       if (hostEnds === 'save')
         return capabilities.save ? saveAnyway({ monitor, traffic }, silentMs, BECAUSE) : []
       return when('monitor', monitor, ({ kind: seen }) =>
@@ -48,6 +51,18 @@ function endGuest(
     })
   })
 }
+
+/**
+ * Lets a guest go on whose saved state cannot be used, so that it can be saved again or asked to end. It stays as it is
+ * if another host has to do with it, or if the program that would restore it is missing, which may be there after the boot.
+ */
+const goOn = (record: VmRecord, monitor: World['monitor'], saved: Unusable): Facet =>
+  when('monitor', monitor, (seen) => {
+    if (saved.code === 'monitor_missing' || isHeldBack(record) || !hasWholeGuest(record, seen)) return []
+    const remove = removeUnusable(saved)
+    if (record.desired.power !== 'running') return [remove]
+    return [remove, { kind: 'monitor.ensure-running', because: remove.because }]
+  })
 
 /** Saves a guest whatever its traffic. */
 export const saveAnyway = (

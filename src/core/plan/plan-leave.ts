@@ -1,16 +1,16 @@
 import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
-import { isSaved } from '../world/saved-state.ts'
 import { beside, inOrder, when } from './facet.ts'
 import { removeUnit, removeConsole } from './plan-power.ts'
 import { ensureNetwork, removeNetwork } from './plan-network.ts'
 import { removeDisk } from './plan-storage.ts'
 import { saveAnyway } from './plan-host-end.ts'
 import { holdFrames } from './plan-sleep.ts'
-import { detachConsole } from './plan-wake.ts'
+import { detachConsole, hasWholeGuest, removeUnusable, waitForMonitor } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
+import type { Unusable } from './plan-wake.ts'
 import type { Plan, Step, Waiting } from './step.ts'
 
 /** The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn. */
@@ -32,7 +32,7 @@ export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan
         // A host that was without power has no devices.
         () => ensureNetwork(world, facts),
         () => holdFrames(world, facts, 'the destination gets the frames that come from now on'),
-        () => saveForMove(world, facts),
+        () => saveForMove(record, world, facts),
         () => detachConsole(world, 'the session continues at the destination'),
       )
 
@@ -91,10 +91,25 @@ function endForMove(world: World): Facet {
 }
 
 /** Saves the guest whatever its traffic, then ends its unit. */
-function saveForMove({ unit, monitor, saved, traffic }: World, { silentMs }: Facts): Facet {
+function saveForMove(record: VmRecord, world: World, { silentMs }: Facts): Facet {
+  const { unit, monitor, saved, traffic } = world
   if (!unit.known || unit.value.kind !== 'active') return when('unit', unit, () => [])
   return when('storage', saved, (state) => {
-    if (isSaved(state)) return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
+    if (state.kind === 'present') return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
+    if (state.kind === 'unusable') return saveAgain(record, monitor, { state, silentMs })
     return saveAnyway({ monitor, traffic }, silentMs, 'the guest moves to another host')
   })
 }
+
+/** Makes room for another save of a guest whose saved state cannot be used. Its unit may have the only copy that can be. */
+const saveAgain = (
+  record: VmRecord,
+  monitor: World['monitor'],
+  { state, silentMs }: { readonly state: Unusable; readonly silentMs: number },
+): Facet =>
+  when('monitor', monitor, (seen) => {
+    if (seen.kind === 'silent') return waitForMonitor(silentMs)
+    const remove = removeUnusable(state)
+    if (hasWholeGuest(record, seen)) return [remove]
+    return [{ kind: 'unit.ensure-stopped', because: remove.because }]
+  })

@@ -6,13 +6,13 @@ import { when } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isGone } from '../world/world.ts'
+import { isGone, isLiveMonitor } from '../world/world.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { WakeReason, VmRecord } from '../vm/record.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Blocked, Step, Waiting } from './step.ts'
-import type { World } from '../world/world.ts'
+import type { MonitorState, World } from '../world/world.ts'
 
 /** Returns why a saved guest must run again; undefined if it may stay asleep. */
 export function wakeReason(
@@ -128,7 +128,7 @@ export const waitForUnit = (what: 'the unit to start' | 'the unit to stop'): Fac
   deadlineMs: limits.unitWaitMs,
 })
 
-type Unusable = Extract<SavedState, { readonly kind: 'unusable' }>
+export type Unusable = Extract<SavedState, { readonly kind: 'unusable' }>
 
 const unusable = (saved: Unusable): Blocked => ({
   outcome: 'blocked',
@@ -248,6 +248,16 @@ function ofSaved(
   const goesOn = letGo(record, facts, because)
   return restores ? [{ kind: 'monitor.ensure-restored', because }, ...goesOn] : goesOn
 }
+
+/** Returns whether a unit beside a saved state has the guest complete, because it saved it and did not read it. */
+export const hasWholeGuest = ({ wake }: VmRecord, monitor: MonitorState): boolean =>
+  isLiveMonitor(monitor) && wake?.restores !== true
+
+/** Removes a saved state that cannot be used beside the monitor that has its guest. */
+export const removeUnusable = ({ because }: Unusable): Step => ({
+  kind: 'storage.remove-saved',
+  because: `the saved state cannot be used: ${because}`,
+})
 
 /**
  * Decides about an unusable saved state. The guest is complete in the monitor that saved it; a guest that was restored

@@ -21,7 +21,7 @@ export const sleep = {
       meaning:
         'The guest was not saved: the monitor refused, or the pool did not take the file. It goes on as before, with every packet that came, and is tried again less and less often; the error stays until a save succeeds or desired changes.',
       remedy:
-        'The error names the cause. If the pool has no room, make some. If an older vmhostd or QEMU started the guest, stop the VM and start it once. To keep a VM awake, set `sleep_after_idle_seconds: 0`.',
+        'The error names the cause. If the pool has no room, make some. If an older vmhostd or QEMU, or a newer QEMU than the installed one, started the guest, stop the VM and start it once. To keep a VM awake, set `sleep_after_idle_seconds: 0`.',
       example: 'saving VM web-1: the guest is running',
       writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],
     },

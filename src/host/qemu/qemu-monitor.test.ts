@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -44,6 +44,7 @@ const honest = (): Record<string, unknown> => {
 async function scripted(
   t: TestContext,
   changes: Readonly<Record<string, Record<string, unknown>>> = {},
+  program = PROGRAM,
 ): Promise<{ monitor: QemuMonitor; answers: Record<string, unknown>; commands: string[] }> {
   const runDirectory = mkdtempSync(join(tmpdir(), 'vmh-'))
   const path = qmpSocketPath(runDirectory, id)
@@ -55,7 +56,7 @@ async function scripted(
     Object.assign(answers, changes[command])
   }
   await scriptedQmp(t, path, answers, { onCommand })
-  const monitor = new QemuMonitor({ program: PROGRAM, accelerator: 'tcg', runDirectory, log: silentLog })
+  const monitor = new QemuMonitor({ program, accelerator: 'tcg', runDirectory, log: silentLog })
   t.after(() => {
     monitor.close()
     rmSync(runDirectory, { recursive: true })
@@ -99,6 +100,41 @@ test('a guest is not resumed before the save that is under way is cancelled', as
   assert.deepEqual(commands.slice(4), after)
 })
 
+/** A program that is installed in this version. */
+function installed(t: TestContext, version: string): string {
+  const directory = mkdtempSync(join(tmpdir(), 'vmh-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const program = join(directory, 'qemu-system-x86_64')
+  writeFileSync(program, `#!/bin/sh\necho "QEMU emulator version ${version}"\n`, { mode: 0o755 })
+  return program
+}
+
+const save = (monitor: QemuMonitor) => monitor.save(restoredOf(id, '/pool/memory'), never)
+const SAVED = { migrate: SAVE_OVER }
+
+for (const version of ['10.0.2', '10.1.0'])
+  test(`a guest under QEMU 10.0.2 is saved if ${version} is installed`, async (t) => {
+    const { monitor, commands } = await scripted(t, SAVED, installed(t, version))
+    assert.equal((await save(monitor)).version, '10.0.2')
+    assert.ok(commands.includes('migrate'))
+  })
+
+test('a guest that the installed QEMU could not restore is not saved', async (t) => {
+  const { monitor, commands } = await scripted(t, SAVED, installed(t, '10.0.1'))
+  const said = /qemu-system-x86_64 10\.0\.2 with tcg, and here is 10\.0\.1; stop the VM and start it, once/
+  await assert.rejects(save(monitor), (error: HostFault) => {
+    assert.match(String(error.cause), said)
+    return isFault('save_failed')(error)
+  })
+  assert.ok(!commands.includes('migrate'))
+})
+
+test('without an installed QEMU no guest is saved', async (t) => {
+  const { monitor, commands } = await scripted(t, SAVED, '/usr/bin/no-such-qemu')
+  await assert.rejects(save(monitor), isFault('monitor_missing'))
+  assert.ok(!commands.includes('migrate'))
+})
+
 /** Answers that are none to any question. */
 const NONE = [null, 7, 'text', [], {}, [null], [7], [{}]]
 
@@ -127,7 +163,7 @@ for (const [command, answers, calls] of [
       ensureDiskLimits: () => monitor.ensureDiskLimits(id, { iopsMax: 1 }, never),
       diskCounters: () => monitor.diskCounters(id),
       agentListens: () => monitor.agentListens(id),
-      save: () => monitor.save(restoredOf(id, '/pool/memory'), never),
+      save: () => save(monitor),
     }
     for (const answer of answers) {
       script[command] = answer

@@ -13,6 +13,8 @@ import { agentSocketPath, qemuUnitSpec, qemuMemoryMib } from '../../core/monitor
 import type { Accelerator, QemuHost } from '../../core/monitor/qemu-command.ts'
 import { resizeArguments, throttleArguments, monitorStateOf } from '../../core/monitor/qemu-state.ts'
 import { saveFormOf } from '../../core/monitor/qemu-save.ts'
+import { monitorMismatch } from '../../core/saved/judge-saved-state.ts'
+import type { MonitorMismatch } from '../../core/saved/judge-saved-state.ts'
 import type { QemuSaveForm } from '../../core/monitor/qemu-save.ts'
 import { knownTscKhz } from '../../core/monitor/kernel-arguments.ts'
 import { EMULATED, processorOf } from '../../core/monitor/processor.ts'
@@ -193,6 +195,9 @@ export class QemuMonitor implements Monitor {
       const { kind } = await stateOf(client, signal)
       if (kind !== 'paused') throw new MonitorRefusal({ desc: `the guest is ${kind}` })
       const saving = this.#program(await checkSavable(client, signal))
+      const mismatch = monitorMismatch(saving, await this.installed())
+      // The memory would be written in vain, because nothing here could restore the guest.
+      if (mismatch !== undefined) throw new MonitorRefusal({ desc: notRestorable(mismatch) })
       await saveGuest(client, { path, form: saving.form }, signal)
       return saving
     })
@@ -279,6 +284,9 @@ export class QemuMonitor implements Monitor {
     this.#onChange(id)
   }
 }
+
+const notRestorable = ({ words }: MonitorMismatch): string =>
+  `the guest runs under ${words}; stop the VM and start it, once`
 
 type Talk = {
   readonly id: VmId
