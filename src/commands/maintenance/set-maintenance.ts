@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { hasGuest } from '../../core/maintenance/drain.ts'
+import { isLeft } from '../../core/maintenance/drain.ts'
 import { given } from '../../lib/given.ts'
 import type { Maintenance, WantedMaintenance } from '../../core/maintenance/maintenance.ts'
 import type { CommandContext } from '../context.ts'
@@ -10,8 +10,8 @@ export type SetMaintenance = { readonly maintenance: Maintenance; readonly chang
 type Context = Pick<CommandContext, 'store' | 'bootId' | 'now' | 'newOperationId' | 'pokeHost'>
 
 /**
- * Stores the desired state of the host. A state that stays keeps the time of its beginning. A host without a guest is
- * empty at once.
+ * Stores the desired state of the host. A state that stays keeps the time of its beginning. A host without a guest, and
+ * without what is left of one, is empty at once.
  */
 export function setMaintenance(
   { store, bootId, now, newOperationId, pokeHost }: Context,
@@ -22,7 +22,7 @@ export function setMaintenance(
     const { sinceMs, emptySinceMs, operationId: _last, ...rest } = before
     if (isDeepStrictEqual(rest, wanted)) return { maintenance: before, changed: false }
     const nowMs = now()
-    const isEmpty = wanted.state === 'drained' && !hasAnyGuest({ store, bootId })
+    const isEmpty = wanted.state === 'drained' && !isAnyLeft({ store, bootId })
     const times =
       before.state === wanted.state
         ? { sinceMs, emptySinceMs }
@@ -36,8 +36,8 @@ export function setMaintenance(
 }
 
 /** A VM whose record cannot be read may have a guest. */
-const hasAnyGuest = ({ store, bootId }: Pick<CommandContext, 'store' | 'bootId'>): boolean =>
+const isAnyLeft = ({ store, bootId }: Pick<CommandContext, 'store' | 'bootId'>): boolean =>
   store.vms.ids().some((id) => {
     const record = store.vms.readable(id)
-    return record === undefined || hasGuest(record, bootId)
+    return record === undefined || isLeft(record, bootId)
   })

@@ -22,7 +22,7 @@ export function drainFact(
   return wake?.reason === 'maintenance' && wake.savedAtMs === undefined ? 'save' : 'hold'
 }
 
-/** A guest that a drained host still has. */
+/** A guest that a drained host still has, or what is left of it. */
 export type LeftGuest = {
   readonly id: VmId
   /** Whether it comes to rest now. */
@@ -39,12 +39,24 @@ const WITH_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
   'waking',
 ])
 
+type Shown = Pick<VmRecord, 'observed' | 'launch'>
+
 /**
  * Returns whether a record shows a guest in a unit. One that cannot be seen counts. A launch of an earlier boot ended with
  * that boot, whatever else the record says.
  */
-export const hasGuest = (record: Pick<VmRecord, 'observed' | 'launch'>, bootId: string): boolean =>
+const hasGuest = (record: Shown, bootId: string): boolean =>
   WITH_GUEST.has(record.observed.state) || isLaunched(record, bootId)
+
+/**
+ * Returns whether a record shows a guest, or what is left of one that has ended: its processes may hold the pool open until a
+ * look finds them gone.
+ */
+export const isLeft = (record: Shown, bootId: string): boolean =>
+  hasGuest(record, bootId) || hasRemains(record)
+
+const hasRemains = ({ observed: { startedAtMs, partialFaults = [] } }: Shown): boolean =>
+  startedAtMs !== undefined || partialFaults.some(({ code }) => code === 'processes_left')
 
 /** A drain, and the boot of the host that it happens in. */
 export type OnThisBoot = { readonly drain: Drain; readonly bootId: string }
@@ -55,12 +67,13 @@ export const leftGuests = (
   { drain, bootId }: OnThisBoot,
 ): readonly LeftGuest[] =>
   records
-    .filter((record) => hasGuest(record, bootId))
+    .filter((record) => isLeft(record, bootId))
     .map((record) => ({ id: record.id, underWay: isUnderWay(record, drain) }))
 
 /**
  * Returns the guests that begin to come to rest now. A guest that has failed to takes no place, so that it does not keep
- * the others waiting; neither does one with a stop of its own that lasts longer than those of the drain.
+ * the others waiting; neither does one with a stop of its own that lasts longer than those of the drain. What is left of a
+ * guest that has ended needs no turn, because every plan removes it.
  */
 export function nextToRest(records: readonly Drainable[], { drain, bootId }: OnThisBoot): readonly VmId[] {
   const guests = records.filter((record) => hasGuest(record, bootId))
@@ -82,8 +95,9 @@ function takesPlace(record: Drainable, drain: Drain): boolean {
 
 /** Returns whether the guest can begin to come to rest. One that leaves for another host, or wakes, is left alone. */
 function mayBegin(record: Drainable, drain: Drain): boolean {
-  const { state } = record.observed
+  const { state, savedState } = record.observed
   if (isUnderWay(record, drain) || isLeaving(record) || isHeldBack(record)) return false
-  if (drain.guests === 'stop') return !owesStop(record)
+  // A unit whose guest is saved ends without a stop, which would throw the memory away.
+  if (drain.guests === 'stop') return !owesStop(record) && !(state === 'failed' && savedState !== undefined)
   return record.wake === undefined && (state === 'running' || state === 'paused' || state === 'failed')
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { breakRecord, mendRecord } from '../../../test/break-record.ts'
 import { reconcileStage } from '../../../test/reconcile-stage.ts'
 import { setMaintenance } from '../../commands/maintenance/set-maintenance.ts'
@@ -330,3 +330,64 @@ for (const drain of [SLEEP, STOP, { ...STOP, graceSeconds: 0 }])
     await stage.set('schedulable')
     assert.deepEqual([stage.states(), stage.lives()], [['running'], [1]])
   })
+
+type Stage = Awaited<ReturnType<typeof drainStage>>
+
+/** Lets no unit end until the returned function is called. */
+function holdUnits({ host }: Stage): () => void {
+  const deaf = mock.method(host.units, 'ensureStopped', async () => {
+    throw new HostFault('unit_stop_failed', 'on purpose')
+  })
+  return () => deaf.mock.restore()
+}
+
+for (const [what, end] of [
+  [
+    'a process that hangs',
+    ({ host }: Stage, id: VmId) => {
+      host.fakeUnits.leave(id)
+      host.fakeUnits.exit(id, 1)
+    },
+  ],
+  [
+    'a unit that does not end',
+    ({ host }: Stage, id: VmId) => host.monitor.become(id, { kind: 'broken', status: 'internal-error' }),
+  ],
+] as const)
+  for (const drain of [SLEEP, STOP])
+    test(`a host is not drained while ${what} is left of a guest: guests ${drain.guests}`, async (t) => {
+      const stage = await drainStage(t, 1)
+      const [id] = stage.ids as [VmId]
+      const letEnd = holdUnits(stage)
+      end(stage, id)
+      await stage.idle()
+      assert.deepEqual([stage.states(), stage.vm(id).launch], [['failed'], undefined])
+      stage.drain(drain)
+      await stage.look()
+      assert.deepEqual([stage.maintenance(), stage.left().map((left) => left.id)], ['draining', [id]])
+      assert.equal(stage.left()[0]?.record.observed.fault?.code, 'unit_stop_failed')
+      letEnd()
+      await stage.later(limits.retryBackoffMsMax)
+      await stage.look()
+      assert.deepEqual([stage.left(), stage.maintenance()], [[], 'drained'])
+      assert.equal(stage.vm(id).generations.desired, 1, 'it was not stopped: its unit ends without that')
+    })
+
+test('a unit that does not end after a failed restore keeps the host from being drained, and its memory is kept', async (t) => {
+  const stage = await drainStage(t, 1)
+  const [id] = stage.ids as [VmId]
+  await stage.later(SLEEPER.sleepAfterIdleSeconds * 1000)
+  const letEnd = holdUnits(stage)
+  stage.host.monitor.failNext('ensureRestored', new HostFault('restore_failed', 'on purpose'))
+  stage.host.traffic.receive(stage.vm(id).host.device, { name: 'wanted' })
+  await stage.idle()
+  stage.drain({ ...STOP, graceSeconds: 0 })
+  await stage.look()
+  await stage.look()
+  assert.equal(stage.maintenance(), 'draining')
+  letEnd()
+  await stage.later(limits.retryBackoffMsMax)
+  await stage.look()
+  assert.deepEqual([stage.states(), stage.maintenance()], [['sleeping'], 'drained'])
+  assert.notEqual(stage.host.savedStates.metadataOf(id), undefined)
+})
