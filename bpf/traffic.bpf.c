@@ -320,8 +320,9 @@ static __always_inline void describe(struct event *event, struct __sk_buff *skb,
 }
 
 /*
- * The kernel reserves only constant sizes, so this uses the smallest of a few sizes that the frame fits in. Returns 1
- * if the frame is in the ring buffer. The compiler knows the length from an earlier check. It must not leave out the
+ * The kernel reserves only constant sizes, so this uses the smallest of a few sizes that the frame fits in. Each is at
+ * most twice the one before, so that the frames of one guest, whose own bytes are bounded, take half of the ring buffer
+ * at most. Returns 1 if the frame is in the ring buffer. The compiler knows the length from an earlier check. It must not leave out the
  * check here: the verifier of Linux 6.1 has lost that bound by now.
  *
  * Every submit and discard forces a wake-up of the daemon. Without that, the kernel wakes only a reader that has read
@@ -350,7 +351,10 @@ static __always_inline void describe(struct event *event, struct __sk_buff *skb,
 
 COPY(256)
 COPY(2048)
+COPY(4096)
+COPY(8192)
 COPY(16384)
+COPY(32768)
 /* The longest IP packet with its Ethernet header. */
 COPY(65568)
 
@@ -360,8 +364,14 @@ static __always_inline int copy(struct __sk_buff *skb, const struct guest *guest
 		return copy_256(skb, guest, now, kind);
 	if (skb->len <= 2048)
 		return copy_2048(skb, guest, now, kind);
+	if (skb->len <= 4096)
+		return copy_4096(skb, guest, now, kind);
+	if (skb->len <= 8192)
+		return copy_8192(skb, guest, now, kind);
 	if (skb->len <= 16384)
 		return copy_16384(skb, guest, now, kind);
+	if (skb->len <= 32768)
+		return copy_32768(skb, guest, now, kind);
 	if (skb->len <= 65568)
 		return copy_65568(skb, guest, now, kind);
 	return 0;

@@ -15,10 +15,13 @@ const otherId = 100_002 as UserId
 const HEADERS_BYTES = 14 + 20 + 8
 const frameOf = (bytes: number): Buffer => ipv4({ payload: udp(53, bytes - HEADERS_BYTES) })
 
+/** The sizes that the program reserves, but for the shortest and the longest. */
+const SIZES = [2048, 4096, 8192, 16_384, 32_768]
+
 test('frames of every length are held unchanged', { skip }, async (t) => {
   const { send, hold, events } = await setStage(t)
-  // Around the sizes that the program reserves, and the longest that IP allows.
-  for (const bytes of [42, 43, 255, 256, 257, 1514, 2048, 2049, 16_384, 16_385, 65_549]) {
+  // Around the sizes, and the longest that IP allows.
+  for (const bytes of [42, 43, 255, 256, 257, 1514, ...SIZES.flatMap((size) => [size, size + 1]), 65_549]) {
     hold()
     const frame = frameOf(bytes)
     assert.equal(frame.length, bytes)
@@ -97,6 +100,21 @@ test('held bytes stay within the bound', { skip }, async (t) => {
   assert.deepEqual([frames, droppedFrames], [fitting + 1, 1])
   assert.equal(bytes, fitting * frame.length + ipv4({}).length)
 })
+
+for (const size of SIZES)
+  test(`frames of ${size + 1} bytes to one guest leave room for those to others`, { skip }, async (t) => {
+    const { program, send, hold } = await setStage(t)
+    const other = await Wire.make(t)
+    await program.attach(other.ifindex)
+    hold()
+    // The first that is too many is dropped.
+    while (send(frameOf(size + 1)) === 'held');
+    program.startHold(other.ifindex)
+    program.setGuest(other.ifindex, { userId: otherId, frames: 'held' })
+    const frame = frameOf(1514)
+    const fates = Array.from({ length: limits.heldFramesMax }, () => send(frame, { on: other }))
+    assert.deepEqual(new Set(fates), new Set(['held']))
+  })
 
 /** Fills the ring buffer with frames to one guest, until not even a short one finds room. */
 function fillRing({ send, hold }: Stage): void {
