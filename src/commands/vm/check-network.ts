@@ -106,18 +106,27 @@ export function refuseSleep(desired: Sleeps, pointer: string): Rejection | undef
   }
 }
 
-/** Returns why the last address cannot be removed: the VM has an idle timeout, and no packet could wake it then. */
-export function refuseLastAddress(before: Sleeps, network: Addresses): Rejection | undefined {
-  if (!canSleep(before)) return undefined
-  const refusal = refuseSleep({ ...before, network }, '')
+/**
+ * Returns why the last address cannot be removed: the VM has an idle timeout, and no packet could wake it then, or a check
+ * that uses the address.
+ */
+export function refuseLastAddress(before: Sleeps & Checks, network: Addresses): Rejection | undefined {
+  const sleep = canSleep(before) ? refuseSleep({ ...before, network }, '') : undefined
+  const hadAddress = guestAddress(before.network) !== undefined
+  const check = hadAddress ? refuseReadiness({ ...before, network }, '') : undefined
+  const refusal = sleep ?? (check && { ...check, detail: CHECK_NEEDS_ADDRESS })
   if (refusal === undefined) return undefined
-  const detail = 'must stay as long as sleep_after_idle_seconds is above 0'
+  const use = sleep === undefined ? 'the VM has a readiness check' : 'sleep_after_idle_seconds is above 0'
+  const detail = `must stay as long as ${use}`
   const removed = [
     ...(before.network?.ipv4Address === undefined ? [] : ['/ipv4_address']),
     ...(before.network?.ipv6Address === undefined ? [] : ['/ipv6_address']),
   ]
   return { ...refusal, errors: removed.map((pointer) => ({ pointer, code: 'not_allowed', detail })) }
 }
+
+const CHECK_NEEDS_ADDRESS =
+  'the VM has a readiness check, which needs an address: remove the check first, or keep an address'
 
 type Checks = Pick<Desired, 'readiness'> & { readonly network?: Addresses }
 

@@ -5,6 +5,7 @@ import { createVm } from './create-vm.ts'
 import { deleteVm } from './delete-vm.ts'
 import { setPower } from './set-power.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { setNetwork, setReadiness } from './reshape.ts'
 import type { CreateVm } from '../../core/vm/create.ts'
 import type { Generation, Sha256, VmId } from '../../core/ids.ts'
 import type { Fault } from '../../core/vm/record.ts'
@@ -246,4 +247,18 @@ test('a VM that names no monitor is taken although the program is not installed 
   const { context, id, capacity, accepted } = commandStage(t)
   capacity.notOffered.set('qemu', 'qemu-system-x86_64 is not a program that can be run')
   assert.equal(accepted(createVm(context, id, createRequest())).record.monitor, 'qemu')
+})
+
+test('the last address of a VM with a readiness check stays', (t) => {
+  const { context, id, create, accepted, refusal, seenAs } = commandStage(t)
+  const network = { ipv4Address: '192.0.2.10', ipv6Address: '2001:db8::10' }
+  const readiness = { protocol: 'tcp', port: 22 } as const
+  accepted(create({ power: 'stopped', readiness, network }))
+  seenAs('stopped')
+  accepted(setNetwork(context, id, { ipv4Address: null }))
+  const refused = refusal(setNetwork(context, id, { ipv6Address: null }))
+  assert.deepEqual([refused.code, refused.errors?.[0]?.pointer], ['invalid_request', '/ipv6_address'])
+  assert.match(refused.text, /remove the check first/)
+  accepted(setReadiness(context, id, undefined))
+  accepted(setNetwork(context, id, { ipv6Address: null }))
 })
