@@ -1,3 +1,4 @@
+import { GATEWAY_MAC } from '../src/core/network/tap.ts'
 import type { World, VmMark } from '../src/core/world/world.ts'
 import type {
   DeviceName,
@@ -63,6 +64,8 @@ export const worldOf = (changes: Partial<World> = {}): World => ({
     value: {
       kind: 'present',
       facts: {
+        owner: 600_000,
+        macAddress: GATEWAY_MAC,
         up: true,
         attached: true,
         bandwidth: {},

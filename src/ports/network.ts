@@ -1,11 +1,15 @@
 import type { GuestDrops, LinkCounters } from '../core/world/counters.ts'
 import type { GuestRule, TapState, FirewallState } from '../core/world/network-state.ts'
 import type { TapSpec } from '../core/network/tap.ts'
-import type { DeviceName, UserId, VmId } from '../core/ids.ts'
+import type { DeviceName, VmId } from '../core/ids.ts'
 
 /** Routed tap devices. Every method throws HostFault. */
 export interface Taps {
-  inspect(device: DeviceName, id: VmId, userId: UserId): Promise<TapState>
+  inspect(device: DeviceName, id: VmId): Promise<TapState>
+  /**
+   * Brings the VM's tap to what it must be. Makes it again if it differs in what only its making sets; a monitor that
+   * holds it loses it then.
+   */
   ensure(spec: TapSpec): Promise<void>
   /**
    * Gives the monitor with this process id its device back if the monitor lost it, for example because somebody deleted

@@ -3,10 +3,12 @@ import { createHash } from 'node:crypto'
 import { mock, test } from 'node:test'
 import { bzImageHead, ext4Head } from '../../test/image-heads.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { setDisk } from '../commands/vm/reshape.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
+import { GATEWAY_MAC } from '../core/network/tap.ts'
 import type { ImageRole } from '../core/desired.ts'
 import type { Sha256 } from '../core/ids.ts'
 
@@ -113,6 +115,29 @@ test('two faults at once are both shown, and the one that can be repaired is', a
   await idle()
   assert.deepEqual([vm().observed.fault, vm().observed.partialFaults], [undefined, undefined])
   assert.deepEqual(host.ended, [])
+})
+
+test('a tap that its monitor changed is made again under the guest, and goes with its VM', async (t) => {
+  const { host, context, id, vm, create, idle, later } = await reconcileStage(t)
+  create()
+  await idle()
+  const { device, userId } = vm().host
+  const look = async () => {
+    const tap = await host.taps.inspect(device, id)
+    assert.ok(tap.kind === 'present')
+    return tap.facts
+  }
+  for (const change of [{ owner: 0 }, { group: 7 }, { macAddress: '02:76:00:00:00:07' }]) {
+    host.taps.alter(device, change)
+    await later(limits.unitRecheckMs)
+    const { owner, group, macAddress, attached } = await look()
+    assert.deepEqual([owner, group, macAddress, attached], [userId, undefined, GATEWAY_MAC, true])
+  }
+  assert.deepEqual([vm().observed.state, vm().observed.fault, host.ended], ['running', undefined, []])
+  host.taps.alter(device, { owner: 0 })
+  deleteVm(context, id)
+  await idle()
+  assert.deepEqual([...host.taps.devices.keys()], [])
 })
 
 test('a step that keeps failing does not delay the repair of anything else of a running guest', async (t) => {

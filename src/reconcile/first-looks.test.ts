@@ -92,6 +92,7 @@ const differences: Record<string, (stage: Awaited<ReturnType<typeof sleepStage>>
   'has no tap, as after a boot': ({ host, vm }) => host.taps.devices.delete(vm().host.device),
   'has a tap that lost a route': ({ host, vm }) => alterTap(host, vm(), { routes: [] }),
   'has a tap that lost its neighbours': ({ host, vm }) => alterTap(host, vm(), { neighbours: [] }),
+  'has a tap that its monitor gave to a group': ({ host, vm }) => alterTap(host, vm(), { group: 7 }),
   'has a tap that is down': ({ host, vm }) => alterTap(host, vm(), { up: false }),
   'has no files in the pool': ({ host, id }) =>
     host.storage.disks.delete(id) && host.storage.seeds.delete(id),

@@ -109,10 +109,10 @@ async function restsOnHost(
 
 /** Returns whether traffic for a sleeping guest may reach it, is held, and has not come yet. */
 async function isGuarded({ firewall, taps, traffic }: Host, spec: TapSpec): Promise<boolean> {
-  const { device, vmId, userId } = spec
+  const { device, vmId } = spec
   const passage = await firewall.inspect(device)
   if (passage.kind !== 'intact' || passage.rule === undefined) return false
-  const tap = await taps.inspect(device, vmId, userId)
+  const tap = await taps.inspect(device, vmId)
   if (tap.kind !== 'present' || tapDrift(spec, tap.facts).length > 0) return false
   const seen = await traffic.inspect(spec)
   return areHeld(seen) && seen.wantedSinceMs === undefined

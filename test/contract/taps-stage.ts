@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import { HostFault } from '../../src/core/errors.ts'
 import { tapDrift } from '../../src/core/network/tap.ts'
 import type { TapSetting } from '../../src/core/network/tap-settings.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
-import type { TapState } from '../../src/core/world/network-state.ts'
+import type { TapMaking, TapState } from '../../src/core/world/network-state.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../../src/core/ids.ts'
 import type { Taps } from '../../src/ports/network.ts'
 
@@ -25,6 +26,8 @@ export type TapsStage = {
   /** Starts a monitor of the VM, which holds its tap. Returns its process id. */
   startMonitor(spec: TapSpec): Promise<number> | number
   endMonitor(spec: TapSpec): Promise<void> | void
+  /** Lets the monitor change the tap by its own descriptor, as a guest that took the monitor over can. */
+  changeByMonitor(spec: TapSpec, change: Partial<TapMaking>): Promise<void> | void
   /** Waits until the host has finished its own follow-up to the creation of a tap that no process holds. */
   settled(device: DeviceName): Promise<void> | void
 }
@@ -47,8 +50,8 @@ export const otherSpec: TapSpec = {
 }
 
 /** Looks at the tap of a VM. */
-export const look = ({ taps }: TapsStage, { device, vmId, userId }: TapSpec): Promise<TapState> =>
-  taps.inspect(device, vmId, userId)
+export const look = ({ taps }: TapsStage, { device, vmId }: TapSpec): Promise<TapState> =>
+  taps.inspect(device, vmId)
 
 /** Asserts that a tap is there as it must be. */
 export async function assertWhole(stage: TapsStage, spec: TapSpec): Promise<void> {
@@ -56,3 +59,5 @@ export async function assertWhole(stage: TapsStage, spec: TapSpec): Promise<void
   assert.equal(state.kind, 'present')
   assert.deepEqual(state.kind === 'present' && tapDrift(spec, state.facts), [])
 }
+
+export const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code

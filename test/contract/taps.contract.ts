@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { HostFault } from '../../src/core/errors.ts'
 import { tapDrift } from '../../src/core/network/tap.ts'
 import { tapSettings } from '../../src/core/network/tap-settings.ts'
 import type { DeviceName, MacAddress } from '../../src/core/ids.ts'
-import { assertWhole, look, otherSpec, tapSpec } from './taps-stage.ts'
+import { assertWhole, isFault, look, otherSpec, tapSpec } from './taps-stage.ts'
+import { tapMonitorsContract } from './tap-monitors.contract.ts'
 import { until } from './until.ts'
 import type { TapsStage } from './taps-stage.ts'
-
-const isFault = (code: string) => (error: unknown) => error instanceof HostFault && error.code === code
 
 /** Promises of every implementation of taps; `set` makes a stage and registers its own clean-up. */
 export function tapsContract(
@@ -20,6 +18,7 @@ export function tapsContract(
   const promise = (what: string, body: (stage: TapsStage) => Promise<void>): void => {
     test(`${name}: ${what}`, { skip: options.skip ?? false }, async (t) => body(await set(t)))
   }
+  tapMonitorsContract(promise)
 
   promise('a tap that was never made is absent', async (stage) => {
     assert.deepEqual(await look(stage, tapSpec), { kind: 'absent' })
@@ -204,51 +203,6 @@ export function tapsContract(
     await assertWhole(stage, limited)
   })
 
-  const isAttached = async (stage: TapsStage): Promise<boolean> => {
-    const state = await look(stage, tapSpec)
-    assert.ok(state.kind === 'present')
-    return state.facts.attached
-  }
-
-  promise('a tap shows whether a monitor holds it', async (stage) => {
-    await stage.taps.ensure(tapSpec)
-    assert.equal(await isAttached(stage), false)
-    const pid = await stage.startMonitor(tapSpec)
-    assert.equal(await isAttached(stage), true)
-    await stage.taps.ensureAttached(tapSpec, pid)
-    await stage.takeDown(tapSpec.device)
-    assert.equal(await isAttached(stage), true)
-    await stage.endMonitor(tapSpec)
-    assert.equal(await isAttached(stage), false)
-  })
-
-  promise('a monitor whose tap was deleted gets the new one', async (stage) => {
-    await stage.taps.ensure(tapSpec)
-    const pid = await stage.startMonitor(tapSpec)
-    for (let times = 0; times < 2; times++) {
-      await stage.delete(tapSpec.device)
-      await stage.taps.ensure(tapSpec)
-      assert.equal(await isAttached(stage), false)
-      await stage.taps.ensureAttached(tapSpec, pid)
-      await stage.taps.ensureAttached(tapSpec, pid)
-      assert.equal(await isAttached(stage), true)
-      await assertWhole(stage, tapSpec)
-    }
-    await stage.endMonitor(tapSpec)
-    assert.equal(await isAttached(stage), false)
-  })
-
-  promise('a process that is gone, or is not the monitor of the VM, is given no device', async (stage) => {
-    await assert.rejects(stage.taps.ensureAttached(tapSpec, 2 ** 22), isFault('network_failed'))
-    await stage.taps.ensure(tapSpec)
-    await stage.taps.ensure(otherSpec)
-    const other = await stage.startMonitor(otherSpec)
-    for (const pid of [other, 2 ** 22]) {
-      await assert.rejects(stage.taps.ensureAttached(tapSpec, pid), isFault('monitor_detached'))
-    }
-    assert.equal(await isAttached(stage), false)
-  })
-
   promise('the counters of a tap are reported, and those of other devices are not', async (stage) => {
     await stage.taps.ensure(tapSpec)
     const counters = await stage.taps.counters(tapSpec.device)
@@ -341,26 +295,20 @@ export function tapsContract(
   })
 
   promise('a tap of another VM is foreign', async (stage) => {
-    const { device, userId } = tapSpec
+    const { device } = tapSpec
     await stage.taps.ensure(tapSpec)
-    assert.equal((await stage.taps.inspect(device, otherSpec.vmId, userId)).kind, 'foreign')
+    assert.equal((await stage.taps.inspect(device, otherSpec.vmId)).kind, 'foreign')
     await assert.rejects(stage.taps.ensure({ ...tapSpec, vmId: otherSpec.vmId }), isFault('tap_name_taken'))
     await stage.taps.remove(device, otherSpec.vmId)
     await assertWhole(stage, tapSpec)
   })
 
-  promise('a tap of the same VM for another user is foreign', async (stage) => {
-    await stage.taps.ensure(tapSpec)
-    const state = await stage.taps.inspect(tapSpec.device, tapSpec.vmId, otherSpec.userId)
-    assert.equal(state.kind, 'foreign')
-  })
-
   promise('a tap of another store is foreign, and is listed with its store', async (stage) => {
-    const { device, vmId: id, userId } = tapSpec
+    const { device, vmId: id } = tapSpec
     await stage.others.ensure(tapSpec)
     assert.equal((await look(stage, tapSpec)).kind, 'foreign')
     await stage.taps.remove(device, id)
-    assert.equal((await stage.others.inspect(device, id, userId)).kind, 'present')
+    assert.equal((await stage.others.inspect(device, id)).kind, 'present')
     const [listed] = await stage.taps.list()
     assert.deepEqual({ device: listed?.device, id: listed?.id }, { device, id })
     assert.notEqual(listed?.storeId, stage.storeId)

@@ -41,6 +41,8 @@ tapsContract('fake taps', () => {
       return pids
     },
     settled: () => {},
+    changeByMonitor: ({ device }, change) =>
+      taps.alter(device, { ...change, ...(change.macAddress === undefined ? {} : { neighbours: [] }) }),
     endMonitor: ({ vmId }) => {
       monitors.delete(vmId)
     },
@@ -48,13 +50,13 @@ tapsContract('fake taps', () => {
 })
 
 test('fake taps: a planned fault happens once, before or after the effect', async () => {
-  const { device, vmId, userId } = tapSpec
+  const { device, vmId } = tapSpec
   const taps = new FakeTaps()
   const fault = new HostFault('network_failed', `setting up tap ${device}`)
   taps.failNext('ensure', fault, 'before')
   await assert.rejects(taps.ensure(tapSpec), fault)
-  assert.equal((await taps.inspect(device, vmId, userId)).kind, 'absent')
+  assert.equal((await taps.inspect(device, vmId)).kind, 'absent')
   taps.failNext('ensure', fault, 'after')
   await assert.rejects(taps.ensure(tapSpec), fault)
-  assert.equal((await taps.inspect(device, vmId, userId)).kind, 'present')
+  assert.equal((await taps.inspect(device, vmId)).kind, 'present')
 })

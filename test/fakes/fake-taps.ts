@@ -1,10 +1,10 @@
 import { HostFault } from '../../src/core/errors.ts'
-import { parseDeviceName, tapDrift, tapLayout } from '../../src/core/network/tap.ts'
+import { GATEWAY_MAC, makingDrift, parseDeviceName, tapDrift, tapLayout } from '../../src/core/network/tap.ts'
 import { tapSettings } from '../../src/core/network/tap-settings.ts'
 import type { LinkCounters } from '../../src/core/world/counters.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapFacts, TapState } from '../../src/core/world/network-state.ts'
-import type { DeviceName, UserId, VmId } from '../../src/core/ids.ts'
+import type { DeviceName, VmId } from '../../src/core/ids.ts'
 import type { Taps } from '../../src/ports/network.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
@@ -18,7 +18,6 @@ export type FakeDevice =
       readonly kind: 'tap'
       readonly storeId: string
       readonly id: VmId
-      readonly userId: UserId
       facts: Omit<TapFacts, 'attached'>
       counters: LinkCounters
       /** A monitor that ran already when the device was made, and so does not hold it. */
@@ -115,15 +114,15 @@ export class FakeTaps implements Taps {
     this.#faults.failNext(method, fault, moment)
   }
 
-  inspect(device: DeviceName, id: VmId, userId: UserId): Promise<TapState> {
-    return this.#faults.run('inspect', () => this.#read(device, id, userId))
+  inspect(device: DeviceName, id: VmId): Promise<TapState> {
+    return this.#faults.run('inspect', () => this.#read(device, id))
   }
 
   ensure(spec: TapSpec): Promise<void> {
     return this.#faults.run('ensure', () => {
       const { device, vmId: id, userId, bandwidth = {} } = spec
       const doing = `setting up tap ${device} of VM ${id}`
-      const state = this.#read(device, id, userId)
+      const state = this.#read(device, id)
       if (state.kind === 'foreign') throw new HostFault('tap_name_taken', `${doing}: ${state.because}`)
       const layout = tapLayout(spec)
       for (const route of layout.routes) {
@@ -132,8 +131,9 @@ export class FakeTaps implements Taps {
           throw new HostFault('network_failed', `${doing}: ${route} is routed to ${holder}`)
       }
       if (state.kind === 'present' && tapDrift(spec, state.facts).length === 0) return
+      if (state.kind === 'present' && makingDrift(spec, state.facts).length > 0) this.devices.delete(device)
       const settings = Object.fromEntries(tapSettings(spec))
-      const facts = { up: true, bandwidth, settings, ...layout }
+      const facts = { owner: userId, macAddress: GATEWAY_MAC, up: true, bandwidth, settings, ...layout }
       const found = this.devices.get(device)
       this.devices.set(
         device,
@@ -143,7 +143,6 @@ export class FakeTaps implements Taps {
               kind: 'tap',
               storeId: this.#storeId,
               id,
-              userId,
               facts,
               counters: NOTHING,
               lostBy: this.#monitorOf?.(id),
@@ -152,10 +151,10 @@ export class FakeTaps implements Taps {
     })
   }
 
-  ensureAttached({ device, vmId: id, userId }: TapSpec, mainPid: number): Promise<void> {
+  ensureAttached({ device, vmId: id }: TapSpec, mainPid: number): Promise<void> {
     return this.#faults.run('ensureAttached', () => {
       const doing = `giving monitor ${mainPid} of VM ${id} its tap ${device} back`
-      if (this.#read(device, id, userId).kind !== 'present') throw new HostFault('network_failed', doing)
+      if (this.#read(device, id).kind !== 'present') throw new HostFault('network_failed', doing)
       const found = this.devices.get(device)
       if (this.#monitorOf === undefined || found?.kind !== 'tap') return
       if (this.#monitorOf(id) !== mainPid) throw new HostFault('monitor_detached', doing)
@@ -203,14 +202,13 @@ export class FakeTaps implements Taps {
     if (found?.kind === 'tap') found.counters = { ...found.counters, ...counted }
   }
 
-  #read(device: DeviceName, id: VmId, userId: UserId): TapState {
+  #read(device: DeviceName, id: VmId): TapState {
     const found = this.devices.get(device)
     if (found === undefined) return { kind: 'absent' }
     if (found.kind === 'other') return { kind: 'foreign', because: 'it is a veth device and no tap' }
     if (found.storeId !== this.#storeId || found.id !== id) {
       return { kind: 'foreign', because: `its alias is "vmhostd:${found.storeId}:${found.id}"` }
     }
-    if (found.userId !== userId) return { kind: 'foreign', because: `it belongs to user ${found.userId}` }
     const monitor = this.#monitorOf?.(id)
     const attached = this.#monitorOf === undefined || (monitor !== undefined && monitor !== found.lostBy)
     return { kind: 'present', facts: { ...found.facts, attached } }

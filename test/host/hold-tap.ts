@@ -2,13 +2,16 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import type { TestContext } from 'node:test'
 import type { TapSpec } from '../../src/core/network/tap.ts'
+import type { TapMaking } from '../../src/core/world/network-state.ts'
 import { run } from './run.ts'
 import { atEnd } from '../contract/at-end.ts'
-import { endChild, firstLine } from '../contract/child.ts'
+import { endChild, linesOf } from '../contract/child.ts'
 import { until } from '../contract/until.ts'
 
 export type Holder = {
   readonly pid: number
+  /** Changes the tap by the descriptor that the process holds. */
+  change(change: Partial<TapMaking>): Promise<void>
   end(): Promise<void>
 }
 
@@ -18,11 +21,16 @@ export async function holdTap(t: TestContext, { device, userId }: TapSpec): Prom
   const process_ = spawn(process.execPath, [script, device, String(userId)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
+  const line = linesOf(process_)
   const end = (): Promise<void> => endChild(process_)
   atEnd(t, end)
-  assert.equal(await firstLine(process_), 'ready')
+  assert.equal(await line(), 'ready')
   assert.ok(process_.pid !== undefined)
-  return { pid: process_.pid, end }
+  const change = async (wanted: Partial<TapMaking>): Promise<void> => {
+    process_.stdin.write(`${JSON.stringify(wanted)}\n`)
+    assert.equal(await line(), 'changed')
+  }
+  return { pid: process_.pid, change, end }
 }
 
 /**

@@ -13,11 +13,12 @@ type Shown = {
   readonly ifindex: number
   readonly ifname: string
   readonly ifalias?: string
+  readonly address?: string
   readonly qdisc: string
   readonly flags: readonly string[]
   readonly linkinfo?: {
     readonly info_kind: string
-    readonly info_data?: { readonly type: string; readonly user?: number }
+    readonly info_data?: { readonly type: string; readonly user?: number; readonly group?: number }
   }
   readonly addr_info: readonly { readonly local: string; readonly prefixlen: number }[]
   readonly dst: string
@@ -35,7 +36,7 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
 
   before(() =>
     ipBatch([
-      'tuntap add dev tap7 mode tap user 100007',
+      'tuntap add dev tap7 mode tap user 100007 group 100007',
       'tuntap add dev tun8 mode tun',
       'link add pair0 type veth peer name pair1',
       'link set dev tap7 alias vmhostd:store-1:web-1',
@@ -73,7 +74,8 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
       assert.equal(link.alias, shown.ifalias)
       assert.equal(link.kind, shown.linkinfo?.info_kind)
       const tun = shown.linkinfo?.info_data
-      assert.deepEqual(link.tap, tun?.type === 'tap' ? { owner: tun.user } : undefined)
+      assert.deepEqual(link.tap, tun?.type === 'tap' ? { owner: tun.user, group: tun.group } : undefined)
+      assert.equal(link.macAddress, shown.address)
     })
   }
 

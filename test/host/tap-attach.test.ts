@@ -32,7 +32,7 @@ const detached = (cause: string) => (error: unknown) =>
   error.cause.code === cause
 
 const isAttached = async (taps: RoutedTaps): Promise<boolean> => {
-  const state = await taps.inspect(device, vmId, userId)
+  const state = await taps.inspect(device, vmId)
   return state.kind === 'present' && state.facts.attached
 }
 

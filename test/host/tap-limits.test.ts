@@ -10,7 +10,7 @@ import { RoutedTaps } from '../../src/host/tap/routed-taps.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { tapSpec } from '../contract/taps-stage.ts'
 
-const { device, vmId, userId } = tapSpec
+const { device, vmId } = tapSpec
 const queue = 'vmq100001'
 const limited: TapSpec = { ...tapSpec, bandwidth: { receiveMbitPerSecond: 20, transmitMbitPerSecond: 10 } }
 
@@ -69,7 +69,7 @@ test('a qdisc of somebody else on a tap without a limit is left alone', { skip }
     'limit',
     '9k',
   )
-  const state = await taps.inspect(device, vmId, userId)
+  const state = await taps.inspect(device, vmId)
   assert.deepEqual(state.kind === 'present' && state.facts.bandwidth, {})
   await taps.ensure(tapSpec)
   assert.match(await tc('qdisc', 'show', 'dev', device), /qdisc tbf 1: .*rate 3Mbit/)

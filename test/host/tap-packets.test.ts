@@ -102,7 +102,7 @@ test('a guest cannot change what the host knows of it', { skip }, async (t) => {
   }
   // When this is answered, the frames before it have been read.
   assert.equal(await guest.reaches('169.254.0.1', ipv4), true)
-  const state = await taps.inspect(device, tapSpec.vmId, tapSpec.userId)
+  const state = await taps.inspect(device, tapSpec.vmId)
   assert.deepEqual(state.kind === 'present' && state.facts.neighbours.map(({ macAddress }) => macAddress), [
     guestMac,
     guestMac,

@@ -108,7 +108,7 @@ test(
     await taps.ensure(limited)
     assert.deepEqual(heard, [device])
     await taps.ensure(limited)
-    await taps.inspect(device, tapSpec.vmId, tapSpec.userId)
+    await taps.inspect(device, tapSpec.vmId)
     assert.deepEqual(heard, [device])
     await taps.remove(device, tapSpec.vmId)
     assert.deepEqual(heard, [device, device])

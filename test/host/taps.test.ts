@@ -96,6 +96,7 @@ function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
       return holder.pid
     },
     settled: isSettled,
+    changeByMonitor: async ({ vmId }, change) => holders.get(vmId)?.change(change),
     endMonitor: async ({ vmId }) => holders.get(vmId)?.end(),
   }
 }

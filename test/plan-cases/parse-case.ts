@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { GATEWAY_IPV4, GATEWAY_IPV6, guestRuleOf } from '../../src/core/network/tap.ts'
+import { GATEWAY_IPV4, GATEWAY_IPV6, GATEWAY_MAC, guestRuleOf } from '../../src/core/network/tap.ts'
 import { tapSettings } from '../../src/core/network/tap-settings.ts'
 import { limits } from '../../src/config/limits.ts'
 import { markOfTests, recordOf } from '../record.ts'
@@ -47,6 +47,8 @@ const spec: TapSpec = {
   ipv6Address: '2001:db8::10',
 }
 const tapFacts: TapFacts = {
+  owner: spec.userId,
+  macAddress: GATEWAY_MAC,
   up: true,
   attached: true,
   bandwidth: {},
@@ -309,6 +311,9 @@ function tapOf(words: Words): TapState {
   return {
     kind: 'present',
     facts: {
+      owner: words.number('owner=') ?? spec.userId,
+      ...given({ group: words.number('group=') }),
+      macAddress: words.has('guest-mac') ? spec.guestMac : tapFacts.macAddress,
       up: !words.has('down'),
       attached: !words.has('detached'),
       bandwidth: bandwidthOf(words),

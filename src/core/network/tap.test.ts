@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { tapDrift, tapLayout } from './tap.ts'
+import { GATEWAY_MAC, makingDrift, tapDrift, tapLayout } from './tap.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
 import type { TapSpec } from './tap.ts'
 import type { TapFacts } from '../world/network-state.ts'
@@ -13,7 +13,15 @@ const spec: TapSpec = {
   ipv4Address: '192.0.2.10',
   ipv6Address: '2001:db8::10',
 }
-const whole: TapFacts = { up: true, attached: true, bandwidth: {}, settings: {}, ...tapLayout(spec) }
+const made = { owner: spec.userId, macAddress: GATEWAY_MAC }
+const whole: TapFacts = {
+  ...made,
+  up: true,
+  attached: true,
+  bandwidth: {},
+  settings: {},
+  ...tapLayout(spec),
+}
 
 test('a tap that has all it must have does not drift', () => {
   assert.deepEqual(tapDrift(spec, whole), [])
@@ -25,7 +33,7 @@ test('the routes that the kernel adds by itself are not drift', () => {
 
 test('each thing that is missing is named', () => {
   const nothing = { addresses: [], routes: [], neighbours: [] }
-  const empty = { up: false, attached: false, bandwidth: {}, settings: {}, ...nothing }
+  const empty = { ...made, up: false, attached: false, bandwidth: {}, settings: {}, ...nothing }
   assert.deepEqual(tapDrift(spec, empty), [
     'link is down',
     'no address 169.254.0.1/32',
@@ -35,6 +43,19 @@ test('each thing that is missing is named', () => {
     'no route to 2001:db8::10',
     'no permanent neighbour 2001:db8::10',
   ])
+})
+
+test('a tap that is not as it was made is drift, by which it must be made again', () => {
+  const changed = { owner: 0, group: 7, macAddress: spec.guestMac }
+  const words = [
+    'it belongs to user 0, not 100001',
+    'only group 7 may attach to it',
+    `hardware address is ${spec.guestMac}, not ${GATEWAY_MAC}`,
+  ]
+  assert.deepEqual(makingDrift(spec, whole), [])
+  assert.deepEqual(makingDrift(spec, changed), words)
+  assert.deepEqual(tapDrift(spec, { ...whole, ...changed }), words)
+  assert.deepEqual(makingDrift(spec, { macAddress: GATEWAY_MAC }), ['it belongs to no user, not 100001'])
 })
 
 test('a neighbour with another hardware address is drift', () => {

@@ -1,6 +1,6 @@
 import { given } from '../../lib/given.ts'
 import { settingsDrift } from './tap-settings.ts'
-import type { GuestRule, Neighbour, TapFacts } from '../world/network-state.ts'
+import type { GuestRule, Neighbour, TapFacts, TapMaking } from '../world/network-state.ts'
 import type { Bandwidth, InboundRule, OutboundRule } from '../desired.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../ids.ts'
 
@@ -77,9 +77,21 @@ export function staleNeighbours(layout: TapLayout, facts: TapLayout): readonly N
 export const hasNeighbour = (facts: TapLayout, { address, macAddress }: Neighbour): boolean =>
   facts.neighbours.some((entry) => entry.address === address && entry.macAddress === macAddress)
 
+/** Returns how the tap differs, in words, in what only its making sets: then it must be made again. */
+export const makingDrift = (
+  { userId }: TapSpec,
+  { owner, group, macAddress }: TapMaking,
+): readonly string[] => [
+  ...(owner === userId
+    ? []
+    : [`it belongs to ${owner === undefined ? 'no user' : `user ${owner}`}, not ${userId}`]),
+  ...(group === undefined ? [] : [`only group ${group} may attach to it`]),
+  ...(macAddress === GATEWAY_MAC ? [] : [`hardware address is ${macAddress}, not ${GATEWAY_MAC}`]),
+]
+
 /** Returns how the tap differs from what it must be, in words; empty if it does not. */
 export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
-  const drift = facts.up ? [] : ['link is down']
+  const drift = [...makingDrift(spec, facts), ...(facts.up ? [] : ['link is down'])]
   for (const { gateway, route, neighbour } of familiesOf(spec)) {
     if (!facts.addresses.includes(gateway)) drift.push(`no address ${gateway}`)
     if (!facts.routes.includes(route)) drift.push(`no route to ${neighbour.address}`)

@@ -25,8 +25,10 @@ export const network = {
     monitor_detached: {
       retry: 'backoff',
       title: 'The monitor has lost its network device',
-      meaning: 'The monitor has lost its network device: somebody removed the tap under a running guest.',
-      remedy: 'Nothing: the device is made again and given back. Find out who removed it.',
+      meaning:
+        'The monitor has lost its network device: somebody removed the tap under a running guest, or the monitor changed its user, group or hardware address, and the tap was made again.',
+      remedy:
+        'Nothing: the device is made again and given back. Find out who removed it. The log says why it was made again.',
       example: 'the guest runs, but no monitor holds vmt2100000000',
       writtenBy: ['src/core/status/partial-faults.ts'],
     },

@@ -9,10 +9,23 @@ export type TapState =
   | { readonly kind: 'present'; readonly facts: TapFacts }
 
 /**
+ * What a tap gets when it is made. A monitor can change it by its descriptor, for which the kernel asks no further right
+ * (TUNSETOWNER, TUNSETGROUP and SIOCSIFHWADDR of drivers/net/tun.c).
+ */
+export type TapMaking = {
+  /** The user that may attach to it; absent if any user may. */
+  readonly owner?: number
+  /** The group that a user must be in to attach to it. A tap that has one cannot be without one again. */
+  readonly group?: number
+  /** The hardware address of the host's side. */
+  readonly macAddress: string
+}
+
+/**
  * Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. A route by way of a router has that
  * too: `2001:db8:1::/64 via 2001:db8::10`.
  */
-export type TapFacts = {
+export type TapFacts = TapMaking & {
   readonly up: boolean
   /**
    * Whether a monitor holds the device: the kernel shows a carrier only then (tun_chr_open and tun_detach of

@@ -42,13 +42,14 @@ test('requests are the bytes that the kernel expects', () => {
   assertRequest(codec.dumpNeighbours(7), 30, '000000000000000000000000 0800080007000000')
 })
 
-test('a tap shows its owner and its alias', () => {
+test('a tap shows its owner, its group, its hardware address and its alias', () => {
   const body = bytes(
     `00000100 02000000 03100000 00000000
      0e000300 766d74313030303031000000 0500210001000000 08000600 74626600
      1a001400 766d686f7374643a73746f72652d313a7765622d31000000
-     40001200 08000100 74756e00
-       34000200 0500030002000000 08000100a1860100 0500040000000000 0500050000000000 0500060001000000 0500070000000000`,
+     0a000100 0276ffffffff0000
+     48001200 08000100 74756e00
+       3c000200 0500030002000000 08000100a1860100 0800020007000000 0500040000000000 0500050000000000 0500060001000000 0500070000000000`,
   )
   assert.deepEqual(codec.decodeLink(body), {
     index: 2,
@@ -57,8 +58,9 @@ test('a tap shows its owner and its alias', () => {
     carrier: true,
     qdisc: 'tbf',
     alias: 'vmhostd:store-1:web-1',
+    macAddress: '02:76:ff:ff:ff:ff',
     kind: 'tun',
-    tap: { owner: 100_001 },
+    tap: { owner: 100_001, group: 7 },
   })
 })
 

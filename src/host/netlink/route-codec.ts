@@ -33,6 +33,7 @@ const RTEXT_FILTER_SKIP_STATS = 8
 const IFLA_INFO_KIND = 1
 const IFLA_INFO_DATA = 2
 const IFLA_TUN_OWNER = 1
+const IFLA_TUN_GROUP = 2
 const IFLA_TUN_TYPE = 3
 const IFF_TAP = 2
 
@@ -70,8 +71,10 @@ export type Link = {
   readonly alias?: string
   /** The driver, e.g. `tun`, `veth`; absent for hardware. */
   readonly kind?: string
-  /** Present only for a `tun` device in tap mode: the user that may attach to it. */
-  readonly tap?: { readonly owner?: number }
+  /** In text; absent for a link without hardware addresses. */
+  readonly macAddress?: string
+  /** Present only for a `tun` device in tap mode: the user and the group that may attach to it. */
+  readonly tap?: { readonly owner?: number; readonly group?: number }
   /** Its settings of `net.ipv4.conf`: 32 bits each, in the order of linux/ip.h. */
   readonly ipv4Settings?: Buffer
   /** Its settings of `net.ipv6.conf`, in the order of linux/ipv6.h; absent for a kernel without IPv6. */
@@ -155,6 +158,7 @@ export function setLink(index: number, { macAddress, alias, ipv4Settings }: Link
 export function decodeLink(body: Buffer): Link {
   const attributes = decodeAttributes(body.subarray(LINK_HEADER_BYTES))
   const alias = attributes.get(IFLA_IFALIAS)
+  const address = attributes.get(IFLA_ADDRESS)
   const info = decodeAttributes(attributes.get(IFLA_LINKINFO) ?? Buffer.alloc(0))
   const kind = info.get(IFLA_INFO_KIND)
   const families = decodeAttributes(attributes.get(IFLA_AF_SPEC) ?? Buffer.alloc(0))
@@ -165,6 +169,7 @@ export function decodeLink(body: Buffer): Link {
     carrier: attributes.get(IFLA_CARRIER)?.readUInt8(0) === 1,
     qdisc: decodeString(attributes.get(IFLA_QDISC) ?? Buffer.alloc(0)),
     ...(alias === undefined ? {} : { alias: decodeString(alias) }),
+    ...(address === undefined ? {} : { macAddress: formatMac(address) }),
     ...(kind === undefined ? {} : { kind: decodeString(kind) }),
     ...(kind !== undefined && decodeString(kind) === 'tun' ? decodeTun(info.get(IFLA_INFO_DATA)) : {}),
     ...given({
@@ -199,8 +204,12 @@ export function decodeStatistics(body: Buffer): LinkStatistics {
 function decodeTun(info: Buffer | undefined): Pick<Link, 'tap'> {
   const attributes = decodeAttributes(info ?? Buffer.alloc(0))
   if (attributes.get(IFLA_TUN_TYPE)?.readUInt8(0) !== IFF_TAP) return {}
-  const owner = attributes.get(IFLA_TUN_OWNER)?.readUInt32LE(0)
-  return { tap: owner === undefined ? {} : { owner } }
+  return {
+    tap: given({
+      owner: attributes.get(IFLA_TUN_OWNER)?.readUInt32LE(0),
+      group: attributes.get(IFLA_TUN_GROUP)?.readUInt32LE(0),
+    }),
+  }
 }
 
 /** Requests the addresses of both families. */

@@ -12,12 +12,12 @@ import { applySettings, settingsOf } from './device-settings.ts'
 import { LinkTables } from './link-tables.ts'
 import { formatTapMark, parseTapMark } from './tap-names.ts'
 import { tapOf, TapWatch } from './tap-watch.ts'
-import { DEVICE_PREFIX } from '../../core/network/tap.ts'
+import { DEVICE_PREFIX, makingDrift } from '../../core/network/tap.ts'
 import { tapSettings } from '../../core/network/tap-settings.ts'
 import type { LinkCounters } from '../../core/world/counters.ts'
 import type { TapLayout, TapSpec } from '../../core/network/tap.ts'
-import type { TapFacts, TapState } from '../../core/world/network-state.ts'
-import type { DeviceName, UserId, VmId } from '../../core/ids.ts'
+import type { TapFacts, TapMaking, TapState } from '../../core/world/network-state.ts'
+import type { DeviceName, VmId } from '../../core/ids.ts'
 import type { Taps } from '../../ports/network.ts'
 import type { Link } from '../netlink/route-codec.ts'
 
@@ -29,7 +29,8 @@ const NEW: TapLayout = { addresses: [], routes: [], neighbours: [] }
  * guest's addresses are routed to the device and have permanent neighbour entries. No packet of a guest can change
  * those. With them the first packet to a sleeping guest is sent without ARP or neighbour discovery.
  *
- * Only its interface alias makes a tap ours. A device with a VM's name but without that VM's mark is never touched.
+ * Only its interface alias makes a tap ours, which a monitor cannot change. A device with a VM's name but without that
+ * VM's mark is never touched.
  */
 export class RoutedTaps implements Taps {
   readonly #storeId: string
@@ -45,9 +46,9 @@ export class RoutedTaps implements Taps {
     this.#storeId = storeId
   }
 
-  async inspect(device: DeviceName, id: VmId, userId: UserId): Promise<TapState> {
+  async inspect(device: DeviceName, id: VmId): Promise<TapState> {
     try {
-      return this.#read(device, id, userId)
+      return this.#read(device, id)
     } catch (error) {
       throw failed(`inspecting tap ${device} of VM ${id}`, error)
     }
@@ -57,7 +58,7 @@ export class RoutedTaps implements Taps {
     const { device, vmId, userId } = spec
     const mark = this.#mark(vmId)
     try {
-      const found = this.#ours(spec)
+      const found = await this.#asMade(spec)
       const link = found ?? (await this.#create(spec))
       applySettings(this.#links, link, tapSettings(spec))
       // The kernel would go through what is on all links to say that nothing is on a new one.
@@ -96,16 +97,7 @@ export class RoutedTaps implements Taps {
 
   async remove(device: DeviceName, id: VmId): Promise<void> {
     try {
-      const mine = (): boolean => {
-        const link = this.#links.link(device)
-        return link?.tap !== undefined && link.alias === this.#mark(id)
-      }
-      if (mine()) {
-        // A program does it, because the kernel waits for packets in flight, which takes tens of milliseconds.
-        await run(['ip', 'link', 'del', 'dev', device]).catch((error: unknown) => {
-          if (mine()) throw error
-        })
-      }
+      await this.#delete(device, id)
       await this.#limits.removeQueue(device, this.#mark(id))
     } catch (error) {
       throw failed(`removing tap ${device} of VM ${id}`, error)
@@ -179,10 +171,10 @@ export class RoutedTaps implements Taps {
     return formatTapMark({ storeId: this.#storeId, id })
   }
 
-  #read(device: DeviceName, id: VmId, userId: UserId): TapState {
+  #read(device: DeviceName, id: VmId): TapState {
     const link = this.#links.link(device)
     if (link === undefined) return { kind: 'absent' }
-    const because = foreignness(link, this.#mark(id), userId)
+    const because = foreignness(link, this.#mark(id))
     if (because !== undefined) return { kind: 'foreign', because }
     try {
       return { kind: 'present', facts: this.#facts(link) }
@@ -204,6 +196,7 @@ export class RoutedTaps implements Taps {
   #factsOf(link: Link, layout: TapLayout): TapFacts {
     const { up, carrier } = link
     return {
+      ...makingOf(link),
       up,
       attached: carrier,
       bandwidth: this.#limits.read(link),
@@ -234,6 +227,26 @@ export class RoutedTaps implements Taps {
     )
   }
 
+  /** Returns the VM's device if there is one. Deletes it first if it must be made again. */
+  async #asMade(spec: TapSpec): Promise<Link | undefined> {
+    const link = this.#ours(spec)
+    if (link === undefined || makingDrift(spec, makingOf(link)).length === 0) return link
+    await this.#delete(spec.device, spec.vmId)
+    return undefined
+  }
+
+  async #delete(device: DeviceName, id: VmId): Promise<void> {
+    const mine = (): boolean => {
+      const link = this.#links.link(device)
+      return link?.tap !== undefined && link.alias === this.#mark(id)
+    }
+    if (!mine()) return
+    // A program does it, because the kernel waits for packets in flight, which takes tens of milliseconds.
+    await run(['ip', 'link', 'del', 'dev', device]).catch((error: unknown) => {
+      if (mine()) throw error
+    })
+  }
+
   async #create(spec: TapSpec): Promise<Link> {
     const { device, vmId, userId } = spec
     await createTap(this.#links, { device, userId, mark: this.#mark(vmId) })
@@ -248,23 +261,23 @@ export class RoutedTaps implements Taps {
   }
 
   /** Returns the VM's device, if there is one. Throws `tap_name_taken` for a device that is not the VM's. */
-  #ours({ device, vmId, userId }: TapSpec): Link | undefined {
+  #ours({ device, vmId }: TapSpec): Link | undefined {
     const link = this.#links.link(device)
-    const because = link === undefined ? undefined : foreignness(link, this.#mark(vmId), userId)
+    const because = link === undefined ? undefined : foreignness(link, this.#mark(vmId))
     if (because === undefined) return link
     throw new HostFault('tap_name_taken', `setting up tap ${device} of VM ${vmId}: ${because}`)
   }
 }
 
-function foreignness({ kind, tap, alias }: Link, mark: string, userId: UserId): string | undefined {
+function foreignness({ kind, tap, alias }: Link, mark: string): string | undefined {
   if (tap === undefined)
     return kind === undefined ? 'it is a hardware device' : `it is a ${kind} device and no tap`
   if (alias === undefined) return 'it is a tap without the mark of vmhostd'
   if (alias !== mark) return `its alias is ${JSON.stringify(alias)} and not ${mark}`
-  if (tap.owner !== userId)
-    return `it belongs to ${tap.owner === undefined ? 'no user' : `user ${tap.owner}`}`
   return undefined
 }
+
+const makingOf = ({ tap, macAddress = '' }: Link): TapMaking => ({ ...tap, macAddress })
 
 function failed(doing: string, error: unknown): HostFault {
   if (error instanceof HostFault) return error

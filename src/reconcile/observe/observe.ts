@@ -26,7 +26,7 @@ export async function observe(host: Host, record: VmRecord): Promise<World> {
     probe(host.consoles.inspect(id)),
     probe(inspectStorage(host, record)),
     // A monitor that answers already holds its device. A look before that would see a device without a holder.
-    monitor.then(() => probe(host.taps.inspect(device, id, userId))),
+    monitor.then(() => probe(host.taps.inspect(device, id))),
     probe(host.firewall.inspect(device)),
     probe(inspectSaved(host, record)),
     probe(desired.network === undefined ? WITHOUT_TRAFFIC : host.traffic.inspect({ device, userId })),
@@ -82,10 +82,10 @@ async function probe<T>(inspection: Promise<T>): Promise<Probe<T>> {
  */
 export async function readCounters(host: Host, record: VmRecord): Promise<VmCounters> {
   const { id } = record
-  const { device, userId } = record.host
+  const { device } = record.host
   const [unit, tap] = await Promise.all([
     host.units.inspect(id),
-    tapSpecOf(record) === undefined ? undefined : host.taps.inspect(device, id, userId),
+    tapSpecOf(record) === undefined ? undefined : host.taps.inspect(device, id),
   ])
   const hasDevice = tap?.kind === 'present'
   const [link, drops, ofGuest] = await Promise.all([
