@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { GATEWAY_MAC, tapDrift } from '../../src/core/network/tap.ts'
 import { assertWhole, isFault, look, otherSpec, tapSpec } from './taps-stage.ts'
+import type { DeviceName } from '../../src/core/ids.ts'
 import type { TapMaking } from '../../src/core/world/network-state.ts'
 import type { TapsStage } from './taps-stage.ts'
 
@@ -54,6 +55,24 @@ export function tapMonitorsContract(
     }
     await stage.endMonitor(tapSpec)
     assert.equal(await isAttached(stage), false)
+  })
+
+  promise('a tap that somebody renamed goes, and its monitor gets the new one', async (stage) => {
+    const elsewhere = 'elsewhere0' as DeviceName
+    const { ipv4Address: _4, ...ipv6Only } = tapSpec
+    const { ipv6Address: _6, ...ipv4Only } = tapSpec
+    for (const spec of [{ ...tapSpec, ipv6Prefix: '2001:db8:1::/64' }, ipv6Only, ipv4Only]) {
+      await stage.taps.ensure(spec)
+      const pid = await stage.startMonitor(spec)
+      await stage.rename(spec.device, elsewhere)
+      assert.deepEqual(await look(stage, spec), { kind: 'absent' })
+      await stage.taps.ensure(spec)
+      assert.equal(await stage.exists(elsewhere), false)
+      await stage.taps.ensureAttached(spec, pid)
+      assert.equal(await isAttached(stage), true)
+      await assertWhole(stage, spec)
+      await stage.endMonitor(spec)
+    }
   })
 
   promise('a tap that its monitor changed is made again, and the monitor gets it', async (stage) => {

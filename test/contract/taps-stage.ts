@@ -17,6 +17,7 @@ export type TapsStage = {
   /** Whether a device of that name exists. */
   exists(device: DeviceName): Promise<boolean> | boolean
   delete(device: DeviceName): Promise<void> | void
+  rename(device: DeviceName, name: DeviceName): Promise<void> | void
   takeDown(device: DeviceName): Promise<void> | void
   flushNeighbours(device: DeviceName): Promise<void> | void
   /** Writes a kernel setting of the device. */

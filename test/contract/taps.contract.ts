@@ -119,7 +119,11 @@ export function tapsContract(
   promise('an address that is routed to another tap is not taken from it', async (stage) => {
     await stage.taps.ensure(tapSpec)
     const thief = { ...otherSpec, ipv4Address: '192.0.2.10' }
-    await assert.rejects(stage.taps.ensure(thief), isFault('network_failed'))
+    await assert.rejects(stage.taps.ensure(thief), {
+      code: 'network_failed',
+      retry: 'soon',
+      message: 'routing 192.0.2.10 to the guest of VM web-2: another VM still has it on vmt100001',
+    })
     await assertWhole(stage, tapSpec)
     await stage.taps.remove(tapSpec.device, tapSpec.vmId)
     await stage.taps.ensure(thief)

@@ -22,6 +22,11 @@ tapsContract('fake taps', () => {
     delete: (device) => {
       devices.delete(device)
     },
+    rename: (device, name) => {
+      const found = devices.get(device)
+      devices.delete(device)
+      if (found !== undefined) devices.set(name, found)
+    },
     takeDown: (device) => taps.alter(device, { up: false, routes: [] }),
     changeSetting: (device, name, value) => {
       const found = taps.devices.get(device)

@@ -125,11 +125,7 @@ export class FakeTaps implements Taps {
       const state = this.#read(device, id)
       if (state.kind === 'foreign') throw new HostFault('tap_name_taken', `${doing}: ${state.because}`)
       const layout = tapLayout(spec)
-      for (const route of layout.routes) {
-        const holder = this.devices.withRoute(route) ?? device
-        if (holder !== device)
-          throw new HostFault('network_failed', `${doing}: ${route} is routed to ${holder}`)
-      }
+      for (const route of layout.routes) this.#clearTheWay(spec, route)
       if (state.kind === 'present' && tapDrift(spec, state.facts).length === 0) return
       if (state.kind === 'present' && makingDrift(spec, state.facts).length > 0) this.devices.delete(device)
       const settings = Object.fromEntries(tapSettings(spec))
@@ -200,6 +196,19 @@ export class FakeTaps implements Taps {
   count(device: DeviceName, counted: Partial<LinkCounters>): void {
     const found = this.devices.get(device)
     if (found?.kind === 'tap') found.counters = { ...found.counters, ...counted }
+  }
+
+  #clearTheWay({ device, vmId: id }: TapSpec, route: string): void {
+    const holder = this.devices.withRoute(route) ?? device
+    if (holder === device) return
+    if (this.#read(holder, id).kind === 'present') this.devices.delete(holder)
+    else
+      throw new HostFault(
+        'network_failed',
+        `routing ${destinationOf(route).replace(/\/(32|128)$/, '')} to the guest of VM ${id}: ` +
+          `another VM still has it on ${holder}`,
+        { retry: 'soon' },
+      )
   }
 
   #read(device: DeviceName, id: VmId): TapState {

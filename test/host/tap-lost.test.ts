@@ -1,4 +1,4 @@
-/** A tap deleted under a real QEMU and its guest: it comes back without action by the guest. */
+/** A tap deleted or renamed under a real QEMU and its guest: it comes back without action by the guest. */
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -136,40 +136,44 @@ async function connected(host: string, port: number) {
   }
 }
 
-test('a guest whose tap was deleted continues with the new one undisturbed', { skip }, async (t) => {
-  const host = new Place()
-  const taps = new RoutedTaps({ storeId: 'store-1' })
-  atEnd(t, () => taps.close())
-  atEnd(t, () => taps.remove(device, id))
-  const spec: TapSpec = { ...tapSpec, bandwidth: { receiveMbitPerSecond: 500, transmitMbitPerSecond: 500 } }
-  await taps.ensure(spec)
-  const guest = await startGuest(t, spec)
-  const lookAround = async (): Promise<void> => {
-    for (const address of [ipv4Address, ipv6Address]) {
-      await until(
-        () => host.canPing(address),
-        (answered) => answered,
-      )
-      await download(guest, address)
-    }
-  }
-  await taps.ensureAttached(spec, guest.pid)
-  await lookAround()
-
-  for (const [port, address] of [
-    [7001, ipv4Address],
-    [7002, ipv6Address],
-  ] as const) {
-    const finish = await upload(guest, address, port)
-    await run(['ip', 'link', 'del', device])
+test(
+  'a guest whose tap was deleted or renamed continues with the new one undisturbed',
+  { skip },
+  async (t) => {
+    const host = new Place()
+    const taps = new RoutedTaps({ storeId: 'store-1' })
+    atEnd(t, () => taps.close())
+    atEnd(t, () => taps.remove(device, id))
+    const spec: TapSpec = { ...tapSpec, bandwidth: { receiveMbitPerSecond: 500, transmitMbitPerSecond: 500 } }
     await taps.ensure(spec)
-    const lost = await taps.inspect(device, id)
-    assert.equal(lost.kind === 'present' && lost.facts.attached, false)
+    const guest = await startGuest(t, spec)
+    const lookAround = async (): Promise<void> => {
+      for (const address of [ipv4Address, ipv6Address]) {
+        await until(
+          () => host.canPing(address),
+          (answered) => answered,
+        )
+        await download(guest, address)
+      }
+    }
     await taps.ensureAttached(spec, guest.pid)
-    const found = await taps.inspect(device, id)
-    assert.equal(found.kind === 'present' && found.facts.attached, true)
-    await finish()
     await lookAround()
-  }
-  assert.equal(guest.said().match(/demo guest ready/g)?.length, 1)
-})
+
+    for (const [port, address, ...harm] of [
+      [7001, ipv4Address, 'del', device],
+      [7002, ipv6Address, 'set', device, 'name', 'elsewhere0'],
+    ] as const) {
+      const finish = await upload(guest, address, port)
+      await run(['ip', 'link', ...harm])
+      await taps.ensure(spec)
+      const lost = await taps.inspect(device, id)
+      assert.equal(lost.kind === 'present' && lost.facts.attached, false)
+      await taps.ensureAttached(spec, guest.pid)
+      const found = await taps.inspect(device, id)
+      assert.equal(found.kind === 'present' && found.facts.attached, true)
+      await finish()
+      await lookAround()
+    }
+    assert.equal(guest.said().match(/demo guest ready/g)?.length, 1)
+  },
+)

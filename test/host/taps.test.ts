@@ -60,7 +60,7 @@ for (const [name, make] of [
 function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
   const others = new RoutedTaps({ storeId: 'store-2' })
   const holders = new Map<VmId, Holder>()
-  for (const device of ['vmt100001', 'vmt100002', 'vmq100001'])
+  for (const device of ['vmt100001', 'vmt100002', 'vmq100001', 'elsewhere0'])
     atEnd(t, () => run(['ip', 'link', 'del', device], { okCodes: [0, 1] }))
   atEnd(t, () => others.close())
   atEnd(t, () => taps.close())
@@ -74,6 +74,9 @@ function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
     exists: async (device: DeviceName) => (await ip('-br', 'link')).includes(device),
     delete: async (device: DeviceName) => {
       await ip('link', 'del', device)
+    },
+    rename: async (device, name) => {
+      await ip('link', 'set', device, 'name', name)
     },
     takeDown: async (device: DeviceName) => {
       await ip('link', 'set', device, 'down')
@@ -101,31 +104,72 @@ function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
   }
 }
 
-for (const [what, metric] of [
-  ['with the same metric', '1024'],
-  ['that is preferred', '7'],
-  ['that is not preferred', '2048'],
-] as const) {
-  test(
-    `a prefix that the host routes elsewhere is a fault that names the route ${what}`,
-    { skip },
-    async (t) => {
-      const taps = new RoutedTaps({ storeId: 'store-1' })
-      atEnd(t, () => taps.close())
-      atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
-      await ip('link', 'add', 'lan0', 'type', 'veth', 'peer', 'name', 'lan1')
-      atEnd(t, () => ip('link', 'del', 'lan0'))
-      await ip('link', 'set', 'lan0', 'up')
-      const routed = { ...tapSpec, ipv6Prefix: '2001:db8:1::/64' }
-      await ip('-6', 'route', 'add', routed.ipv6Prefix, 'dev', 'lan0', 'metric', metric)
-      await assert.rejects(taps.ensure(routed), {
-        code: 'network_failed',
-        message:
-          'routing 2001:db8:1::/64 to the guest of VM web-1: this host has a route to it by lan0: ' +
-          'remove that route, or give the VM another prefix',
-      })
-      await ip('-6', 'route', 'del', routed.ipv6Prefix, 'dev', 'lan0')
-      await taps.ensure(routed)
-    },
-  )
+const prefix = '2001:db8:1::/64'
+
+async function addLan(t: TestContext): Promise<void> {
+  await ip('link', 'add', 'lan0', 'type', 'veth', 'peer', 'name', 'lan1')
+  atEnd(t, () => ip('link', 'del', 'lan0'))
+  await ip('addr', 'add', '198.51.100.1/24', 'dev', 'lan0')
+  await ip('link', 'set', 'lan0', 'up')
 }
+
+/** Routes of an administrator, with what they lead to. */
+const routes: readonly (readonly [destination: string, where: string, name?: string])[] = [
+  ['192.0.2.10', 'dev lan0'],
+  ['192.0.2.10', 'via 198.51.100.7 metric 100 proto static'],
+  ['192.0.2.10', 'nexthop dev lan0 nexthop via 198.51.100.7', 'by several links'],
+  ['2001:db8::10', 'dev lan0 metric 1'],
+  ['2001:db8::10', 'dev lan0 metric 7'],
+  ['2001:db8::10', 'dev lan0 metric 2048'],
+  [prefix, 'dev lan0 metric 1'],
+  [prefix, 'dev lan0 metric 7'],
+  [prefix, 'dev lan0 metric 2048'],
+]
+
+for (const [destination, where, by = 'by lan0'] of routes) {
+  test(`a route to ${destination} ${where} is a fault that names it`, { skip }, async (t) => {
+    const taps = new RoutedTaps({ storeId: 'store-1' })
+    atEnd(t, () => taps.close())
+    atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
+    await addLan(t)
+    const routed = { ...tapSpec, ipv6Prefix: prefix }
+    await ip('route', 'add', destination, ...where.split(' '))
+    await assert.rejects(taps.ensure(routed), {
+      code: 'network_failed',
+      message:
+        `routing ${destination} to the guest of VM web-1: this host has a route to it ${by}: ` +
+        `remove that route, or give the VM another ${destination === prefix ? 'prefix' : 'address'}`,
+    })
+    await ip('route', 'del', destination, ...where.split(' '))
+    await taps.ensure(routed)
+  })
+}
+
+test('a route that throws away what comes for a guest is a fault that names it', { skip }, async (t) => {
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
+  await ip('route', 'add', 'blackhole', '192.0.2.10')
+  await assert.rejects(taps.ensure(tapSpec), {
+    code: 'network_failed',
+    message:
+      'routing 192.0.2.10 to the guest of VM web-1: this host has a route to it that refuses packets: ' +
+      'remove that route, or give the VM another address',
+  })
+  await ip('route', 'del', 'blackhole', '192.0.2.10')
+  await taps.ensure(tapSpec)
+})
+
+test('a route that a routing daemon learned is passed over, and the tap comes first', { skip }, async (t) => {
+  const taps = new RoutedTaps({ storeId: 'store-1' })
+  atEnd(t, () => taps.close())
+  atEnd(t, () => taps.remove(tapSpec.device, tapSpec.vmId))
+  await addLan(t)
+  const routed = { ...tapSpec, ipv6Prefix: prefix }
+  const learned = ['dev', 'lan0', 'metric', '20', 'proto', 'bgp']
+  for (const destination of ['192.0.2.10', '2001:db8::10', prefix])
+    await ip('route', 'add', destination, ...learned)
+  await taps.ensure(routed)
+  for (const address of ['192.0.2.10', '2001:db8::10', '2001:db8:1::7'])
+    assert.match(await ip('route', 'get', address), / dev vmt100001 /)
+})

@@ -44,11 +44,12 @@ export const network = {
       retry: 'backoff',
       title: 'A network operation failed',
       meaning:
-        'A device, an address or a route could not be read or set. For a prefix of a guest, the host may have a route to the same network already.',
+        'A device, an address or a route could not be read or set. For an address or a prefix of a guest, the host may have a route to the same already.',
       remedy: 'The error names the device or the route, and the cause.',
       example: 'listing taps: netlink: list tun links: ENOBUFS',
       writtenBy: [
         'src/host/tap/routed-taps.ts',
+        'src/host/tap/other-routes.ts',
         'src/host/netlink/netlink-socket.ts',
         'src/host/netlink/route-codec.ts',
         'src/host/ffi/errno-error.ts',

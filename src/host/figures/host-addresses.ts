@@ -43,7 +43,7 @@ export class HostAddresses {
   #routers(): readonly string[] {
     const taps = new Map<number, boolean>()
     const isTap = (index: number): boolean => {
-      const known = taps.get(index) ?? this.#links.nameOf(index)?.startsWith(DEVICE_PREFIX) === true
+      const known = taps.get(index) ?? this.#links.linkAt(index)?.name.startsWith(DEVICE_PREFIX) === true
       taps.set(index, known)
       return known
     }

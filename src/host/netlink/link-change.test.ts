@@ -53,6 +53,13 @@ const captured: readonly {
     body: `0a400000 fe030001 00000000 14000100 20010db8 00010000 00000000 00000000 14000500 ${GUEST} 08000400 02000000`,
   },
   {
+    command: 'route add 2001:db8:1::/64 via 2001:db8::10 metric 1',
+    change: { kind: 'add-route', route: '2001:db8:1::/64 via 2001:db8::10', metric: 1 },
+    type: 24,
+    flags: CREATE_ONLY,
+    body: `0a400000 fe030001 00000000 14000100 20010db8 00010000 00000000 00000000 14000500 ${GUEST} 08000600 01000000 08000400 02000000`,
+  },
+  {
     command: 'neigh replace 192.0.2.10 lladdr 02:76:00:01:86:a1 nud permanent',
     change: { kind: 'set-neighbour', address: '192.0.2.10', macAddress: '02:76:00:01:86:a1' },
     type: 28,

@@ -16,6 +16,7 @@ import {
   RTA_DST,
   RTA_GATEWAY,
   RTA_OIF,
+  RTA_PRIORITY,
   RTN_UNICAST,
   RT_TABLE_MAIN,
   parseMac,
@@ -36,7 +37,12 @@ export type LinkChange = { readonly kind: 'raise' } | AddressChange | RouteChang
 
 /** The scope of an address that is added is the link. */
 type AddressChange = { readonly kind: 'add-address' | 'remove-address'; readonly address: string }
-type RouteChange = { readonly kind: 'add-route' | 'remove-route'; readonly route: string }
+/** Without a metric, the kernel gives an added route its default, and removes one with any. */
+type RouteChange = {
+  readonly kind: 'add-route' | 'remove-route'
+  readonly route: string
+  readonly metric?: number
+}
 /** `set-neighbour` makes a permanent entry, in place of one that exists. */
 type NeighbourChange =
   | { readonly kind: 'set-neighbour'; readonly address: string; readonly macAddress: string }
@@ -112,7 +118,7 @@ function addressBody(index: number, { kind, address }: AddressChange): Buffer {
   return Buffer.concat([header, encodeAttribute(IFA_LOCAL, bytes), encodeAttribute(IFA_ADDRESS, bytes)])
 }
 
-function routeBody(index: number, { kind, route }: RouteChange): Buffer {
+function routeBody(index: number, { kind, route, metric }: RouteChange): Buffer {
   const [destination = '', router] = route.split(' via ')
   const { family, bytes, prefixLength } = parseNetwork(destination)
   const isAdded = kind === 'add-route'
@@ -127,6 +133,7 @@ function routeBody(index: number, { kind, route }: RouteChange): Buffer {
     header,
     encodeAttribute(RTA_DST, bytes),
     ...(router === undefined ? [] : [encodeAttribute(RTA_GATEWAY, parse(router))]),
+    ...(metric === undefined ? [] : [encodeAttribute(RTA_PRIORITY, encodeUint32(metric))]),
     encodeAttribute(RTA_OIF, encodeUint32(index)),
   ])
 }

@@ -147,23 +147,6 @@ test('a route is decoded to its destination and its router, also the default rou
   assert.equal(codec.decodeRoute(bytes(routed)), '2001:db8:1::/64 via 2001:db8::10')
 })
 
-test('a route leads to one network, and not to a wider, narrower or other one', () => {
-  const network = '20010db8000100000000000000000000'
-  const routed = bytes(`0a400000fe03000100000000 08000f00fe000000 14000100${network} 0800040002000000`)
-  const to = (hex: string, prefixLength: number): boolean =>
-    codec.isRouteTo(routed, { bytes: bytes(hex), prefixLength })
-  assert.equal(to(network, 64), true)
-  assert.equal(to(network, 56), false)
-  assert.equal(to(network, 128), false)
-  assert.equal(to('20010db8000200000000000000000000', 64), false)
-})
-
-test('a default route has no destination in it', () => {
-  const byDefault = bytes('0a000000fe03fd0110000000 08000f00fe000000 0800040002000000')
-  assert.equal(codec.isRouteTo(byDefault, { bytes: Buffer.alloc(16), prefixLength: 0 }), true)
-  assert.equal(codec.isRouteTo(byDefault, { bytes: Buffer.alloc(16), prefixLength: 64 }), false)
-})
-
 test('the routers of a route are read, whatever form it has', () => {
   const header = '02000000fe03000100000000'
   const nextHops = (attributes: string): readonly string[] =>

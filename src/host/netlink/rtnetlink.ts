@@ -17,21 +17,25 @@ import {
   dumpUnicastRoutes,
   getLink,
   getLinkAt,
-  isRouteTo,
   linkOfNeighbour,
   linkOfRoute,
   linksOfRoute,
   newLink,
   setLink,
 } from './route-codec.ts'
+import { decodeHostRoute, getRoute, isRouteTo } from './host-route.ts'
 import { encodeChange, parseNetwork } from './link-change.ts'
 import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
 import type { Neighbour } from '../../core/world/network-state.ts'
 import type { LinkChange } from './link-change.ts'
+import type { HostRoute } from './host-route.ts'
 import type { Link, LinkSettings, LinkStatistics } from './route-codec.ts'
 import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
-const { EINVAL, ENODEV, ENOENT } = constants.errno
+const { EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH, ENODEV, ENOENT } = constants.errno
+
+/** Without a route, and for routes of IPv4 that are unreachable, prohibit or blackhole (fib_props of fib_semantics.c). */
+const UNROUTED = [ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL]
 
 /** A route to several links at once has no `link`. */
 export type RouteByRouters = { readonly link: number | undefined; readonly addresses: readonly string[] }
@@ -56,10 +60,10 @@ export class Rtnetlink {
     return answer === undefined ? undefined : decodeLink(answer.body)
   }
 
-  /** Returns the name of a link; undefined if it is gone. */
-  nameOf(index: number): string | undefined {
+  /** Returns the link with this number; undefined if it is gone. */
+  linkAt(index: number): Link | undefined {
     const answer = this.#socket.getIfThere(getLinkAt(index), [ENODEV])
-    return answer === undefined ? undefined : decodeLink(answer.body).name
+    return answer === undefined ? undefined : decodeLink(answer.body)
   }
 
   /** Returns all links of one driver, e.g. `tun`. */
@@ -88,15 +92,25 @@ export class Rtnetlink {
   }
 
   /**
-   * Returns the links that the main table routes exactly this IPv6 network to, with any metric. A route to several links
-   * at once has `undefined`.
+   * Returns the routes of the main table to exactly this network, with any metric. The kernel goes through all routes of
+   * the host for it.
    */
-  linksTo(network: string): readonly (number | undefined)[] {
+  routesTo(network: string): readonly HostRoute[] {
     const wanted = parseNetwork(network)
     return this.#socket
-      .dump(dumpRoutes(AF_INET6))
+      .dump(dumpRoutes(wanted.family), [ENOENT])
       .filter(({ body }) => isRouteTo(body, wanted))
-      .map(({ body }) => linkOfRoute(body))
+      .map(({ body }) => decodeHostRoute(body))
+  }
+
+  /**
+   * Returns the route that the kernel takes to the only address of this network; undefined if that is a route to a larger
+   * one, or there is none.
+   */
+  routeToHost(network: string): HostRoute | undefined {
+    const wanted = parseNetwork(network)
+    const answer = this.#socket.getIfThere(getRoute(wanted.family, wanted.bytes), UNROUTED)
+    return answer === undefined || !isRouteTo(answer.body, wanted) ? undefined : decodeHostRoute(answer.body)
   }
 
   /**

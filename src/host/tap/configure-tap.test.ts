@@ -23,8 +23,8 @@ test('a new tap gets its addresses, is raised, and then gets routes and neighbou
     { kind: 'add-address', address: '169.254.0.1/32' },
     { kind: 'add-address', address: 'fe80::1/64' },
     { kind: 'raise' },
-    { kind: 'add-route', route: '192.0.2.10/32' },
-    { kind: 'add-route', route: '2001:db8::10/128' },
+    { kind: 'add-route', route: '192.0.2.10/32', metric: 0 },
+    { kind: 'add-route', route: '2001:db8::10/128', metric: 1 },
     set('192.0.2.10'),
     set('2001:db8::10'),
   ])
@@ -39,7 +39,7 @@ test('remains of a former address go before the new address comes', () => {
   assert.deepEqual(tapChanges({ ...spec, ipv4Address: '192.0.2.20' }, whole), [
     { kind: 'remove-route', route: '192.0.2.10/32' },
     { kind: 'remove-neighbour', address: '192.0.2.10' },
-    { kind: 'add-route', route: '192.0.2.20/32' },
+    { kind: 'add-route', route: '192.0.2.20/32', metric: 0 },
     set('192.0.2.20'),
   ])
 })
@@ -63,7 +63,7 @@ test('a prefix is routed after the address by way of which it is reached', () =>
   const before = { ...whole, routes: ['192.0.2.10/32', '2001:db8:9::/64 via 2001:db8::10'] }
   assert.deepEqual(tapChanges(routed, before), [
     { kind: 'remove-route', route: '2001:db8:9::/64 via 2001:db8::10' },
-    { kind: 'add-route', route: '2001:db8::10/128' },
-    { kind: 'add-route', route: '2001:db8:1::/64 via 2001:db8::10' },
+    { kind: 'add-route', route: '2001:db8::10/128', metric: 1 },
+    { kind: 'add-route', route: '2001:db8:1::/64 via 2001:db8::10', metric: 1 },
   ])
 })

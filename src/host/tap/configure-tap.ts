@@ -4,7 +4,7 @@ import type { LinkChange } from '../netlink/link-change.ts'
 
 /**
  * Returns the changes that bring a tap from its present state to the wanted one, removals first. A route is added, and
- * never replaced: an address that is routed elsewhere belongs to another owner, and the kernel then returns EEXIST.
+ * never replaced: the kernel returns EEXIST for one to the same network with the same metric.
  */
 export function tapChanges(
   spec: TapSpec,
@@ -23,9 +23,15 @@ export function tapChanges(
     ...(facts.up ? [] : [{ kind: 'raise' } as const]),
     ...layout.routes
       .filter((route) => !facts.routes.includes(route))
-      .map((route) => ({ kind: 'add-route', route }) as const),
+      .map((route) => ({ kind: 'add-route', route, metric: routeMetric(route) }) as const),
     ...layout.neighbours
       .filter((neighbour) => !hasNeighbour(facts, neighbour))
       .map((neighbour) => ({ kind: 'set-neighbour', ...neighbour }) as const),
   ]
 }
+
+/**
+ * Returns the lowest metric that a route can have. So no other route to a guest is preferred, as one of a routing daemon
+ * would be to a metric of IPv6 that the kernel gives by default, 1024.
+ */
+export const routeMetric = (route: string): number => (route.includes(':') ? 1 : 0)

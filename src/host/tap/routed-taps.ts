@@ -10,15 +10,17 @@ import { createTap } from './tun-control.ts'
 import { tapChanges } from './configure-tap.ts'
 import { applySettings, settingsOf } from './device-settings.ts'
 import { LinkTables } from './link-tables.ts'
+import { refusingRoute, routedElsewhere, routeInTheWay } from './other-routes.ts'
 import { formatTapMark, parseTapMark } from './tap-names.ts'
 import { tapOf, TapWatch } from './tap-watch.ts'
-import { DEVICE_PREFIX, makingDrift } from '../../core/network/tap.ts'
+import { makingDrift, tapLayout } from '../../core/network/tap.ts'
 import { tapSettings } from '../../core/network/tap-settings.ts'
 import type { LinkCounters } from '../../core/world/counters.ts'
 import type { TapLayout, TapSpec } from '../../core/network/tap.ts'
 import type { TapFacts, TapMaking, TapState } from '../../core/world/network-state.ts'
 import type { DeviceName, VmId } from '../../core/ids.ts'
 import type { Taps } from '../../ports/network.ts'
+import type { LinkChange } from '../netlink/link-change.ts'
 import type { Link } from '../netlink/route-codec.ts'
 
 /** The layout of a tap that was just made. */
@@ -63,10 +65,10 @@ export class RoutedTaps implements Taps {
       applySettings(this.#links, link, tapSettings(spec))
       // The kernel would go through what is on all links to say that nothing is on a new one.
       const facts = found === undefined ? this.#factsOf(link, NEW) : this.#facts(link)
-      this.#refuseOtherRoute(spec, facts)
+      await this.#clearTheWay(spec, link, facts)
       // Each is a request of its own, and the first that fails ends it: in a datagram with several, the kernel would
       // continue with those after the one that failed.
-      for (const change of tapChanges(spec, facts)) this.#links.change(link.index, change)
+      for (const change of tapChanges(spec, facts)) this.#change(vmId, link, change)
       await this.#limits.ensure(device, { wanted: spec.bandwidth ?? {}, now: facts.bandwidth, mark })
     } catch (error) {
       throw failed(`setting up tap ${device} of VM ${vmId} for user ${userId}`, error)
@@ -206,25 +208,29 @@ export class RoutedTaps implements Taps {
   }
 
   /**
-   * Throws if the host has another route to the guest's prefix. The kernel refuses a second one with the same metric
-   * alone, and uses only one of two.
+   * Removes a tap of the VM that somebody gave another name, which no rule of the firewall is about. Throws
+   * `network_failed` if the host has another route to an address or the prefix of the guest.
    */
-  #refuseOtherRoute({ device, vmId, ipv6Prefix }: TapSpec, { routes }: TapFacts): void {
-    if (ipv6Prefix === undefined || routes.some((route) => route.startsWith(`${ipv6Prefix} `))) return
-    const other = this.#links
-      .linksTo(ipv6Prefix)
-      .map((index) => (index === undefined ? 'several links' : this.#links.nameOf(index)))
-      .find((name) => name !== undefined && name !== device)
-    if (other === undefined) return
-    const doing = `routing ${ipv6Prefix} to the guest of VM ${vmId}`
-    if (other.startsWith(DEVICE_PREFIX))
-      throw new HostFault('network_failed', `${doing}: another VM still has it on ${other}`, {
-        retry: 'soon',
-      })
-    throw new HostFault(
-      'network_failed',
-      `${doing}: this host has a route to it by ${other}: remove that route, or give the VM another prefix`,
-    )
+  async #clearTheWay(spec: TapSpec, tap: Link, { routes }: TapFacts): Promise<void> {
+    const { vmId } = spec
+    for (const route of tapLayout(spec).routes) {
+      if (routes.includes(route)) continue
+      const other = routeInTheWay(this.#links, route, tap)
+      if (other === undefined) continue
+      if (other.link?.tap === undefined || other.link.alias !== this.#mark(vmId))
+        throw routedElsewhere(vmId, route, other)
+      await this.#delete(other.link.name, vmId)
+    }
+  }
+
+  #change(vmId: VmId, tap: Link, change: LinkChange): void {
+    try {
+      this.#links.change(tap.index, change)
+    } catch (error) {
+      if (change.kind !== 'add-route' || !hasErrno(error, 'EEXIST')) throw error
+      const other = refusingRoute(this.#links, change.route, tap)
+      throw other === undefined ? error : routedElsewhere(vmId, change.route, other)
+    }
   }
 
   /** Returns the VM's device if there is one. Deletes it first if it must be made again. */
@@ -235,7 +241,7 @@ export class RoutedTaps implements Taps {
     return undefined
   }
 
-  async #delete(device: DeviceName, id: VmId): Promise<void> {
+  async #delete(device: string, id: VmId): Promise<void> {
     const mine = (): boolean => {
       const link = this.#links.link(device)
       return link?.tap !== undefined && link.alias === this.#mark(id)
