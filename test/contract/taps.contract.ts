@@ -130,6 +130,14 @@ export function tapsContract(
     await assertWhole(stage, thief)
   })
 
+  promise('another VM of the same id, whose record is not here, keeps its tap', async (stage) => {
+    const newer = { ...tapSpec, device: otherSpec.device, userId: otherSpec.userId }
+    await stage.taps.ensure(newer)
+    await assert.rejects(stage.taps.ensure(tapSpec), isFault('network_failed'))
+    await assertWhole(stage, newer)
+    await stage.taps.remove(newer.device, newer.vmId)
+  })
+
   promise('a setting that somebody removed is put back', async (stage) => {
     await stage.taps.ensure(tapSpec)
     await stage.flushNeighbours(tapSpec.device)

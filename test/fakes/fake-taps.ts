@@ -201,7 +201,8 @@ export class FakeTaps implements Taps {
   #clearTheWay({ device, vmId: id }: TapSpec, route: string): void {
     const holder = this.devices.withRoute(route) ?? device
     if (holder === device) return
-    if (this.#read(holder, id).kind === 'present') this.devices.delete(holder)
+    const isRenamed = parseDeviceName(holder) === undefined && this.#read(holder, id).kind === 'present'
+    if (isRenamed) this.devices.delete(holder)
     else
       throw new HostFault(
         'network_failed',

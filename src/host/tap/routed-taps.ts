@@ -13,7 +13,7 @@ import { LinkTables } from './link-tables.ts'
 import { refusingRoute, routedElsewhere, routeInTheWay } from './other-routes.ts'
 import { formatTapMark, parseTapMark } from './tap-names.ts'
 import { tapOf, TapWatch } from './tap-watch.ts'
-import { makingDrift, tapLayout } from '../../core/network/tap.ts'
+import { makingDrift, parseDeviceName, tapLayout } from '../../core/network/tap.ts'
 import { tapSettings } from '../../core/network/tap-settings.ts'
 import type { LinkCounters } from '../../core/world/counters.ts'
 import type { TapLayout, TapSpec } from '../../core/network/tap.ts'
@@ -208,8 +208,9 @@ export class RoutedTaps implements Taps {
   }
 
   /**
-   * Removes a tap of the VM that somebody gave another name, which no rule of the firewall is about. Throws
-   * `network_failed` if the host has another route to an address or the prefix of the guest.
+   * Removes a tap of the VM that somebody gave another name, which no rule of the firewall is about. One with a name of ours is
+   * that of another VM with the same id, whose record is not here. Throws `network_failed` if the host has another route to
+   * an address or the prefix of the guest.
    */
   async #clearTheWay(spec: TapSpec, tap: Link, { routes }: TapFacts): Promise<void> {
     const { vmId } = spec
@@ -217,9 +218,10 @@ export class RoutedTaps implements Taps {
       if (routes.includes(route)) continue
       const other = routeInTheWay(this.#links, route, tap)
       if (other === undefined) continue
-      if (other.link?.tap === undefined || other.link.alias !== this.#mark(vmId))
-        throw routedElsewhere(vmId, route, other)
-      await this.#delete(other.link.name, vmId)
+      const { link } = other
+      const isRenamed = link?.tap !== undefined && parseDeviceName(link.name) === undefined
+      if (!isRenamed || link.alias !== this.#mark(vmId)) throw routedElsewhere(vmId, route, other)
+      await this.#delete(link.name, vmId)
     }
   }
 
