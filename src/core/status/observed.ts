@@ -38,7 +38,7 @@ export function observedAfter(
       disk,
       rebuild: observedRebuild(record, world),
       bootRevision: observedBoot(record, world, capabilities),
-      startedAtMs: live?.startedAtMs,
+      startedAtMs: world.unit.known ? live?.startedAtMs : record.observed.startedAtMs,
       deviceSinceMs: deviceSinceMs(record, world, nowMs),
     }),
     ...sleepMembers(record, world, began),

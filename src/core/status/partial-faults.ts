@@ -23,7 +23,7 @@ export function partialFaults(
   ]
   return [
     ...failedLooks(world),
-    ...leftover(world),
+    ...leftover(record, world),
     ...foreign(record, world),
     ...(isLive(world) ? ofLive() : []),
   ]
@@ -55,8 +55,13 @@ function failedLooks(world: World): PartialFault[] {
   })
 }
 
-function leftover({ unit }: World): PartialFault[] {
-  if (!unit.known || unit.value.kind !== 'leftover') return []
+/** While the unit cannot be seen, what was left of it is left still. */
+function leftover(
+  { observed: { partialFaults: before = [] } }: VmRecord,
+  { unit }: World,
+): readonly PartialFault[] {
+  if (!unit.known) return before.filter(({ code }) => code === 'processes_left')
+  if (unit.value.kind !== 'leftover') return []
   const message = `the unit is gone, yet processes are left in its control group: ${unit.value.pids.join(', ')}`
   return [{ code: 'processes_left', step: 'unit.inspect', message }]
 }

@@ -366,6 +366,10 @@ for (const [what, end] of [
       await stage.look()
       assert.deepEqual([stage.maintenance(), stage.left().map((left) => left.id)], ['draining', [id]])
       assert.equal(stage.left()[0]?.record.observed.fault?.code, 'unit_stop_failed')
+      // What was seen holds while systemd is out of reach.
+      stage.host.fakeUnits.failNext('inspect', new HostFault('systemd_unavailable', 'on purpose'))
+      while (stage.vm(id).observed.fault?.code !== 'systemd_unavailable') await stage.look()
+      assert.deepEqual([stage.maintenance(), stage.left().map((left) => left.id)], ['draining', [id]])
       letEnd()
       await stage.later(limits.retryBackoffMsMax)
       await stage.look()
