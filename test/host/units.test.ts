@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
@@ -247,6 +247,17 @@ end
     )
   },
 )
+
+test('the root of a unit is read-only, and so are the programs in it', { skip }, async (t) => {
+  const { units, shell } = stageOf(t)
+  await units.ensureStarted(web, shell(web, untilExit), never)
+  const state = await units.inspect(web)
+  assert.ok(state.kind === 'active')
+  const mounts = readFileSync(`/proc/${state.mainPid}/mountinfo`, 'utf8').split('\n')
+  // Its mount point and its options (proc_pid_mountinfo(5)).
+  const options = new Map(mounts.map((line) => [line.split(' ')[4], line.split(' ')[5]?.split(',') ?? []]))
+  for (const path of ['/', '/usr']) assert.ok(options.get(path)?.includes('ro'), path)
+})
 
 test('a program that is installed elsewhere runs too', { skip }, async (t) => {
   const { units, shell, said } = stageOf(t)

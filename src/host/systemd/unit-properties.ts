@@ -119,7 +119,7 @@ function fileSystem(spec: UnitSpec, root: UnitRoot): UnitProperty[] {
   const programs = onHostPath ? root.mounted : [...root.mounted, program]
   return [
     ['RootDirectory', 's', root.directory],
-    ['ReadOnlyPaths', 'as', ['/']],
+    ['ReadOnlyPaths', 'as', ['+/']],
     ['MountAPIVFS', 'b', false],
     ['BindReadOnlyPaths', 'a(ssbt)', [...programs.map(mountIfThere), ...spec.readOnlyPaths.map(mount)]],
     [

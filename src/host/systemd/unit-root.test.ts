@@ -8,6 +8,7 @@ import {
   readlinkSync,
   rmSync,
   statSync,
+  symlinkSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,6 +38,17 @@ test('links of the host are links in a root, and the rest must be mounted', (t) 
   for (const path of links) assert.equal(readlinkSync(join(directory, path)), readlinkSync(path))
   assert.equal(statSync(directory).mode & 0o777, 0o755)
   assert.deepEqual(makeUnitRoot(directory), makeUnitRoot(directory))
+})
+
+test('a link that is deeper, or leads elsewhere than to a mounted directory, must be mounted', (t) => {
+  const directory = rootIn(t)
+  const parent = mkdtempSync('/usr-')
+  atEnd(t, () => rmSync(parent, { recursive: true }))
+  const [deeper, elsewhere] = [join(parent, 'link'), `${parent}-link`]
+  symlinkSync('/usr/lib', deeper)
+  symlinkSync(parent, elsewhere)
+  atEnd(t, () => rmSync(elsewhere))
+  assert.deepEqual(makeUnitRoot(directory, [deeper, elsewhere]).mounted, [deeper, elsewhere])
 })
 
 test('a root that was made for another layout of the host gets mounts', (t) => {

@@ -1,3 +1,4 @@
+import { dirname, resolve } from 'node:path'
 import { chmodSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { linkTarget } from './user-record.ts'
@@ -17,11 +18,11 @@ export type UnitRoot = {
  * `/lib` is where it leads to `usr/lib`, is the same link there, because each mount takes half a millisecond of a start. A
  * root that is in use stays as it is. The directory is in memory, as that of {@link writeUserRecord} is. Throws.
  */
-export function makeUnitRoot(directory: string): UnitRoot {
+export function makeUnitRoot(directory: string, hostPaths: readonly string[] = HOST_PATHS): UnitRoot {
   mkdirSync(directory, { recursive: true })
   // The unit's user must pass through it, whatever our umask is.
   chmodSync(directory, 0o755)
-  return { directory, mounted: HOST_PATHS.filter((path) => !isLinked(path, directory)) }
+  return { directory, mounted: hostPaths.filter((path) => !isLinked(path, directory)) }
 }
 
 /**
@@ -32,10 +33,11 @@ export function removeUnitRoot(directory: string): void {
   rmSync(directory, { recursive: true, force: true })
 }
 
-/** Links a path in a root to where it leads on the host; returns false if it is not a link there. */
+/** Links a path in a root to where it leads on the host; returns false if that is not a directory that is mounted there. */
 function isLinked(path: string, root: string): boolean {
   const target = linkTarget(path)
-  if (target === undefined) return false
+  const leadsIn = target !== undefined && dirname(path) === '/' && resolve('/', target).startsWith('/usr/')
+  if (!leadsIn) return false
   try {
     symlinkSync(target, `${root}${path}`)
   } catch (error) {
