@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { ageStore } from '../../../test/age-store.ts'
@@ -274,6 +274,18 @@ test('a replacement that ends after the log was removed leaves the present recor
   stage.reopen(() => {
     leave()
     assert.throws(() => restoring(stage, file).putBack([], NOW, end), /the disk failed/)
+  })
+  assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
+})
+
+test('a log whose records were moved aside alone is not removed', (t) => {
+  const { stage, file, present, left, leave } = killedStage(t)
+  stage.reopen(() => {
+    leave()
+    renameSync(present, `${present}.aside`)
+    assert.throws(() => restoring(stage, file).putBack([], NOW), /db-wal has changes .* move it aside too/)
+    assert.deepEqual(readFileSync(`${present}-wal`), left.get(`${present}-wal`))
+    renameSync(`${present}.aside`, present)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
 })

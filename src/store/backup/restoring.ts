@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
@@ -208,10 +208,13 @@ function foldLog(path: string): void {
 
 /**
  * Copies the present records, and reads what goes into those that replace them. Damaged records are kept as the files that
- * they are. Throws an error for the operator if they cannot be copied for another reason.
+ * they are. Throws an error for the operator if they cannot be copied for another reason, or only their log is there.
  */
 function keepPresent(present: string, stateDirectory: string, nowMs: number): KeptRecords | undefined {
-  if (!existsSync(present)) return undefined
+  if (!existsSync(present)) {
+    refuseLoneLog(present)
+    return undefined
+  }
   const copies = schemaCopiesOf(stateDirectory)
   const path = unusedPath(copies, nowMs)
   try {
@@ -220,12 +223,19 @@ function keepPresent(present: string, stateDirectory: string, nowMs: number): Ke
     return { path, replaced: copyRecords(present, path) }
   } catch (cause) {
     throw new Error(
-      `the present records cannot be copied to ${path}: make room there, or move ${present} aside`,
-      {
-        cause,
-      },
+      `the present records cannot be copied to ${path}: make room there, or move ${present} aside with its -wal and -shm`,
+      { cause },
     )
   }
+}
+
+/** Refuses a log without its records. It may have their newest commits, and is removed before others take their place. */
+function refuseLoneLog(present: string): void {
+  const log = `${present}-wal`
+  if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) === 0) return
+  throw new Error(
+    `${log} has changes of records that are not there: put ${present} back, or move it aside too`,
+  )
 }
 
 type KeptRecords = { readonly path: string; readonly replaced: ReplacedRecords }
