@@ -8,7 +8,7 @@ import type { Connection } from './connection.ts'
 
 /**
  * `fetch` with a client certificate, over node:https: the built-in one takes certificates only through a separate
- * package. Keeps connections for the next request. Rejects with {@link ConnectionFailed}, and with {@link
+ * package. Keeps connections for the next request; a reboot or a rebuild has one of its own. Rejects with {@link ConnectionFailed}, and with {@link
  * UnexpectedAnswer} if an answer has more than `clientAnswerBytesMax`.
  */
 export type HttpsFetch = {
@@ -21,19 +21,26 @@ export type HttpsFetch = {
 export function createHttpsFetch({ ca, cert, key }: Omit<Connection, 'url'>): HttpsFetch {
   const secureContext = createSecureContext({ ca, cert, key, minVersion: 'TLSv1.3' })
   const agent = new Agent({ keepAlive: true, secureContext })
+  const single = new Agent({ keepAlive: false, secureContext })
   const fetch = async (request: Request): Promise<Response> => {
     const body = Buffer.from(await request.arrayBuffer())
+    if (beginsAgain(request)) return send(single, request, body)
     for (;;) {
       try {
         return await send(agent, request, body)
       } catch (error) {
-        // The daemon closed a kept connection just as we used it, and perhaps others. Repeating any request is safe.
+        // The daemon closed a kept connection just as we used it, and perhaps others. If it has taken the request, it answers
+        // the same one again as before, and does nothing more.
         if (!(error instanceof StaleConnection)) throw error
       }
     }
   }
-  return Object.assign(fetch, { close: () => agent.destroy() })
+  return Object.assign(fetch, { close: () => [agent, single].forEach((one) => one.destroy()) })
 }
+
+/** Whether a repeat of a request that is done does it again. On a kept connection, no error shows whether it arrived. */
+const beginsAgain = ({ method, url }: Request): boolean =>
+  method === 'POST' && /\/(?:reboot|rebuild)$/.test(new URL(url).pathname)
 
 class StaleConnection extends Error {
   override readonly name = 'StaleConnection'

@@ -30,6 +30,8 @@ type Circumstances = {
   readonly name: string
   /** The parsed command line, once there is one. */
   readonly given?: Arguments | undefined
+  /** Whether a repeat of the command does again what is done. */
+  readonly beginsAgain?: true | undefined
   readonly nowMs: number
 }
 
@@ -133,7 +135,7 @@ const NO_PROFILE: Profile = {
 
 function connectionAdvice(
   { kind }: ConnectionFailed,
-  { profile = NO_PROFILE, nowMs }: Circumstances,
+  { profile = NO_PROFILE, name, beginsAgain, nowMs }: Circumstances,
 ): string[] {
   const { path, url, files } = profile
   switch (kind) {
@@ -166,11 +168,17 @@ function connectionAdvice(
         `is the port in ${url} that of the controller API? see controller.port of the host's configuration`,
       ]
     case 'broken':
-      return ['the same again is safe', 'on that host: journalctl --unit=vmhostd']
+      return [
+        beginsAgain === true ? lookFirst(name) : 'the same again is safe',
+        'on that host: journalctl --unit=vmhostd',
+      ]
     default:
       return unreachable(kind)
   }
 }
+
+const lookFirst = (name: string): string =>
+  `it may have been stored, and the same again would do it again: look first, with vmhostctl events --vm ${name}`
 
 function unwelcomeAdvice(profile: Profile, nowMs: number): string[] {
   const wrong = certificateFaults(profile, nowMs)

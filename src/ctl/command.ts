@@ -53,6 +53,8 @@ export type Command = {
   readonly examples: readonly (readonly [line: string, explanation: string])[]
   /** Whether it may print without end, and so ends with the reader of its output. */
   readonly endsWithReader?: true
+  /** Whether a repeat of it does again what is done. */
+  readonly beginsAgain?: true
   readonly run: (context: Context) => Promise<ExitStatus>
 }
 

@@ -94,8 +94,10 @@ class Failures {
     const nowMs = this.#shell.nowMs()
     const { profile, called } = this
     const kind = called === undefined ? 'vm' : kindOf(called.command)
-    const given = called?.given
-    const explanation = explain(error, { profile, kind, name: name ?? 'NAME', given, nowMs })
+    const { given, command } = called ?? {}
+    const beginsAgain = command?.beginsAgain
+    const circumstances = { profile, kind, name: name ?? 'NAME', given, beginsAgain, nowMs }
+    const explanation = explain(error, circumstances)
     const about = { [kind]: name === undefined ? undefined : scrub(name) }
     this.#shell.stderr.write(this.#json ? asJson(explanation, about) : this.#asText(explanation))
     return explanation.status

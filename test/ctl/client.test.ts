@@ -81,6 +81,26 @@ test('a request on kept connections that the daemon has just closed uses a new o
   assert.equal(cut, 2)
 })
 
+test('a request that would begin again when it is repeated is sent once, and on a connection of its own', async (t) => {
+  let asked = 0
+  const client = await clientOf(t, (request, response) => {
+    if (request.method === 'GET') return answer(request, response)
+    asked += 1
+    request.socket.destroy()
+  })
+  const params = { path: { id: 'web-1' } }
+  const rootfs = { url: 'https://i.example/root', sha256: 'a'.repeat(64) }
+  const calls = [
+    () => done(client.POST('/v1/vms/{id}/reboot', { params, body: {} })),
+    () => done(client.POST('/v1/vms/{id}/rebuild', { params, body: { rootfs } })),
+  ]
+  for (const [index, call] of calls.entries()) {
+    await list(client)
+    await assert.rejects(call(), ConnectionFailed)
+    assert.equal(asked, index + 1)
+  }
+})
+
 test('a new connection that ends without an answer is a failure, and is not retried automatically', async (t) => {
   let asked = 0
   const client = await clientOf(t, (request) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpsServer } from 'node:https'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -329,4 +330,29 @@ test('a server without TLS, or with another protocol over it, is reported', asyn
   const { status, err } = await through(t, { url: `https://127.0.0.1:${port}` })
   assert.equal(status, 4)
   assert.match(err, /does not speak TLS 1.3/)
+})
+
+test('a request whose answer is lost may be repeated, except one that would begin again', async (t) => {
+  const { server } = pki
+  const https = createHttpsServer({ cert: server.certificate, key: server.key }, (_request, response) => {
+    response.writeHead(202, { 'content-length': 9 })
+    response.write('{', () => response.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(https, 'listening')
+  t.after(() => https.close())
+  const profile = writeProfile(t, {
+    pki,
+    url: `https://127.0.0.1:${(https.address() as AddressInfo).port}`,
+  })
+  const look = /may have been stored.* vmhostctl events --vm web-1/
+  for (const [line, says] of [
+    ['vm stop web-1', /the same again is safe/],
+    ['vm reboot web-1', look],
+    [`vm rebuild web-1 https://i.example/root#sha256=${SHA}`, look],
+  ] as const) {
+    const { status, err } = await ctl([...line.split(' '), '--profile', profile])
+    assert.equal(status, 4, err)
+    assert.match(err, says)
+    if (says === look) assert.doesNotMatch(err, /again is safe/)
+  }
 })

@@ -94,6 +94,7 @@ export const rebuildCommand: Command = {
     ],
     ['web-1 --file root.json --wait', 'with a signed URL: {"rootfs": {"url": "https://…", "sha256": "…"}}'],
   ],
+  beginsAgain: true,
   run: async (context) => {
     const params = { path: { id: context.given.operand }, query: dryRunQuery(context) }
     const body = await givenRebuild(context)

@@ -96,6 +96,7 @@ export const rebootCommand: Command = {
     ['web-1 --grace 30s', 'lets its services end, for half a minute at most'],
     ['web-1 --wait', 'at once, and returns when its guest runs again'],
   ],
+  beginsAgain: true,
   run: (context) =>
     changeEach(context, (id) => {
       const params = { path: { id }, query: dryRunQuery(context) }
