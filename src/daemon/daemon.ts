@@ -1,4 +1,5 @@
 import { limits } from '../config/limits.ts'
+import { systemClock } from '../host/system-clock.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { isHostShuttingDown } from '../host/systemd/host-shutdown.ts'
 import { notifyReady, notifyStarting, notifyStopping } from '../host/systemd/own-unit.ts'
@@ -94,6 +95,7 @@ export class Daemon {
       datasync: (fd) => flusher.datasync(fd),
       onFlushFailed: (error) => endAtOnce(log, error, 'the records cannot be flushed'),
       nowMs: Date.now(),
+      after: (ms, callback) => systemClock.after(ms, callback),
       onUpgrade: () => {
         log.info({ within_ms: limits.upgradeMs }, 'changing the records of an earlier version')
         // The copy and the change take all of the event loop, and must not be ended half done, and begun again.

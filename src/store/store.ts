@@ -20,7 +20,7 @@ import { given } from '../lib/given.ts'
 import { lockStateDirectory, openDatabase } from './database/open-database.ts'
 import type { OpenOptions } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
-import type { FlushOptions } from './database/write-ahead-log.ts'
+import type { FlushOptions, LogClock } from './database/write-ahead-log.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
 import type { Sha256, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
@@ -36,6 +36,8 @@ export type StoreOptions = FlushOptions &
      * that was lost; without it they begin at 0.
      */
     readonly nowMs?: number
+    /** Lets the log be emptied later if another process reads it; without it, only a later commit empties it. */
+    readonly after?: LogClock['after']
   }
 
 /**
@@ -62,6 +64,7 @@ export class Store {
   readonly #meta: Meta
   readonly #lock: { release(): void }
   readonly #flush: WalFlush
+  readonly #log: LogEmptying
   readonly #transactions: Transactions
   readonly #unwritten: UnwrittenProgress
   readonly #listeners = new Set<VmListener>()
@@ -71,7 +74,7 @@ export class Store {
   constructor(
     directory: string,
     userIds: UserIdRange,
-    { nowMs = 0, onUpgrade, ...flushOptions }: StoreOptions = {},
+    { nowMs = 0, onUpgrade, after, ...flushOptions }: StoreOptions = {},
   ) {
     this.directory = directory
     this.#lock = lockStateDirectory(directory)
@@ -84,7 +87,7 @@ export class Store {
     }
     this.#meta = new Meta(this.#db)
     this.#flush = new WalFlush(path, flushOptions)
-    const log = new LogEmptying(this.#db)
+    this.#log = new LogEmptying(this.#db, given({ after }))
     const revisions = new Revisions({
       reserved: () => Number(this.#meta.get('revisions') ?? firstNumber(nowMs)),
       reserve: (upTo) => {
@@ -103,7 +106,7 @@ export class Store {
       },
       onCommit: () => {
         this.#flush.noteCommit()
-        log.emptyWhereDue()
+        this.#log.emptyWhereDue()
       },
     })
     this.events = new EventTable(this.#db, this.#transactions, {
@@ -138,10 +141,10 @@ export class Store {
     this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
       revisions,
       events: this.events,
-      log,
+      log: this.#log,
       changed: (id) => this.#snapshotChanged(id),
     })
-    log.emptyWhereDue()
+    this.#log.emptyWhereDue()
   }
 
   /** Calls `listener` after each committed change that a reader can see; returns the function that ends this. */
@@ -221,6 +224,7 @@ export class Store {
 
   close(): void {
     this.#flush.close()
+    this.#log.close()
     this.#db.close()
     this.#lock.release()
   }

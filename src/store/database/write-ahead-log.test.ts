@@ -116,11 +116,24 @@ function logStage(t: TestContext) {
   t.after(() => [db, reader].forEach((each) => each.close()))
   db.exec('PRAGMA journal_mode = WAL; CREATE TABLE one (a)')
   let nowMs = 5000
+  const timers = new Set<() => void>()
   const checkpoints = t.mock.method(db, 'prepare')
   return {
-    log: new LogEmptying(db, () => nowMs),
+    log: new LogEmptying(db, {
+      now: () => nowMs,
+      after: (_ms, callback) => {
+        timers.add(callback)
+        return () => timers.delete(callback)
+      },
+    }),
     reader,
     commit: () => db.exec('INSERT INTO one VALUES (1)'),
+    /** Ends the pauses under way. */
+    pass: () => {
+      const ended = [...timers]
+      timers.clear()
+      for (const end of ended) end()
+    },
     wait: (ms: number) => (nowMs += ms),
     modes: () => {
       const modes = checkpoints.mock.calls.map(({ arguments: [sql] }) => /\((\w+)\)/.exec(sql)?.[1])
@@ -150,6 +163,28 @@ test('a log that another process reads is not waited for, and is tried again aft
   wait(limits.stateRetryMs)
   log.emptyWhereDue()
   assert.deepEqual([modes(), bytes()], [['PASSIVE', 'TRUNCATE'], 0])
+})
+
+test('a log that could not be emptied is tried again without another commit, until it is closed', (t) => {
+  const { log, reader, commit, pass, modes, bytes } = logStage(t)
+  reader.exec('BEGIN; SELECT * FROM one')
+  commit()
+  log.empty()
+  assert.deepEqual(modes(), ['PASSIVE'])
+  pass()
+  assert.deepEqual(modes(), ['PASSIVE'])
+  reader.exec('COMMIT')
+  pass()
+  assert.deepEqual([modes(), bytes()], [['PASSIVE', 'TRUNCATE'], 0])
+  pass()
+  assert.deepEqual(modes(), [])
+  reader.exec('BEGIN; SELECT * FROM one')
+  commit()
+  log.empty()
+  log.close()
+  modes()
+  pass()
+  assert.deepEqual(modes(), [])
 })
 
 test('a log that another process has read to its end costs one wait, and is tried again after a while', (t) => {

@@ -111,24 +111,39 @@ export class WalFlush {
   }
 }
 
+export type LogClock = {
+  readonly now: () => number
+  /** Calls back once after `ms`; the returned function cancels. */
+  readonly after: (ms: number, callback: () => void) => () => void
+}
+
 /**
  * Removes deleted content from the write-ahead log, which otherwise keeps it until it is overwritten. The log stays the
  * same file. Before it is emptied, its content is in the database and flushed (sqlite.org/pragma, wal_checkpoint).
  *
- * The log cannot be emptied while another connection reads the database. Then later commits try again, but not each of
- * them, because a try may block the event loop for as long as SQLite waits for readers.
+ * The log cannot be emptied while another connection reads the database. Then it is tried again after a pause, and not at
+ * each commit, because a try may block the event loop for as long as SQLite waits for readers.
  */
 export class LogEmptying {
   readonly #db: DatabaseSync
   readonly #now: () => number
+  readonly #after: LogClock['after']
   /** True at first, because an earlier process may have ended between a commit and the emptying. */
   #isDue = true
   #notBeforeMs = -Infinity
+  #cancel = (): void => {}
 
-  /** @param now milliseconds of a monotonic clock */
-  constructor(db: DatabaseSync, now: () => number = () => performance.now()) {
+  /**
+   * @param at.now milliseconds of a monotonic clock
+   * @param at.after ends a pause; without it, only later commits try again
+   */
+  constructor(
+    db: DatabaseSync,
+    { now = () => performance.now(), after = () => () => {} }: Partial<LogClock> = {},
+  ) {
     this.#db = db
     this.#now = now
+    this.#after = after
   }
 
   /** Empties the log. Call it outside of a transaction. */
@@ -139,13 +154,28 @@ export class LogEmptying {
 
   emptyWhereDue(): void {
     if (!this.#isDue || this.#now() < this.#notBeforeMs) return
+    this.#cancel()
     try {
       // The first waits for no reader, and shows whether one holds a part of the log.
       this.#isDue = !(this.#checkpoint('PASSIVE') && this.#checkpoint('TRUNCATE'))
     } catch {
       // The commit itself is done. If the disk fails, callers that wait for a flush get the error.
     }
-    if (this.#isDue) this.#notBeforeMs = this.#now() + limits.stateRetryMs
+    if (this.#isDue) this.#pause()
+  }
+
+  /** Ends the tries. Call it before the database is closed. */
+  close(): void {
+    this.#cancel()
+  }
+
+  /** An idle host commits nothing for hours, so a timer of its clock ends the pause. */
+  #pause(): void {
+    this.#notBeforeMs = this.#now() + limits.stateRetryMs
+    this.#cancel = this.#after(limits.stateRetryMs, () => {
+      this.#notBeforeMs = -Infinity
+      this.emptyWhereDue()
+    })
   }
 
   /** Returns whether the database has all of the log, and with TRUNCATE, whether the log is empty. */
