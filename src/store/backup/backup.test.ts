@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { ageStore } from '../../../test/age-store.ts'
@@ -18,6 +18,7 @@ import type { VmId } from '../../core/ids.ts'
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
 const range = { first: 600_000, count: 100 }
 const about = { madeAtMs: 5000, version: '1.2.3', hostId: 'host-1' }
+const BUSY: { backupBusyMs: number } = limits
 const NOW = 1_800_000_000_000
 const refusal = {
   kind: 'admission_refused',
@@ -291,6 +292,7 @@ test('a log whose records were moved aside alone is not removed', (t) => {
 })
 
 test('present records that another process reads are not replaced, because their log cannot be folded', (t) => {
+  t.mock.property(BUSY, 'backupBusyMs', 1)
   const { stage, file, present, leave } = killedStage(t)
   stage.reopen(() => {
     leave()
@@ -298,6 +300,7 @@ test('present records that another process reads are not replaced, because their
     reader.exec('BEGIN; SELECT * FROM vms')
     assert.throws(() => restoring(stage, file).putBack([], NOW), /another process reads/)
     assert.ok(existsSync(`${present}-wal`))
+    assert.deepEqual(readdirSync(`${stage.directory}/copies`), [])
     reader.close()
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])

@@ -116,7 +116,8 @@ export class Restoring {
   /**
    * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
    * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs. If
-   * the disk does not take the new records, or another process reads the present ones, those stay as they are.
+   * the disk does not take the new records, or another process keeps reading the present ones, those stay as they are, and
+   * no copy of them is left.
    *
    * @returns where the present records are kept; undefined if there are none
    */
@@ -127,21 +128,16 @@ export class Restoring {
       const present = join(this.#stateDirectory, DATABASE)
       const kept = keepPresent(present, this.#stateDirectory, nowMs)
       const restored = join(this.#directory, DATABASE)
-      edit(restored, (db) => {
-        db.exec('PRAGMA foreign_keys = ON')
-        leaveOut(db, leftOut)
-        for (const departure of kept?.replaced.releases ?? []) noteDeparted(db, departure)
-        const given = Math.max(revisionsIn(db), kept?.replaced.revisions ?? 0)
-        const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
-        // What readers know by earlier numbers is another history.
-        const meta = new Meta(db)
-        for (const key of ['revisions', KEPT_AFTER]) meta.set(key, String(first))
-        keepMaintenance(db, kept?.replaced.maintenance, { nowMs, revision: first })
-        db.exec('PRAGMA journal_mode = DELETE')
-      })
-      flush(restored)
-      // The present records stay whole if the replacement ends between the next two steps.
-      foldLog(present)
+      try {
+        complete(restored, { leftOut, replaced: kept?.replaced, nowMs })
+        flush(restored)
+        // The present records stay whole if the replacement ends between the next two steps.
+        foldLog(present)
+      } catch (error) {
+        // The present records stay, with their log. Copies of each refused try would fill the disk.
+        if (kept !== undefined) for (const end of ['', '-wal']) rmSync(`${kept.path}${end}`, { force: true })
+        throw error
+      }
       for (const end of ['-wal', '-shm']) rmSync(`${present}${end}`, { force: true })
       renameDurably(restored, present, flush)
       return kept?.path
@@ -189,6 +185,29 @@ function copiedStore(path: string, directory: string, userIds: UserIdRange): Sto
   return new Store(directory, userIds)
 }
 
+/** Brings into records that are put back what stays of those that they replace. */
+function complete(
+  restored: string,
+  {
+    leftOut,
+    replaced,
+    nowMs,
+  }: { leftOut: readonly VmId[]; replaced: ReplacedRecords | undefined; nowMs: number },
+): void {
+  edit(restored, (db) => {
+    db.exec('PRAGMA foreign_keys = ON')
+    leaveOut(db, leftOut)
+    for (const departure of replaced?.releases ?? []) noteDeparted(db, departure)
+    const given = Math.max(revisionsIn(db), replaced?.revisions ?? 0)
+    const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
+    // What readers know by earlier numbers is another history.
+    const meta = new Meta(db)
+    for (const key of ['revisions', KEPT_AFTER]) meta.set(key, String(first))
+    keepMaintenance(db, replaced?.maintenance, { nowMs, revision: first })
+    db.exec('PRAGMA journal_mode = DELETE')
+  })
+}
+
 /**
  * Moves the log of a database into it, so that it is whole without the log. Does nothing if it cannot be read. Throws an error
  * for the operator if another process reads it.
@@ -197,9 +216,13 @@ function foldLog(path: string): void {
   if (!existsSync(path)) return
   let isRead = false
   try {
-    edit(path, (db) => {
-      isRead = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] !== 0
-    })
+    edit(
+      path,
+      (db) => {
+        isRead = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] !== 0
+      },
+      limits.backupBusyMs,
+    )
   } catch {
     // It was copied as it is, with its log, and is replaced.
   }
@@ -274,8 +297,8 @@ function copyFile(from: string, to: string): void {
   renameDurably(unnamed, to)
 }
 
-function edit(path: string, change: (db: DatabaseSync) => void): void {
-  const db = new DatabaseSync(path)
+function edit(path: string, change: (db: DatabaseSync) => void, timeout = 0): void {
+  const db = new DatabaseSync(path, { timeout })
   try {
     change(db)
   } finally {
