@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { commandStage } from '../../../test/command-stage.ts'
+import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
 import { ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
+import { inputsOf } from '../vm/create-vm.ts'
 import { takeVm } from './take-vm.ts'
 
 test('a VM that was rebuilt at its source needs the room of one disk here', (t) => {
@@ -56,8 +57,8 @@ test('another address of the source is an operation of its own', (t) => {
   assert.notEqual(operationId, record.operationId)
 })
 
-for (const request of ['x', 'null', '{}', '{"images":{}}', '{"images":[null]}'])
-  test(`a VM that another host says was created by ${request} is in conflict with a creation`, (t) => {
+for (const request of ['x', 'null', '{}', '{"images":{}}', '{"images":[null]}', spaced()])
+  test(`a VM that another host says was created by ${request.slice(0, 40)} is in conflict with a creation`, (t) => {
     const { context, id, create, accepted, refusal } = commandStage(t)
     const offer = offered(id, recordOf())
     const { vm } = offer.manifest
@@ -67,5 +68,10 @@ for (const request of ['x', 'null', '{}', '{"images":{}}', '{"images":[null]}'])
     assert.equal(code, 'conflict')
     assert.match(text, /^web-1 was created by a request that differs: delete it first/)
   })
+
+/** Returns the request of the stage, with other white space than this host writes. */
+function spaced(): string {
+  return `${inputsOf(createRequest()).request} `
+}
 
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }

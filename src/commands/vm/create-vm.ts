@@ -156,13 +156,14 @@ const OPEN: ReadonlySet<string> = new Set(['compute', 'disk', 'network', 'metada
 
 /**
  * Names the members in which two requests to create a VM differ, as the API calls them and without their values: user data
- * and keys are secret. Both are in canonical JSON, as they are stored; of one in another form nothing is named.
+ * and keys are secret. Both are in canonical JSON, as they are stored; of one in another form, such as with other white
+ * space, nothing may be named.
  */
 function differenceWords(one: string, other: string): string {
   const [a, b] = [membersOf(one), membersOf(other)]
   if (a === undefined || b === undefined) return ''
-  const names = new Set([...a.keys(), ...b.keys()])
-  return ` in ${[...names].filter((name) => a.get(name) !== b.get(name)).join(', ')}`
+  const names = [...new Set([...a.keys(), ...b.keys()])].filter((name) => a.get(name) !== b.get(name))
+  return names.length === 0 ? '' : ` in ${names.join(', ')}`
 }
 
 function membersOf(text: string): ReadonlyMap<string, string> | undefined {
