@@ -143,7 +143,9 @@ test('a VM whose departure cannot be read can be left out', (t) => {
   const file = `${stage.directory}/b.vmhostd`
   writeBackup(stage.directory, file, { about: { madeAtMs: 1, version: '1', hostId: 'host-1' }, files: [] })
   const bytes = readFileSync(file)
-  bytes[bytes.indexOf('{"id":"m-1"')] = 0x21
+  const at = bytes.indexOf('{"id":"m-1"')
+  assert.notEqual(at, -1)
+  bytes[at] = 0x21
   writeFileSync(file, bytes)
   stage.reopen(() => putBack(stage, file, [bad]))
   assert.deepEqual(stage.store.vms.ids(), [here])
