@@ -1,76 +1,26 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, writeFileSync, writeSync } from 'node:fs'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { VmId } from '../../src/core/ids.ts'
-import { run } from './run.ts'
-import { ConsoleHistory } from '../../src/host/pty/console-history.ts'
-import { ConsoleMaster } from '../../src/host/pty/console-master.ts'
 import { hasSession } from '../../src/host/pty/open-pty.ts'
 import { PRIVATE_SOCKET, SYSTEM_BUS } from '../../src/host/systemd/bus.ts'
-import type { BusAddress } from '../../src/host/systemd/bus.ts'
-import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
-import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
-import { silentLog } from '../../src/log/log.ts'
-import { atEnd, undoAll } from '../contract/at-end.ts'
-import { other, unitsContract, web } from '../contract/units.contract.ts'
+import { atEnd } from '../contract/at-end.ts'
+import { unitsContract, web } from '../contract/units.contract.ts'
 import { until } from '../contract/until.ts'
-import { unitSpecOf } from '../fakes/unit-spec.ts'
 import { skip } from './in-lab.ts'
-
-const never = new AbortController().signal
-const sh = async (...argv: [string, ...string[]]): Promise<string> => (await run(argv)).stdout.trim()
+import { never, sh, stageOf, untilExit } from './units-stage.ts'
 
 /** Lists the records of the user of the first VM. */
 const userFiles = (): string[] => readdirSync('/run/userdb').filter((name) => /web-1|700001/.test(name))
 
 /** Lists the VMs with a root for their unit. */
 const rootsLeft = (): string[] => readdirSync('/run/vmhostd-test/roots')
-
-type RealStage = {
-  readonly units: SystemdUnits
-  readonly bus: SystemdBus
-  readonly consoleOf: (id: VmId) => ConsoleMaster
-  /** A unit with a shell command on a terminal of its own. */
-  readonly shell: (id: VmId, command: string, changes?: Partial<UnitSpec>) => UnitSpec
-  /** Returns the output of a unit on its terminal, once that is enough. */
-  readonly said: (id: VmId, isEnough: (text: string) => boolean) => Promise<string>
-}
-
-function stageOf(t: TestContext, addresses: readonly BusAddress[] = [PRIVATE_SOCKET]): RealStage {
-  const bus = new SystemdBus({ log: silentLog, addresses })
-  const units = new SystemdUnits({ bus, log: silentLog, runDirectory: '/run/vmhostd-test' })
-  const consoles = new Map<VmId, ConsoleMaster>()
-  atEnd(t, () => bus.close())
-  atEnd(t, () => undoAll([...consoles.values()].map((console) => () => console.close())))
-  for (const id of [web, other]) atEnd(t, () => units.ensureStopped(id, never))
-  const consoleOf = (id: VmId): ConsoleMaster => {
-    const found =
-      consoles.get(id) ?? ConsoleMaster.open({ history: ConsoleHistory.inMemory(), log: silentLog })
-    consoles.set(id, found)
-    return found
-  }
-  return {
-    units,
-    bus,
-    consoleOf,
-    shell: (id, command, changes = {}) =>
-      unitSpecOf(id, {
-        command: ['/usr/bin/sh', '-c', command],
-        ttyPath: consoleOf(id).path,
-        runtimeDirectory: `vmhostd-test/${id}`,
-        userId: (id === web ? 700_001 : 700_002) as UnitSpec['userId'],
-        ...changes,
-      }),
-    said: (id, isEnough) =>
-      until(() => Buffer.from(consoleOf(id).output.since(0).bytes).toString(), isEnough),
-  }
-}
 
 /** Starts a foreign process in the control group of a unit. Makes the group again if systemd has removed it. */
 async function leaveProcess(t: TestContext, id: VmId): Promise<number> {
@@ -82,8 +32,6 @@ async function leaveProcess(t: TestContext, id: VmId): Promise<number> {
   writeFileSync(`${group}/cgroup.procs`, String(child.pid))
   return child.pid ?? 0
 }
-
-const untilExit = 'read -r status; exit "$status"'
 
 for (const [name, address] of [
   ['systemd units', PRIVATE_SOCKET],
@@ -198,78 +146,6 @@ test('a unit has the bounds of its spec', { skip }, async (t) => {
   assert.deepEqual(await property(web, ...Object.keys(bounds)), bounds)
 })
 
-test(
-  'a program sees its own files and the programs of the host, and can change little in either',
-  { skip },
-  async (t) => {
-    const { units, shell, said } = stageOf(t)
-    const directory = mkdtempSync('/var/tmp/units-test-')
-    atEnd(t, () => rmSync(directory, { recursive: true }))
-    for (const file of ['kernel', 'disk', 'secret']) writeFileSync(`${directory}/${file}`, `${file} `)
-    await sh('chown', '700001', `${directory}/disk`)
-    const runDirectory = '/run/vmhostd-test/web-1'
-    const command = `
-    say() { echo "$1: $(echo $2)"; }
-    say user "$(id -u) $(id -g)"
-    say root "$(ls /)"
-    say etc "$(ls /etc)"
-    say "in /proc and /sys" "$(ls -A /proc /sys | grep -v : | wc -w)"
-    say dev "$(ls /dev /dev/net)"
-    say files "$(ls ${directory}) $(cat ${directory}/kernel)"
-    for file in ${directory}/kernel ${directory}/disk ${runDirectory}/socket /new /usr/bin/new; do
-      (: >> $file) 2> /dev/null && echo "can write $file"
-    done
-    unshare --user true 2> /dev/null || echo "no namespaces"
-    chmod u+s ${directory}/disk 2> /dev/null || echo "no set-user-id"
-    chown "$(id -u)" ${directory}/disk 2>&1 | grep -o "Function not implemented"
-    echo end`
-    const spec = shell(web, `${command}; ${untilExit}`, {
-      devices: ['/dev/net/tun rw'],
-      readOnlyPaths: [`${directory}/kernel`],
-      readWritePaths: [`${directory}/disk`],
-    })
-    await units.ensureStarted(web, spec, never)
-    assert.equal(
-      await said(web, (text) => text.endsWith('end\n')),
-      `user: 700001 700001
-root: dev etc lib lib64 proc root run sys usr var
-etc: ld.so.cache
-in /proc and /sys: 0
-dev: /dev: net null urandom /dev/net: tun
-files: disk kernel kernel
-can write ${directory}/disk
-can write ${runDirectory}/socket
-no namespaces
-no set-user-id
-Function not implemented
-end
-`,
-    )
-  },
-)
-
-test('the root of a unit is read-only, and so are the programs in it', { skip }, async (t) => {
-  const { units, shell } = stageOf(t)
-  await units.ensureStarted(web, shell(web, untilExit), never)
-  const state = await units.inspect(web)
-  assert.ok(state.kind === 'active')
-  const mounts = readFileSync(`/proc/${state.mainPid}/mountinfo`, 'utf8').split('\n')
-  // Its mount point and its options (proc_pid_mountinfo(5)).
-  const options = new Map(mounts.map((line) => [line.split(' ')[4], line.split(' ')[5]?.split(',') ?? []]))
-  for (const path of ['/', '/usr']) assert.ok(options.get(path)?.includes('ro'), path)
-})
-
-test('a program that is installed elsewhere runs too', { skip }, async (t) => {
-  const { units, shell, said } = stageOf(t)
-  const directory = mkdtempSync('/opt/units-test-')
-  atEnd(t, () => rmSync(directory, { recursive: true }))
-  await sh('cp', '/usr/bin/sh', `${directory}/monitor`)
-  const spec = shell(web, '')
-  const command = [`${directory}/monitor`, '-c', 'echo here; read -r line'] as const
-  await units.ensureStarted(web, { ...spec, command }, never)
-  await said(web, (text) => text === 'here\n')
-})
-
 test('the console is the controlling terminal, for one run after the other', { skip }, async (t) => {
   const { units, shell, said, consoleOf } = stageOf(t)
   for (const round of [1, 2]) {
@@ -329,17 +205,6 @@ test('a unit that ended by itself leaves no user and no root once its VM is gone
   units.forget(web)
   assert.deepEqual(userFiles(), [])
   assert.deepEqual(rootsLeft(), [])
-})
-
-test('systemd itself finds little that a unit could do on this host', { skip }, async (t) => {
-  const { units, shell } = stageOf(t)
-  // With all devices that a monitor gets. docs/sandbox.md explains the points that are left.
-  const devices = ['/dev/net/tun rw', '/dev/kvm rw'].filter((device) =>
-    existsSync(device.split(' ')[0] ?? ''),
-  )
-  await units.ensureStarted(web, shell(web, untilExit, { devices }), never)
-  // Fails above 2.0 of 10 (systemd-analyze(1), security --threshold=).
-  await sh('systemd-analyze', 'security', '--no-pager', '--threshold=20', 'vmhost-web-1.service')
 })
 
 test('a start that systemd cannot make says at which step it failed', { skip }, async (t) => {
