@@ -145,8 +145,10 @@ export class HostChecks {
   #checkRemains({ id, desired, observed, launch }: VmRecord): void {
     const { savedStates, savedFiles, fakeUnits } = this.#host
     const { state } = observed
-    if (desired.power === 'stopped' || state === 'sleeping')
-      assert.equal(launch, undefined, `${id}: ${state}, and has a launch`)
+    if (desired.power === 'stopped') assert.equal(launch, undefined, `${id}: stopped, and has a launch`)
+    // A launch of an earlier boot ended with that boot.
+    if (state === 'sleeping')
+      assert.notEqual(launch?.bootId, this.#host.bootId, `${id}: sleeps, and has a launch`)
     if (fakeUnits.stateOf(id).kind !== 'active') return
     const { writing, published } = savedStates.paths(id)
     const left = savedFiles.paths().filter((path) => path === writing || path === published)
