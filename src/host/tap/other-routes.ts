@@ -21,7 +21,7 @@ export type OtherRoute = Pick<HostRoute, 'leads'> & {
 export function routeInTheWay(links: Rtnetlink, route: string, tap: Link): OtherRoute | undefined {
   const network = destinationOf(route)
   // For a single address this asks for one route, however many the host has.
-  const found = /\/(32|128)$/.test(network) ? [links.routeToHost(network)] : links.routesTo(network)
+  const found = isAddress(network) ? [links.routeToHost(network)] : links.routesTo(network)
   return found
     .filter((one) => one !== undefined)
     .filter((one) => one.leads !== 'here' && !(one.isLearned && one.metric > routeMetric(network)))
@@ -46,8 +46,7 @@ function otherRoute(links: Rtnetlink, { link: index, leads }: HostRoute, tap: Li
 /** Returns the fault that names the other route, and says what to do about it. */
 export function routedElsewhere(vmId: VmId, route: string, { leads, link }: OtherRoute): HostFault {
   const network = destinationOf(route)
-  const isAddress = /\/(32|128)$/.test(network)
-  const what = isAddress ? network.replace(/\/.*$/, '') : network
+  const what = isAddress(network) ? network.replace(/\/.*$/, '') : network
   const doing = `routing ${what} to the guest of VM ${vmId}`
   if (
     link !== undefined &&
@@ -60,8 +59,11 @@ export function routedElsewhere(vmId: VmId, route: string, { leads, link }: Othe
   return new HostFault(
     'network_failed',
     `${doing}: this host has a route to it ${where}: ` +
-      `remove that route, or give the VM another ${isAddress ? 'address' : 'prefix'}`,
+      `remove that route, or give the VM another ${isAddress(network) ? 'address' : 'prefix'}`,
   )
 }
+
+/** Whether a network is a single address. */
+const isAddress = (network: string): boolean => /\/(32|128)$/.test(network)
 
 const destinationOf = (route: string): string => route.replace(/ via .*$/, '')

@@ -6,6 +6,7 @@ import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { Meta } from '../database/meta.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
+import { isDamage } from '../database/open-database.ts'
 import type { RecordsFact, RecordsFault } from '../../core/doctor/host-facts.ts'
 
 /** Thrown for records that are there and cannot be read. */
@@ -25,13 +26,11 @@ const WORDS: Readonly<Record<RecordsFault, string>> = {
   forbidden: 'cannot be opened by this user',
 }
 
-/** The faults by SQLite's errors, by the lowest byte of the result code (sqlite.org/rescode). */
+/** Faults beside damage by SQLite's errors, by the lowest byte of the result code (sqlite.org/rescode). */
 const FAULTS: ReadonlyMap<unknown, RecordsFault> = new Map([
   [3, 'forbidden'],
   [5, 'locked'],
-  [11, 'damaged'],
   [14, 'forbidden'],
-  [26, 'damaged'],
 ])
 
 /**
@@ -48,11 +47,15 @@ export function readRecordsFacts(
     if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
     return factsIn(path, busyMs)
   } catch (error) {
-    const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown }
-    const isDenied = code === 'EACCES' || code === 'EPERM'
-    const fault = isDenied ? 'forbidden' : FAULTS.get(Number(errcode) & 0xff)
+    const fault = faultOf(error)
     throw fault === undefined ? error : new RecordsUnread(path, fault, error)
   }
+}
+
+function faultOf(error: unknown): RecordsFault | undefined {
+  if (isDamage(error)) return 'damaged'
+  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown }
+  return code === 'EACCES' || code === 'EPERM' ? 'forbidden' : FAULTS.get(Number(errcode) & 0xff)
 }
 
 function factsIn(path: string, busyMs: number): RecordsFact {
