@@ -1,6 +1,7 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { given } from '../../lib/given.ts'
+import { isObject } from '../../lib/is-object.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'
@@ -145,7 +146,7 @@ export function inputsOf(request: CreateVm): VmInputs {
 /** JSON with the members of every object in one order, so that equal values are equal text. */
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, member: unknown) =>
-    typeof member === 'object' && member !== null && !Array.isArray(member)
+    isObject(member)
       ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
       : member,
   )
@@ -188,9 +189,6 @@ function parsedOf(text: string): unknown {
     return undefined
   }
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null
 
 /** Returns the name as the API has it: the members of these two are members of the request itself. */
 const wireName = (name: string): string => snakeCase(name.replace(/^(metadata|exit)\./, ''))

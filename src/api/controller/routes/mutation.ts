@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { Type } from 'typebox'
 import { given } from '../../../lib/given.ts'
+import { isObject } from '../../../lib/is-object.ts'
 import { closed } from '../../../lib/schema-check.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
@@ -184,6 +185,3 @@ function changesBetween(from: unknown, to: unknown, pointer = ''): readonly Memb
     changesBetween(from[name], to[name], `${pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
   )
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
