@@ -107,12 +107,15 @@ export async function mutate(
   if (!result.ok) noteRefusal(context, id, result.error)
   const { record, changed, operationId = record.operationId } = acceptedOf(result)
   request.audited = auditedChange({ before, after: record, changed })
-  await context.store.flushed()
+  const flushed = context.store.flushed()
+  // Made while the disk works.
+  const answer = vmToWire(record, changed ? operationId : undefined)
+  await flushed
   reply.code(changed ? 202 : 200).header('etag', etagOf(record))
-  if (!changed) return vmToWire(record)
+  if (!changed) return answer
   request.operationId = operationId
   reply.header('location', `/v1/vms/${id}`)
-  return vmToWire(record, operationId)
+  return answer
 }
 
 /** Returns the context with pokes that come after the answer: a pass that begins holds the event loop for milliseconds. */
