@@ -23,7 +23,16 @@ const metadata = {
     '100.100.100.200',
     '192.0.0.192',
   ],
-  [ipv6.world]: ['fd00:ec2::254', 'fd20:ce::254', '64:ff9b::a9fe:a9fe', '64:ff9b::a83f:8110'],
+  [ipv6.world]: [
+    'fd00:ec2::254',
+    'fd20:ce::254',
+    'fd00:c1::a9fe:a9fe',
+    'fd00:100::100:200',
+    'fd00:42::42',
+    'fd00:a9fe:a9fe::1',
+    '64:ff9b::a9fe:a9fe',
+    '64:ff9b::a83f:8110',
+  ],
 }
 
 for (const policy of [closed, masqueraded]) {

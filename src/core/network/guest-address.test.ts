@@ -44,6 +44,10 @@ test('an address that cannot be a guest is refused with the reason', () => {
     ['ipv4', '192.0.0.192', /closed to guests/],
     ['ipv6', 'fd00:ec2::254', /^is in fd00:ec2::\/32, which is closed to guests$/],
     ['ipv6', 'fd20:ce::254', /closed to guests/],
+    ['ipv6', 'fd00:c1::a9fe:a9fe', /closed to guests/],
+    ['ipv6', 'fd00:100::100:200', /closed to guests/],
+    ['ipv6', 'fd00:42::42', /closed to guests/],
+    ['ipv6', 'fd00:a9fe:a9fe::1', /closed to guests/],
     ['ipv6', '64:ff9b::a9fe:a9fe', /closed to guests/],
   ]
   for (const [family, text, why] of cases) assert.match(reason(family, text), why, text)

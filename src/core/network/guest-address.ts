@@ -107,13 +107,17 @@ function agree(prefix: readonly number[], bytes: Uint8Array, bits: number): bool
 export const LINK_LOCAL_NETWORKS = ['169.254.0.0/16', 'fe80::/10'] as const
 
 /**
- * Networks at which clouds serve metadata, besides link-local addresses: AWS and Google over IPv6, Azure's wire server,
- * Alibaba, Oracle. They give every machine its own credentials. A guest would get those of the host that forwards its
- * packets.
+ * Networks at which clouds serve metadata, besides link-local addresses. Over IPv6: AWS, Google, Oracle, Alibaba, Scaleway,
+ * Akamai. Over IPv4: Azure's wire server, Alibaba, Oracle. They give every machine its own credentials. A guest would get
+ * those of the host that forwards its packets.
  */
 export const METADATA_NETWORKS = [
   'fd00:ec2::/32',
   'fd20:ce::/32',
+  'fd00:c1::a9fe:a9fe/128',
+  'fd00:100::100:200/128',
+  'fd00:42::42/128',
+  'fd00:a9fe:a9fe::1/128',
   '168.63.129.16/32',
   '100.100.100.200/32',
   '192.0.0.192/32',

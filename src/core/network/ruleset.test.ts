@@ -106,7 +106,7 @@ test('a guest sends to no link-local address but its gateway, and to no metadata
     'ip daddr 169.254.0.1 return',
     'ip6 daddr fe80::1 return',
     'ip daddr { 169.254.0.0/16, 168.63.129.16/32, 100.100.100.200/32, 192.0.0.192/32 } counter drop comment "to a closed IPv4 address"',
-    'ip6 daddr { fe80::/10, fd00:ec2::/32, fd20:ce::/32, 64:ff9b::169.254.0.0/112, 64:ff9b::168.63.129.16/128, 64:ff9b::100.100.100.200/128, 64:ff9b::192.0.0.192/128 } counter drop comment "to a closed IPv6 address"',
+    'ip6 daddr { fe80::/10, fd00:ec2::/32, fd20:ce::/32, fd00:c1::a9fe:a9fe/128, fd00:100::100:200/128, fd00:42::42/128, fd00:a9fe:a9fe::1/128, 64:ff9b::169.254.0.0/112, 64:ff9b::168.63.129.16/128, 64:ff9b::100.100.100.200/128, 64:ff9b::192.0.0.192/128 } counter drop comment "to a closed IPv6 address"',
   ])
 })
 

@@ -129,6 +129,7 @@ test('an address is refused in whatever way a URL writes it', () => {
     ['240.0.0.1', 'broadcast'],
     ['[fd00:ec2::254]', "cloud's metadata"],
     ['[fd00:ec2::253]', "cloud's metadata"],
+    ['[fd00:42::42]', "cloud's metadata"],
     ['[fd00:ec2:ffff::1]', "cloud's metadata"],
     ['[fd20:ce::254]', "cloud's metadata"],
     ['192.0.0.192', "cloud's metadata"],
