@@ -79,7 +79,7 @@ export const hasNeighbour = (facts: TapLayout, { address, macAddress }: Neighbou
 
 /** Returns how the tap differs, in words, in what only its making sets: then it must be made again. */
 export const makingDrift = (
-  { userId }: TapSpec,
+  { userId }: Pick<TapSpec, 'userId'>,
   { owner, group, macAddress }: TapMaking,
 ): readonly string[] => [
   ...(owner === userId

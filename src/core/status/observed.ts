@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
+import { makingDrift } from '../network/tap.ts'
 import { areBootImagesReady } from '../plan/plan-storage.ts'
 import type { Compute } from '../desired.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
@@ -62,10 +63,14 @@ type SleepMembers = Pick<
   'lastTrafficAtMs' | 'savedState' | 'lastWake' | 'wakes' | 'lastStop' | 'shortSleeps'
 >
 
-/** Returns since when the device is there. While that cannot be seen, it is as before. */
-function deviceSinceMs({ observed: { deviceSinceMs: before } }: VmRecord, { tap }: World, nowMs: number) {
-  if (!tap.known) return before
-  return tap.value.kind === 'present' ? (before ?? nowMs) : undefined
+/**
+ * Returns since when the device is there. While that cannot be seen, it is as before. A device that must be made again
+ * does not count: the one that comes in its place counts from 0.
+ */
+function deviceSinceMs({ observed, host }: VmRecord, { tap }: World, nowMs: number): number | undefined {
+  if (!tap.known) return observed.deviceSinceMs
+  const stays = tap.value.kind === 'present' && makingDrift(host, tap.value.facts).length === 0
+  return stays ? (observed.deviceSinceMs ?? nowMs) : undefined
 }
 
 function sleepMembers(record: VmRecord, world: World, stateBegan: boolean): SleepMembers {

@@ -45,6 +45,22 @@ test('each figure says since when it counts: CPU and disk since the last start o
   assert.equal((await read()).network?.sinceMs, host.clock.now())
 })
 
+test('a tap that is made again counts from then on', async (t) => {
+  const { host, vm, id, idle, later, context } = await sleepStage(t)
+  const since = async (): Promise<number | undefined> => (await readCounters(host, vm())).network?.sinceMs
+  assert.notEqual(await since(), undefined)
+  await later(60_000)
+  const tap = host.taps.devices.get(vm().host.device)
+  assert.ok(tap?.kind === 'tap')
+  const facts = { ...tap.facts, macAddress: '02:00:00:00:00:01' }
+  host.taps.devices.set(vm().host.device, { ...tap, facts })
+  setPower(context, id, 'stopped')
+  await idle()
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(await since(), host.clock.now())
+})
+
 test('the wakes of a VM that woke before they were counted count from the next one on', async (t) => {
   const { host, vm, id, idle, receive, store, fallAsleep } = await sleepStage(t)
   const wake = async (): Promise<void> => {
