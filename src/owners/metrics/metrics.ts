@@ -23,7 +23,7 @@ export type OwnProcess = {
   readonly startedAtMs: number
   readonly cpuMicroseconds: () => number
   readonly residentBytes: () => number
-  readonly openFiles: () => number
+  readonly openFiles: () => number | undefined
   readonly openFilesMax: number | undefined
   readonly pendingTimers: () => number
 }
