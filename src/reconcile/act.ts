@@ -1,6 +1,7 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { given } from '../lib/given.ts'
+import { drainFact } from '../core/maintenance/drain.ts'
 import { backOffOf } from '../core/plan/back-off.ts'
 import { isInTurn } from '../core/plan/plan-wake.ts'
 import { withDelivery } from '../core/status/wake-progress.ts'
@@ -103,7 +104,8 @@ async function takeInOrder(
   const ended = new Set<Step['lane']>()
   let first: Failure | undefined
   for (const [index, step] of steps.entries()) {
-    if (pass.signal.aborted || isSuperseded(pass, steps.slice(0, index))) return undefined
+    if (pass.signal.aborted || isSuperseded(pass, steps.slice(0, index)) || isHeld(pass, step))
+      return undefined
     if (step.lane !== undefined && ended.has(step.lane)) continue
     // It may take hours, and what was done before it must not wait for that.
     if (isLong(step)) logDone(pass, taking.taken)
@@ -208,6 +210,10 @@ function isSuperseded({ store, record }: Pass, done: readonly Step[]): boolean {
   const now = store.vms.wantedOf(record.id)
   return now === undefined || isOvertaken(record, now)
 }
+
+/** Returns whether the step starts a guest on a host that was drained since the plan was made. */
+const isHeld = ({ store, record }: Pass, { kind }: Step): boolean =>
+  kind === 'unit.ensure-started' && drainFact(store.maintenance.get(), record) !== undefined
 
 const notConverging = (step: Step): Failure => ({
   step: step.kind,

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { reconcileStage, SAVES_MS } from '../../test/reconcile-stage.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
 import { deleteVm } from '../commands/vm/delete-vm.ts'
+import { setMaintenance } from '../commands/maintenance/set-maintenance.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
@@ -47,6 +48,21 @@ test('a stop with grace ends a download, because there is not a guest that could
   await turns()
   await idle()
   assert.equal(vm().observed.state, 'stopped')
+})
+
+test('a host that is drained during a download starts no guest after it', async (t) => {
+  const { store, host, context, id, vm, create, turns, idle } = await reconcileStage(t)
+  const comes = host.storage.holdNext('ensureImage')
+  create()
+  await turns()
+  setMaintenance(context, { state: 'drained', drain: { guests: 'sleep', graceSeconds: 0, atOnce: 1 } })
+  comes()
+  await idle()
+  assert.deepEqual([vm().observed.state, (await host.units.inspect(id)).kind], ['stopped', 'absent'])
+  assert.notEqual(store.maintenance.get().emptySinceMs, undefined)
+  setMaintenance(context, { state: 'schedulable' })
+  await idle()
+  assert.equal(vm().observed.state, 'running')
 })
 
 test('the deletion of a VM that was created as stopped ends its download', async (t) => {
