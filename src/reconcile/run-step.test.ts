@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
+import { setDisk } from '../commands/vm/reshape.ts'
+import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { deadlineMsOf } from './steps/steps.ts'
 
@@ -40,6 +42,22 @@ test('a step that ignores a request to stop is left behind after a short grace',
   clock.advance(limits.retryBackoffMsMax)
   await turns()
   assert.equal(shown(), 'running')
+})
+
+test('a hard stop does not wait for the growth of a disk that takes long', async (t) => {
+  const { host, clock, context, id, shown, create, idle, turns } = await reconcileStage(t)
+  create()
+  await idle()
+  const hangs = mock.method(host.storage, 'ensureDisk', () => new Promise(() => {}))
+  setDisk(context, id, { sizeMib: 4096 })
+  await turns()
+  assert.equal(hangs.mock.callCount(), 1)
+  setPower(context, id, 'stopped')
+  await turns()
+  hangs.mock.restore()
+  clock.advance(limits.stepGraceMs)
+  await turns()
+  assert.equal(shown(), 'stopped')
 })
 
 test('a restore is stopped at the deadline that its length gives it', async (t) => {

@@ -1,14 +1,13 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { deadlineMsOf, execute } from './steps/steps.ts'
-import type { Step } from '../core/plan/step.ts'
+import type { Step, StepKind } from '../core/plan/step.ts'
 import type { StepContext } from './steps/executor.ts'
 
 /**
  * Runs one step within its deadline. At the deadline the step is asked to stop, and gets a short extra time to do so. A
  * step that still runs after that is left behind and named in the fault. This is safe, because every step may be
- * repeated. A save of a guest that must end now is left behind in the same way: it may wait for a monitor or a pool that does
- * not answer, and the end of the unit ends that wait.
+ * repeated. A step that must not delay the end of a guest is left behind in the same way when the guest must end.
  */
 export async function runStep(step: Step, context: StepContext): Promise<void> {
   const { clock } = context.host
@@ -25,8 +24,7 @@ export async function runStep(step: Step, context: StepContext): Promise<void> {
     )
   }
   late.signal.addEventListener('abort', leaveSoon)
-  const mayBeLeft = step.kind === 'monitor.ensure-saved'
-  if (mayBeLeft) context.ends.addEventListener('abort', leaveSoon)
+  if (BESIDE_A_GUEST.has(step.kind)) context.ends.addEventListener('abort', leaveSoon)
   const cancelDeadline = clock.after(deadlineMs, () => late.abort())
   try {
     await Promise.race([running, overdue])
@@ -39,6 +37,14 @@ export async function runStep(step: Step, context: StepContext): Promise<void> {
     context.ends.removeEventListener('abort', leaveSoon)
   }
 }
+
+/** Steps beside a guest that may wait long for the pool or the monitor. */
+const BESIDE_A_GUEST: ReadonlySet<StepKind> = new Set([
+  'monitor.ensure-saved',
+  'storage.ensure-disk',
+  'storage.ensure-seed',
+  'storage.remove-saved',
+])
 
 const deadlineFault = (
   { kind }: Step,
