@@ -117,6 +117,20 @@ test('a deletion aborts the task between passes also while the guest may end by 
   assert.deepEqual([aborted, store.vms.get(id)], [1, undefined])
 })
 
+test('a stop with grace aborts the task between passes, so that the guest has its time', async (t) => {
+  const { host, context, id, vm, create, idle, turns, betweenPasses } = await reconcileStage(t)
+  create()
+  await idle()
+  const { run, release } = task()
+  const held = betweenPasses(id, run)
+  setPower(context, id, 'stopped', { graceSeconds: 30 })
+  await turns()
+  release()
+  assert.equal(await held, 'aborted')
+  await idle()
+  assert.equal(vm().stops.grace?.askedAtMs, host.clock.now())
+})
+
 test('a pause does not abort the task between passes', async (t) => {
   const { context, id, create, idle, turns, betweenPasses } = await reconcileStage(t)
   create()

@@ -278,11 +278,11 @@ export class Worker {
     })
   }
 
-  /** Returns whether the stored record now ends the VM, which it did not when the VM began to hold still. */
+  /** Returns whether the stored record now ends the VM, or its guest with a grace, which it did not when the VM began to hold still. */
   #endsStill(): boolean {
     if (this.#still === undefined) return false
     const now = this.#context.store.vms.get(this.#id)
-    return now !== undefined && endsVm(this.#still.record, now)
+    return now !== undefined && (hasStop(this.#still.record, now) || endsVm(this.#still.record, now))
   }
 }
 
@@ -291,9 +291,11 @@ export class Worker {
  * or a deletion of a VM that was to run or whose guest could end by itself.
  */
 const endsVm = (started: VmRecord, now: VmRecord): boolean =>
-  (now.stops.accepted > started.stops.accepted && now.stops.grace === undefined) ||
+  (hasStop(started, now) && now.stops.grace === undefined) ||
   (now.deleting && !started.deleting && (!mustEnd(started) || started.stops.grace !== undefined))
 
 /** Returns whether a stop, even one with grace, or a deletion was accepted since `started`. */
 const isToEnd = (started: VmRecord, now: VmRecord): boolean =>
-  now.stops.accepted > started.stops.accepted || (now.deleting && !started.deleting)
+  hasStop(started, now) || (now.deleting && !started.deleting)
+
+const hasStop = (started: VmRecord, now: VmRecord): boolean => now.stops.accepted > started.stops.accepted

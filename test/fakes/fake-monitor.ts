@@ -214,7 +214,8 @@ export class FakeMonitor implements Monitor {
     const ask = (): void => {
       this.#live(id)
       this.askedToEnd.push(id)
-      if (!this.#hears(id)) return
+      // A guest ends only when all of its file systems are written.
+      if (!this.#hears(id) || this.frozen.has(id)) return
       this.ended(id)
       this.onExit(id, 0)
     }

@@ -81,6 +81,18 @@ test('a guest that is paused while it is captured is thawed before it stops', as
   assert.equal(host.monitor.frozen.has(vmId), false)
 })
 
+test('a guest that is to end by itself is thawed, and then asked, while it is captured', async (t) => {
+  const { context, host, vmId, upload, take, quiet, vm } = await snapshotStage(t)
+  const captured = host.staging.holdNext('clone')
+  take(urlsOf(upload))
+  await quiet()
+  assert.equal(host.monitor.frozen.has(vmId), true)
+  setPower(context, vmId, 'stopped', { graceSeconds: 30 })
+  await quiet()
+  captured()
+  assert.equal(vm().observed.lastStop?.kind, 'graceful')
+})
+
 test('a disk is not captured while the monitor of its guest is silent', async (t) => {
   const { host, vmId, upload, take, quiet, shown, after } = await snapshotStage(t)
   host.monitor.become(vmId, { kind: 'silent' })

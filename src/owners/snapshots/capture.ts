@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
+import { mustEnd } from '../../core/vm/record.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { thaw } from './guest-freeze.ts'
 import { CourseEnd, done, failed } from './outcome.ts'
@@ -137,14 +138,14 @@ async function cloneRunning(task: Task, vm: VmRecord, { still, until }: Bounds):
 }
 
 /**
- * Thaws the guest. If the guest is about to end, this does not wait for it; the note stays, because the guest may still
- * run on.
+ * Thaws the guest. If it must end at once, this does not wait for it; the note stays, because the guest may still run on. A
+ * guest that may end by itself is thawed first.
  */
 async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> {
   const ending = new AbortController()
   const look = (): void => {
-    const { deleting, desired } = task.store.vms.get(id) ?? { deleting: true }
-    if (deleting || desired?.power === 'stopped') ending.abort()
+    const vm = task.store.vms.get(id)
+    if (vm === undefined || vm.deleting || (mustEnd(vm) && vm.stops.grace === undefined)) ending.abort()
   }
   look()
   still.addEventListener('abort', look, { once: true })
