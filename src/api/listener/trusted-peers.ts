@@ -18,11 +18,12 @@ const SERIALS_MAX = 10
 
 /**
  * The connections of a listener whose certificates are trusted. A handshake decides once, so this ends connections when
- * their certificate is revoked later, or when its authority is no longer in the file.
+ * their certificate expires or is revoked later, or when its authority is no longer in the file.
  */
 export class TrustedPeers {
   readonly #log: Log
-  readonly #sockets = new Set<TLSSocket>()
+  /** With the time at which the certificate expires, in milliseconds. */
+  readonly #sockets = new Map<TLSSocket, number>()
   #tls: TlsMaterial
   #authorities: readonly X509Certificate[]
   #revocations: Revocations | undefined
@@ -50,12 +51,12 @@ export class TrustedPeers {
 
   /** The connections under watch. */
   get connected(): Iterable<TLSSocket> {
-    return this.#sockets
+    return this.#sockets.keys()
   }
 
   /** Keeps a connection under watch until it closes. */
   watch(socket: TLSSocket): void {
-    this.#sockets.add(socket)
+    this.#sockets.set(socket, socket.getPeerX509Certificate()?.validToDate.getTime() ?? Infinity)
     socket.once('close', () => this.#sockets.delete(socket))
   }
 
@@ -80,8 +81,10 @@ export class TrustedPeers {
     })
   }
 
-  /** Reads the revocation list again, and ends connections of what it revokes. */
+  /** Ends connections whose certificate has expired. Reads the revocation list again, and ends connections of what it revokes. */
   async look(): Promise<void> {
+    const nowMs = Date.now()
+    this.#end('certificate_expired', (_socket, notAfterMs) => nowMs > notAfterMs)
     if (this.#revocations === undefined || this.#looking) return
     this.#looking = true
     const changed = await this.#revocations.look()
@@ -89,8 +92,10 @@ export class TrustedPeers {
     if (changed) this.#end('certificate_revoked', (socket) => this.isRevoked(socket))
   }
 
-  #end(reason: string, isToEnd: (socket: TLSSocket) => boolean): void {
-    const ended = [...this.#sockets].filter(isToEnd)
+  #end(reason: string, isToEnd: (socket: TLSSocket, notAfterMs: number) => boolean): void {
+    const ended = [...this.#sockets].flatMap(([socket, notAfterMs]) =>
+      isToEnd(socket, notAfterMs) ? socket : [],
+    )
     if (ended.length === 0) return
     const serials = new Set(ended.flatMap((socket) => peerCertificate(socket).certificate_serial ?? []))
     this.#log.warn(
