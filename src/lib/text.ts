@@ -1,9 +1,19 @@
 import { stripVTControlCharacters } from 'node:util'
 
-/** Returns one line of foreign text in which nothing can move the cursor or colour what follows. */
+/**
+ * Returns one line of foreign text in which nothing can move the cursor, colour what follows, or change the order in
+ * which a reader sees it.
+ */
 export const printable = (text: string): string =>
-  // oxlint-disable-next-line no-control-regex -- control characters are what it takes out
-  stripVTControlCharacters(text).replaceAll(/[\u0000-\u001F\u007F-\u009F]+/g, ' ')
+  withoutDirections(stripVTControlCharacters(text))
+    // oxlint-disable-next-line no-control-regex -- control characters are what it takes out
+    .replaceAll(/[\u0000-\u001F\u007F-\u009F]+/g, ' ')
+
+/**
+ * Removes the characters that only change the direction of text (UAX #9, 2). With them, a terminal or a page could show
+ * the letters of a line in another order than they have.
+ */
+export const withoutDirections = (text: string): string => text.replaceAll(/\p{Bidi_Control}+/gu, '')
 
 /** Does the same as {@link printable} for several lines, which stay lines. */
 export const printableLines = (text: string): string =>

@@ -19,8 +19,11 @@ before(async () => {
   pki = await makePki()
 })
 
-/** Sets the clipboard of some terminals (OSC 52), and begins a sequence with one character (CSI). In JSON. */
-const ESCAPES = String.raw`\u001b]52;c;cm0=\u0007\u009b31m`
+/**
+ * Sets the clipboard of some terminals (OSC 52), begins a sequence with one character (CSI), and turns the direction of
+ * what follows. In JSON.
+ */
+const ESCAPES = String.raw`\u001b]52;c;cm0=\u0007\u009b31m\u202e`
 
 /** Names and texts of the daemon, behind which the escape sequences are put. */
 const SPOILED = /\b(?:web-1|nightly-1|host-1|kernel-work)\b|"text":"/g
@@ -56,7 +59,7 @@ async function spoil(t: TestContext, { host }: CtlStage): Promise<string> {
   return writeProfile(t, { pki, url: `https://127.0.0.1:${(server.address() as AddressInfo).port}` })
 }
 
-test('no text of a daemon reaches the terminal with an escape sequence in it', async (t) => {
+test('no text of a daemon reaches the terminal with an escape sequence or a change of direction in it', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   settle(stage, 'web-1')
@@ -80,7 +83,7 @@ test('no text of a daemon reaches the terminal with an escape sequence in it', a
   ]) {
     const { out, err } = await ctl([...line.split(' '), '--profile', profile])
     assert.notEqual(out, '', `${line}: ${err}`)
-    if (/\p{Cc}/u.test((out + err).replaceAll('\n', ''))) unclean.push(line)
+    if (/[\p{Cc}\p{Bidi_Control}]/u.test((out + err).replaceAll('\n', ''))) unclean.push(line)
   }
   assert.deepEqual(unclean, [])
 })

@@ -13,6 +13,10 @@ test('lines have no escape sequences and no control characters', () => {
   ])
 })
 
+test('lines have nothing that changes the order in which they are read', () => {
+  assert.deepEqual(linesOf('\u202Ekcits\u202C \u2066a\u2069\u200E\u200F\u061C \u05D0\n'), ['kcits a \u05D0'])
+})
+
 test('a carriage return alone begins a line, and empty lines stay', () => {
   assert.deepEqual(linesOf('10%\r20%\r\n\r\nlogin: '), ['10%', '20%', '', 'login: '])
   assert.deepEqual(linesOf(''), [])

@@ -1,3 +1,5 @@
+import { withoutDirections } from '../../lib/text.ts'
+
 const ESC = String.fromCharCode(27)
 
 /** Matches escape sequences of a terminal (ECMA-48, 5.4 and 8.3.89), and control characters other than a line feed. */
@@ -6,9 +8,9 @@ const CONTROLS = new RegExp(
   'gu',
 )
 
-/** Returns console output as text without anything that acts on a terminal. Line feeds stay. */
+/** Returns console output as text without anything that acts on a terminal or on the order of letters. Line feeds stay. */
 export const plainText = (output: Uint8Array): string =>
-  new TextDecoder().decode(output).replace(CONTROLS, '')
+  withoutDirections(new TextDecoder().decode(output).replace(CONTROLS, ''))
 
 /**
  * Returns the lines of console output, at most the last `linesMax`. A carriage return alone begins a line, as in a

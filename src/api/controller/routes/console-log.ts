@@ -18,8 +18,8 @@ export function consoleLogRoute(app: App, dependencies: ApiDependencies): void {
     summary: 'Read what a VM wrote on its console',
     description:
       `The newest ${limits.consoleHistoryBytes / 1024} KiB of the serial console as lines of text, of this session or, if the VM does not run, of ` +
-      'the last one in this boot of the host. Escape sequences and control characters are left out, a carriage return begins a line, and bytes that are no ' +
-      'UTF-8 are replaced. The console itself has the exact bytes. Reading neither wakes a VM nor takes the place of a viewer.',
+      'the last one in this boot of the host. Escape sequences, control characters and marks of the direction of text are left out, a carriage return begins a ' +
+      'line, and bytes that are no UTF-8 are replaced. The console itself has the exact bytes. Reading neither wakes a VM nor takes the place of a viewer.',
     params,
     querystring: Type.Object(
       {
