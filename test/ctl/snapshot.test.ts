@@ -66,6 +66,26 @@ test('URLs can come from standard input, and with --json the answer is the resou
   assert.equal(JSON.parse(out).status, 'pending')
 })
 
+test('a snapshot begins with the URL of part 1, and its file may say so', async (t) => {
+  const stage = await stageWithVm(t)
+  const { upload } = startBody()
+  const create = (first: unknown) =>
+    stage.run(
+      `snapshot create nightly-1 --vm web-1 --upload ${uploadFile(t, { ...upload, first_part: first })}`,
+    )
+  for (const first of [3, 'one']) {
+    const { status, err } = await create(first)
+    assert.equal(status, 2)
+    assert.match(
+      err,
+      /"first_part" of a new snapshot must be 1\n {2}hand over .* with vmhostctl snapshot urls/,
+    )
+  }
+  const created = await create(1)
+  assert.equal(created.status, 0, created.err)
+  assert.deepEqual(urlsAtHand(stage).parts, new Set([1, 2]))
+})
+
 test('URLs beyond the bound of one request are sent in pages', async (t) => {
   const stage = await stageWithVm(t)
   const long = (number: number): string => `https://b.example/${'x'.repeat(600)}?partNumber=${number}`

@@ -42,12 +42,16 @@ export const createCommand: Command = {
   run: async (context) => {
     const vm = context.given.text('vm')
     if (vm === undefined) throw usageError('it needs --vm', 'see vmhostctl snapshot create --help')
-    const upload = await readUpload(context, 'create')
+    const { first_part: firstPart = 1, ...upload } = await readUpload(context, 'create')
+    if (firstPart !== 1) throw usageError('"first_part" of a new snapshot must be 1', FIRST_PART_ADVICE)
     const [first, ...more] = pagesOf(upload)
     const taken = await start(context, { vm, upload, urls: first.part_urls })
     return showChanged(context, await handOverPages(context, taken, more))
   },
 }
+
+const FIRST_PART_ADVICE =
+  'hand over URLs of other parts with vmhostctl snapshot urls, once the snapshot is there'
 
 type Start = { readonly vm: string; readonly upload: Upload; readonly urls: string[] }
 
