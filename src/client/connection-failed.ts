@@ -37,6 +37,19 @@ export class ConnectionFailed extends Error {
   }
 }
 
+/** Failures during a restart of the daemon; any other means that another server answers there, or needs a certificate. */
+const PASSING: ReadonlySet<FailureKind> = new Set([
+  'unresolved',
+  'refused',
+  'unreachable',
+  'unwelcome',
+  'late',
+  'broken',
+])
+
+/** Returns whether another attempt may succeed without anything being changed. */
+export const mayPass = ({ kind }: ConnectionFailed): boolean => PASSING.has(kind)
+
 /**
  * Kinds by errno (errno(3), getaddrinfo(3)), OpenSSL's verification result (X509_STORE_CTX_get_error(3)) and TLS alert.
  */

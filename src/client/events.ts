@@ -1,7 +1,7 @@
 import { limits } from '../config/limits.ts'
 import { abortable } from '../lib/abortable.ts'
 import { ApiProblem, UnexpectedAnswer } from './api-problem.ts'
-import { ConnectionFailed } from './connection-failed.ts'
+import { ConnectionFailed, mayPass } from './connection-failed.ts'
 import { httpsText } from './https-stream.ts'
 import { SseParser } from './sse-parser.ts'
 import type { Connection } from './connection.ts'
@@ -34,7 +34,7 @@ export type ReadEventsOptions = {
 
 /**
  * Yields events as they come. After a lost connection it continues after the last one. Throws the error of the first
- * connection; later ones wait for the daemon.
+ * connection; later ones wait for the daemon, and throw what a restart of it does not cause.
  */
 export async function* readEvents(
   connection: Connection,
@@ -78,7 +78,7 @@ function sightOf({ type, data }: SseMessage): EventSight {
 /** Returns an error after which it makes sense to connect again; throws every other one. */
 function passing(error: unknown, isFirst: boolean): ConnectionFailed | ApiProblem {
   if (isFirst) throw error
-  if (error instanceof ConnectionFailed) return error
+  if (error instanceof ConnectionFailed && mayPass(error)) return error
   if (error instanceof ApiProblem && error.problem.retryable) return error
   throw error
 }

@@ -2,7 +2,7 @@ import { limits } from '../config/limits.ts'
 import { abortable } from '../lib/abortable.ts'
 import { answered, answeredUnlessUnchanged } from './api-client.ts'
 import { ApiProblem } from './api-problem.ts'
-import { ConnectionFailed } from './connection-failed.ts'
+import { ConnectionFailed, mayPass } from './connection-failed.ts'
 import type { components } from './schema.d.ts'
 import type { Answered, ApiClient, Snapshot, Vm } from './api-client.ts'
 
@@ -65,7 +65,8 @@ export const watchMaintenance = (
 
 /**
  * Yields a resource now and after each change, until it is gone. Uses long polls (RFC 7240, `Prefer: wait`), or plain
- * polling if the daemon answers those at once. Throws the error of the first look; later looks wait for the daemon.
+ * polling if the daemon answers those at once. Throws the error of the first look; later looks wait for the daemon, and
+ * throw what a restart of it does not cause.
  */
 async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sight<T>> {
   const { signal, sleep, monotonicMs, wasThere = false } = options
@@ -103,7 +104,8 @@ const isGone = (error: unknown): boolean => error instanceof ApiProblem && error
 
 function silence(error: unknown, first: boolean): { kind: 'silent'; because: ConnectionFailed | ApiProblem } {
   const passing =
-    error instanceof ConnectionFailed || (error instanceof ApiProblem && error.problem.retryable)
+    (error instanceof ConnectionFailed && mayPass(error)) ||
+    (error instanceof ApiProblem && error.problem.retryable)
   if (first || !passing) throw error
   return { kind: 'silent', because: error }
 }

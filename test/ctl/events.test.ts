@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { before, test } from 'node:test'
+import { setImmediate, setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../src/config/limits.ts'
 import { makePki, SHA } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
@@ -120,6 +122,36 @@ test('events are followed over a daemon that was away', async (t) => {
   await stage.host.close(1000)
   await result
   assert.equal(out.join('').split('created').length, 2, 'nothing is shown twice')
+})
+
+test('another server in the place of the daemon ends what follows it, with advice', async (t) => {
+  for (const line of ['events --follow --after 0', `vm wait ${id} --timeout 1h`]) {
+    const stage = await stageWithVm(t)
+    const out: string[] = []
+    let pausesLeft = Infinity
+    const sleep = (ms: number, signal: AbortSignal): Promise<void> => {
+      if (ms > limits.clientPollMs) return delay(ms, undefined, { signal })
+      pausesLeft -= 1
+      return pausesLeft < 0 ? Promise.reject(new Error('it goes on')) : setImmediate()
+    }
+    const stdout = { write: (text: string) => void out.push(text), isTty: false, columns: 0 }
+    const { result, printed } = stage.start(line, { shell: { stdout, sleep } })
+    const seen = (): string => out.join('') + printed()
+    await eventually(() => /created|pending/.test(seen()))
+    await stage.host.close(0)
+    await eventually(() => /connecting again|trying again/.test(seen()))
+    const stranger = await makePki()
+    writeFileSync(stage.host.files.certificate, stranger.server.certificate)
+    writeFileSync(stage.host.files.key, stranger.server.key)
+    await stage.host.reopen()
+    pausesLeft = 20
+    const { status, err } = await result
+    assert.equal(status, 4, err)
+    assert.match(
+      err,
+      /is not signed by our authority.*\n {2}ca in .*\n {2}where it is, somebody else answers/,
+    )
+  }
 })
 
 test('a number of an event is checked before the daemon is asked', async (t) => {

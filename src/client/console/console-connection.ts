@@ -2,12 +2,11 @@ import { limits } from '../../config/limits.ts'
 import { BROKEN, closeFor, isPassing } from '../../core/console/close.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { ApiProblem, UnexpectedAnswer } from '../api-problem.ts'
-import { ConnectionFailed } from '../connection-failed.ts'
+import { ConnectionFailed, mayPass } from '../connection-failed.ts'
 import { ConsoleInput } from './console-input.ts'
 import { ConsoleSocket } from './console-socket.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
 import type { Attachment, WindowSize } from '../../core/console/console-viewer.ts'
-import type { FailureKind } from '../connection-failed.ts'
 import type { Links, LinkTime } from './link.ts'
 
 export type ConsoleRequest = {
@@ -50,16 +49,6 @@ export type ConsoleOptions = LinkTime & {
   /** Whether a failure of the first connection is waited out too, as later ones are. */
   readonly insists?: boolean
 }
-
-/** Failures during a restart of the daemon; any other means that another server answers there. */
-const PASSING: ReadonlySet<FailureKind> = new Set([
-  'unresolved',
-  'refused',
-  'unreachable',
-  'unwelcome',
-  'late',
-  'broken',
-])
 
 /**
  * A VM's console as its viewer sees it: a terminal that survives lost connections and restarts of the daemon. A shell
@@ -281,7 +270,7 @@ export class ConsoleConnection {
 
 /** Judges a failure of the first connection: returns undefined if another attempt may help, and throws other errors. */
 function judgeFirst(error: unknown): undefined {
-  if (error instanceof ConnectionFailed && PASSING.has(error.kind)) return
+  if (error instanceof ConnectionFailed && mayPass(error)) return
   // Other viewers may stay for long, so this is not waited for in silence.
   const isFull = error instanceof ApiProblem && error.code === 'console_viewers_full'
   if (error instanceof ApiProblem && error.problem.retryable && !isFull) return
