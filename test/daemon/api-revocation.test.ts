@@ -10,6 +10,7 @@ import { createVm, startConsole, watch } from './support/console-viewer.ts'
 import { clientWith, startCoordinationHost } from './support/coordination-host.ts'
 import { valueIn } from '../metrics-text.ts'
 import { eventually } from './support/eventually.ts'
+import { labelled } from './support/labelled.ts'
 import { openConnection } from './support/open-connection.ts'
 import { oddCertificate } from './support/odd-certificate.ts'
 import { revoke } from './support/revocations.ts'
@@ -165,6 +166,16 @@ test('a broken list changes nothing, and an expired one still revokes and lets o
   await logged(host, 'revocation list has expired')
   await assert.rejects(healthOf(host, stolen), REFUSED)
   assert.equal((await healthOf(host, pki.controller)).status, 200)
+})
+
+test('the list of an authority counts under each label of its certificate that TLS reads', async (t) => {
+  const revocations = await revoke(pki.authority, [stolen])
+  for (const label of ['X509 CERTIFICATE', 'TRUSTED CERTIFICATE'] as const) {
+    const authority = { ...pki.authority, certificate: labelled(pki.authority.certificate, label) }
+    const host = await startControllerHost(t, { ...pki, authority }, { revocations })
+    await assert.rejects(healthOf(host, stolen), REFUSED)
+    assert.equal((await healthOf(host, pki.controller)).status, 200)
+  }
 })
 
 test('a start with a broken list fails: what was revoked must not be let in', async (t) => {
