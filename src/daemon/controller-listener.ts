@@ -1,7 +1,7 @@
 import { bindControllerApi } from '../api/controller/controller-api.ts'
 import { clientsOf } from '../api/controller/clients.ts'
 import { bareAddress } from '../config/config.ts'
-import { hasErrno } from '../host/ffi/errno-error.ts'
+import { bindInWords } from './bind-fault.ts'
 import { build } from './build.ts'
 import { tlsFilesOf } from './tls-files-of.ts'
 import type { BoundControllerApi } from '../api/controller/controller-api.ts'
@@ -14,8 +14,8 @@ export async function bindControllerListener(
   log: Log,
 ): Promise<BoundControllerApi> {
   const { listenAddress: address, port, commonName, clients } = controller
-  try {
-    const bound = await bindControllerApi({
+  const bound = await bindInWords({ table: 'controller', address, port }, () =>
+    bindControllerApi({
       address: bareAddress(address),
       port,
       clients: clientsOf(commonName, clients),
@@ -26,14 +26,8 @@ export async function bindControllerListener(
       },
       version: build.version,
       log,
-    })
-    log.info({ listener: 'controller', address, port: bound.port }, 'listening')
-    return bound
-  } catch (cause) {
-    if (!hasErrno(cause, 'EADDRINUSE')) throw cause
-    throw new Error(
-      `another program has port ${port} of ${address}: end it if it is another vmhostd, or set controller.port`,
-      { cause },
-    )
-  }
+    }),
+  )
+  log.info({ listener: 'controller', address: bound.address, port: bound.port }, 'listening')
+  return bound
 }

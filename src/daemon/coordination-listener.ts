@@ -1,6 +1,7 @@
 import { createCoordinationApi } from '../api/coordination/coordination-api.ts'
 import { bareAddress } from '../config/config.ts'
 import { given } from '../lib/given.ts'
+import { bindInWords } from './bind-fault.ts'
 import { RetriedListener } from './retried-listener.ts'
 import { tlsFilesOf } from './tls-files-of.ts'
 import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
@@ -26,18 +27,20 @@ export function openCoordinationListener({
     log,
     without: 'no listener for other hosts, which can take no VM from this one; trying again',
     start: () =>
-      createCoordinationApi({
-        dependencies: { ...dependencies, log },
-        address: bareAddress(listenAddress),
-        port,
-        clientNames: new Set([
-          controller.commonName,
-          ...controller.clients.map(({ commonName }) => commonName),
-          ...metrics.commonNames,
-        ]),
-        tlsFiles: tlsFilesOf(coordination),
-        ...given({ certificateRecheckMs: retryMs }),
-      }),
+      bindInWords({ table: 'coordination', address: listenAddress, port }, () =>
+        createCoordinationApi({
+          dependencies: { ...dependencies, log },
+          address: bareAddress(listenAddress),
+          port,
+          clientNames: new Set([
+            controller.commonName,
+            ...controller.clients.map(({ commonName }) => commonName),
+            ...metrics.commonNames,
+          ]),
+          tlsFiles: tlsFilesOf(coordination),
+          ...given({ certificateRecheckMs: retryMs }),
+        }),
+      ),
     ...given({ retryMs }),
   })
 }

@@ -1,6 +1,7 @@
 import { createMetricsApi } from '../api/metrics/metrics-api.ts'
 import { bareAddress } from '../config/config.ts'
 import { given } from '../lib/given.ts'
+import { bindInWords } from './bind-fault.ts'
 import { RetriedListener } from './retried-listener.ts'
 import { tlsFilesOf } from './tls-files-of.ts'
 import type { MetricsDependencies } from '../api/metrics/dependencies.ts'
@@ -26,14 +27,16 @@ export function openMetricsListener({
     log,
     without: 'no listener for metrics, which monitoring cannot read; trying again',
     start: () =>
-      createMetricsApi({
-        dependencies: { ...dependencies, log },
-        address: bareAddress(listenAddress),
-        port,
-        commonNames,
-        tlsFiles: tlsFilesOf(controller),
-        ...given({ certificateRecheckMs: retryMs }),
-      }),
+      bindInWords({ table: 'metrics', address: listenAddress, port }, () =>
+        createMetricsApi({
+          dependencies: { ...dependencies, log },
+          address: bareAddress(listenAddress),
+          port,
+          commonNames,
+          tlsFiles: tlsFilesOf(controller),
+          ...given({ certificateRecheckMs: retryMs }),
+        }),
+      ),
     ...given({ retryMs }),
   })
 }

@@ -4,11 +4,11 @@ import { errorChain } from '../log/error-chain.ts'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Log } from '../log/log.ts'
 
-/** A listener that has started. A local socket has no port. */
-export type RetriedPart = Pick<Listener, 'close'> & Partial<Pick<Listener, 'port'>>
+/** A listener that has started. A local socket has neither port nor address. */
+export type RetriedPart = Pick<Listener, 'close'> & Partial<Pick<Listener, 'address' | 'port'>>
 
 export type RetriedListenerOptions = {
-  /** For the log, which the listener has its name in. */
+  /** The address for the log, unless the listener has another one. The log has the name of the listener. */
   readonly address: string
   readonly log: Log
   /** A log line for the time without the listener: what does not work, and that it is tried again. */
@@ -63,7 +63,8 @@ export class RetriedListener {
     const { address, log, without, start, retryMs = limits.listenRetryMs } = this.#options
     try {
       this.#listener = await start()
-      log.info({ address, ...given({ port: this.#listener.port }) }, 'listening')
+      const { address: found = address, port } = this.#listener
+      log.info({ address: found, ...given({ port }) }, 'listening')
     } catch (error) {
       const reason = errorChain(error)
       if (reason !== this.#reason) log.error({ error }, without)

@@ -22,7 +22,7 @@ export type ControllerApiOptions = ListenerPlace & {
 }
 
 /** The controller API, whose listener is bound. Until it is served, it answers that it is alive and starting. */
-export type BoundControllerApi = Pick<BoundListener, 'port' | 'close'> & {
+export type BoundControllerApi = Pick<BoundListener, 'address' | 'port' | 'close'> & {
   /** Serves the API from now on. */
   serve(dependencies: ApiDependencies): Promise<Listener>
 }
@@ -41,6 +41,7 @@ export async function bindControllerApi(options: ControllerApiOptions): Promise<
       clients.get(name)?.role === 'controller' || others.admit('others', socket),
   })
   return {
+    address: bound.address,
     port: bound.port,
     close: () => bound.close(),
     serve: (dependencies) =>

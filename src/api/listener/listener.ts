@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Server as TlsServer } from 'node:https'
+import { listenAt } from './listen-at.ts'
 import { readTlsFiles, watchTlsFiles } from './tls-files.ts'
 import { answerWhileStarting } from './starting-answers.ts'
 import { tlsTransport } from './transports.ts'
@@ -49,6 +50,7 @@ export type ServedApi = {
 
 /** A running listener. */
 export type Listener = {
+  readonly address: string
   readonly port: number
   /**
    * Takes no new connections, lets running requests end, and closes all that is left after `boundMs`, upgraded
@@ -104,9 +106,17 @@ export class BoundListener {
     const tls = readTlsFiles(tlsFiles)
     const peers = await TrustedPeers.open({ tls, ...given({ revocationsPath: tlsFiles.revocations }), log })
     const bound = new BoundListener(options, tls, peers)
-    bound.#server.listen({ host: address, port })
-    await once(bound.#server, 'listening')
+    const found = await listenAt(bound.#server, address, port)
+    if (found !== address)
+      log.info(
+        { address: found, port: bound.port },
+        'IPv6 not found in this kernel: listening at the addresses of IPv4 alone',
+      )
     return bound
+  }
+
+  get address(): string {
+    return (this.#server.address() as AddressInfo).address
   }
 
   get port(): number {
@@ -121,6 +131,7 @@ export class BoundListener {
     for (const socket of this.#peers.connected) onConnection?.(socket, this.#peers.revocationOf(socket))
     const stopWatching = this.#watchCertificates(onCertificates)
     return {
+      address: this.address,
       port: this.port,
       close: async (boundMs) => {
         stopWatching()

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parseConfig } from '../config/config.ts'
+import { errorChain } from '../log/error-chain.ts'
+import { recordingLog } from '../../test/recording-log.ts'
+import { refuseCall } from '../../test/refuse-call.ts'
+import { bindControllerListener } from './controller-listener.ts'
+import { createAuthority, issueCertificate } from './setup/certificates.ts'
+import type { TestContext } from 'node:test'
+
+const AF_INET6 = 10
+// As a kernel that was booted with ipv6.disable=1, for all tests of this file.
+refuseCall('socket', 'EAFNOSUPPORT', AF_INET6)
+
+/** Binds the listener of a host that is set up, at this address. Port 0 lets the kernel choose. */
+async function bindAt(t: TestContext, address: string) {
+  const directory = mkdtempSync(join(tmpdir(), 'controller-listener-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const at = (name: string): string => join(directory, name)
+  const authority = await createAuthority('authority', Date.now())
+  const leaf = { commonName: 'host-1', alternativeNames: [], usages: ['server'] } as const
+  const pair = await issueCertificate(authority, leaf, Date.now())
+  writeFileSync(at('ca.crt'), authority.certificate)
+  writeFileSync(at('server.crt'), pair.certificate)
+  writeFileSync(at('server.key'), pair.key)
+  const { controller, coordination } = parseConfig('', { path: 'config.toml', hostname: 'host-1' })
+  const files = { caFile: at('ca.crt'), certificateFile: at('server.crt'), keyFile: at('server.key') }
+  const { log, lines } = recordingLog()
+  const config = { controller: { ...controller, ...files, listenAddress: address, port: 0 }, coordination }
+  const bound = await bindControllerListener(config, log)
+  t.after(() => bound.close())
+  return { bound, lines }
+}
+
+const refusalAt = async (t: TestContext, address: string): Promise<string> => {
+  try {
+    await bindAt(t, address)
+    return 'it is bound'
+  } catch (error) {
+    return errorChain(error)
+  }
+}
+
+test('on a kernel without IPv6 the default address means all addresses of IPv4, and the log says so once', async (t) => {
+  const { bound, lines } = await bindAt(t, '::')
+  assert.ok(bound.port > 0)
+  assert.deepEqual(
+    lines.map(({ message, address }) => [message, address]),
+    [
+      ['IPv6 not found in this kernel: listening at the addresses of IPv4 alone', '0.0.0.0'],
+      ['listening', '0.0.0.0'],
+    ],
+  )
+})
+
+test('an address that the host cannot have is not replaced, and the refusal names the key', async (t) => {
+  assert.match(
+    await refusalAt(t, '[::1]'),
+    /^this host has no IPv6, but \[::1\] is of it: .*set controller\.listen_address .*EAFNOSUPPORT/,
+  )
+  // TEST-NET-1 of RFC 5737.
+  assert.match(
+    await refusalAt(t, '192.0.2.1'),
+    /^192\.0\.2\.1 is not an address of this host: .*set controller\.listen_address .*EADDRNOTAVAIL/,
+  )
+})
