@@ -43,6 +43,8 @@ const WELL = [
   'room state',
   'room run',
   'memory',
+  'listener controller',
+  'listener nodes',
   'certificates controller',
   'certificates nodes',
   'certificate server',

@@ -106,6 +106,13 @@ export type HostFacts = {
   }[]
   readonly memory: Fact<{ readonly totalMib: number; readonly reserveMib: number }>
   readonly diskReserveMib: number
+  /** The address at which each listener would be, or why it cannot be bound; `table` is that of the configuration. */
+  readonly listeners: readonly {
+    readonly listener: string
+    readonly table: string
+    readonly address: string
+    readonly boundAt: Fact<string>
+  }[]
   /** The reason if the files of a listener cannot be used together. */
   readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
   /**

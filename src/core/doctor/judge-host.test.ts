@@ -28,6 +28,7 @@ const pool = { directory: '/pool', poolId: 'pool-1', reflink: true, availableMib
 const records = { schemaVersion: 9, schemaVersionMax: 9, poolId: 'pool-1' }
 const lists = [{ issuer: 'CN=one', revoked: 2, nextUpdateMs: NOW + DAY_MS }]
 const revocation = { listener: 'controller', path: '/revoked.pem', lists: is(lists), withoutList: [] }
+const listener = { listener: 'controller', table: 'controller', address: '::', boundAt: is('::') }
 const names =
   'tun nf_tables nft_fib_inet nft_connlimit nf_conntrack_netlink sch_ingress cls_bpf sch_tbf act_mirred ifb'
 
@@ -58,6 +59,7 @@ const well: HostFacts = {
   ],
   memory: is({ totalMib: 8000, reserveMib: 1024 }),
   diskReserveMib: 1024,
+  listeners: [listener],
   tlsFiles: [{ listener: 'controller', files: is('fit') }],
   node: is('host-1'),
   certificates: [certificate],
@@ -155,6 +157,12 @@ const cases: readonly Case[] = [
     'room state',
   ],
   ['too little memory', { memory: is({ totalMib: 1000, reserveMib: 1024 }) }, 'must', 'memory'],
+  [
+    'an address of another host',
+    { listeners: [{ ...listener, boundAt: unknown() }] },
+    'must',
+    'listener controller',
+  ],
   [
     'files that do not fit',
     { tlsFiles: [{ listener: 'nodes', files: unknown() }] },

@@ -7,6 +7,7 @@ import {
   judgeRevocations,
   judgeTlsFiles,
 } from './judge-certificates.ts'
+import { judgeListeners } from './judge-listeners.ts'
 import { judgeNetwork } from './judge-network.ts'
 import { judgePool, judgeRecords, judgeRoom } from './judge-room.ts'
 import type { Fact, HostFacts } from './host-facts.ts'
@@ -25,6 +26,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   judgePool(facts),
   judgeRecords(facts),
   ...judgeRoom(facts),
+  ...judgeListeners(facts),
   ...judgeTlsFiles(facts),
   ...judgeNode(facts),
   ...judgeExtraAuthorities(facts),

@@ -26,6 +26,7 @@ import { buildMonitors } from '../build-monitors.ts'
 import { extraAuthorities } from '../extra-authorities.ts'
 import { given } from '../../lib/given.ts'
 import { fact } from './fact.ts'
+import { readListeners } from './read-listeners.ts'
 import { readNodeFact } from './read-node-fact.ts'
 import { readRoom } from './read-room.ts'
 import { readTlsFacts } from './read-tls-facts.ts'
@@ -73,6 +74,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
     memory: await fact(() => ({ totalMib: memoryFigures().totalMib, reserveMib: capacity.memoryReserveMib })),
     diskReserveMib: capacity.diskReserveMib,
     records: recordsIn(stateDirectory),
+    listeners: await readListeners(config),
     ...(await readTlsFacts(config)),
     // Without a configuration it is not known what the node is called.
     ...(configuration.known ? await readNodeFact(config) : {}),

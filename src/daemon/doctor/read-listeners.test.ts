@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseConfig } from '../../config/config.ts'
+import { refuseCall } from '../../../test/refuse-call.ts'
+import { readListeners } from './read-listeners.ts'
+
+const AF_INET6 = 10
+// As a kernel that was booted with ipv6.disable=1, for all tests of this file.
+refuseCall('socket', 'EAFNOSUPPORT', AF_INET6)
+
+const read = (text: string) => readListeners(parseConfig(text, { path: 'config.toml', hostname: 'host-1' }))
+
+test('each listener of the configuration is a fact, with the address that the daemon takes', async () => {
+  const known = { known: true, value: '0.0.0.0' }
+  assert.deepEqual(await read(''), [
+    { listener: 'controller', table: 'controller', address: '::', boundAt: known },
+    { listener: 'nodes', table: 'coordination', address: '::', boundAt: known },
+  ])
+  const names = async (text: string) => (await read(text)).map(({ listener }) => listener)
+  assert.deepEqual(await names('[metrics]\nenabled = true'), ['controller', 'nodes', 'metrics'])
+  assert.deepEqual(await names('[coordination]\nenabled = false'), ['controller'])
+})
+
+test('an address that the host does not have is named with its reason, whatever its port is', async () => {
+  // TEST-NET-1 of RFC 5737.
+  const tables = ['192.0.2.1', '127.0.0.1', '[::1]'].map((address) => `listen_address = "${address}"`)
+  const [controller, nodes, metrics] = tables
+  const found = await read(
+    `[controller]\n${controller}\n[coordination]\n${nodes}\n[metrics]\nenabled = true\n${metrics}`,
+  )
+  const because = found.map(({ boundAt }) => (boundAt.known ? boundAt.value : boundAt.because))
+  assert.match(because[0] ?? '', /EADDRNOTAVAIL/)
+  assert.equal(because[1], '127.0.0.1')
+  assert.match(because[2] ?? '', /EAFNOSUPPORT/)
+})
