@@ -43,6 +43,7 @@ const WELL = [
   'room state',
   'room run',
   'memory',
+  'SSH key',
   'listener controller',
   'listener nodes',
   'certificates controller',

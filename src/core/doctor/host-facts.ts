@@ -113,6 +113,8 @@ export type HostFacts = {
     readonly address: string
     readonly boundAt: Fact<string>
   }[]
+  /** Whether the key with which the daemon logs in to guests is there; the reason if the daemon refuses it. */
+  readonly sshKey: Fact<'fits' | 'absent'>
   /** The reason if the files of a listener cannot be used together. */
   readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
   /**

@@ -60,6 +60,7 @@ const well: HostFacts = {
   memory: is({ totalMib: 8000, reserveMib: 1024 }),
   diskReserveMib: 1024,
   listeners: [listener],
+  sshKey: is('fits'),
   tlsFiles: [{ listener: 'controller', files: is('fit') }],
   node: is('host-1'),
   certificates: [certificate],
@@ -163,6 +164,7 @@ const cases: readonly Case[] = [
     'must',
     'listener controller',
   ],
+  ['an SSH key that the daemon refuses', { sshKey: unknown() }, 'must', 'SSH key'],
   [
     'files that do not fit',
     { tlsFiles: [{ listener: 'nodes', files: unknown() }] },
@@ -257,6 +259,10 @@ test('without any monitor, one must be installed', () => {
     found.filter(({ level }) => level === 'must').map(({ check }) => check),
     ['QEMU'],
   )
+})
+
+test('a host has no SSH key before its set-up, and the daemon makes one', () => {
+  assert.deepEqual(badOf({ sshKey: is('absent') }), [])
 })
 
 const FORWARDS =

@@ -26,6 +26,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   judgePool(facts),
   judgeRecords(facts),
   ...judgeRoom(facts),
+  judgeSshKey(facts),
   ...judgeListeners(facts),
   ...judgeTlsFiles(facts),
   ...judgeNode(facts),
@@ -155,6 +156,25 @@ function judgeConfiguration({ configuration, configPath }: HostFacts): Finding {
     level: 'must',
     found: configuration.because,
     remedy: `vmhostd setup, or correct ${configPath}`,
+  }
+}
+
+/** Judges the key that guests know. Without one, the daemon makes it at its start. */
+function judgeSshKey({ sshKey }: HostFacts): Finding {
+  const check = 'SSH key'
+  if (!sshKey.known)
+    return {
+      check,
+      level: 'must',
+      found: sshKey.because,
+      remedy:
+        'put the right files there, such as those of a backup: the daemon does not start with these ("Shells in guests" in operating.md)',
+    }
+  return {
+    check,
+    level: 'ok',
+    found:
+      sshKey.value === 'fits' ? 'the daemon can log in to guests with it' : 'none yet, the daemon makes it',
   }
 }
 

@@ -15,6 +15,7 @@ import { checkFirewall } from '../../host/nftables/nft-firewall.ts'
 import { memoryFigures } from '../../host/figures/linux-figures.ts'
 import { PoolSight, probePool } from '../../host/pool/pool-marker.ts'
 import { poolPaths } from '../../host/pool/pool-paths.ts'
+import { checkKeyPair } from '../../host/ssh/key-pair.ts'
 import { checkDescriptorStore } from '../../host/systemd/descriptor-store.ts'
 import { findUnit } from '../../host/systemd/own-unit.ts'
 import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
@@ -74,6 +75,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
     memory: await fact(() => ({ totalMib: memoryFigures().totalMib, reserveMib: capacity.memoryReserveMib })),
     diskReserveMib: capacity.diskReserveMib,
     records: recordsIn(stateDirectory),
+    sshKey: await fact(() => (checkKeyPair(stateDirectory) === undefined ? 'absent' : 'fits')),
     listeners: await readListeners(config),
     ...(await readTlsFacts(config)),
     // Without a configuration it is not known what the node is called.

@@ -124,8 +124,8 @@ export const doctorHelp: CommandHelp = {
   usage: '[--json] [--config FILE]',
   description: [
     'Checks this host, before and after the set-up: kernel, modules, forwarding, cgroup controllers, QEMU and Firecracker, KVM, ' +
-      'the pool and its file system, room, memory, addresses of listeners, certificates, clock, and whether systemd keeps ' +
-      'consoles. Says what to do about each finding. Changes nothing. Run it as root; the daemon may run.',
+      'the pool and its file system, room, memory, the SSH key, addresses of listeners, certificates, clock, and whether ' +
+      'systemd keeps consoles. Says what to do about each finding. Changes nothing. Run it as root; the daemon may run.',
   ],
   options: [
     ['--json', 'the findings as JSON: {"findings": [{"check", "level", "found", "remedy"}]}'],

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ensureKeyPair, privateKeyPath } from './key-pair.ts'
+import { checkKeyPair, ensureKeyPair, privateKeyPath } from './key-pair.ts'
 import { renderPrivateKey } from './openssh-key.ts'
 import { utils } from './ssh2.ts'
 import type { TestContext } from 'node:test'
@@ -108,6 +108,28 @@ test("another pair's public key is not taken for this one's", (t) => {
   const other = ensureKeyPair(stateDirectory(t), HOST)
   writeFileSync(`${privateKeyPath(state)}.pub`, `${other.publicKey}\n`)
   assert.throws(() => ensureKeyPair(state, HOST), /id_ed25519\.pub is not the public key of/)
+})
+
+test('a check of the pair refuses what the daemon refuses, and makes nothing', (t) => {
+  const empty = stateDirectory(t)
+  assert.equal(checkKeyPair(empty), undefined)
+  assert.deepEqual(readdirSync(empty), [])
+
+  const state = stateDirectory(t)
+  const { publicKey } = ensureKeyPair(state, HOST)
+  const path = privateKeyPath(state)
+  const privateKey = readFileSync(path)
+  assert.equal(checkKeyPair(state)?.publicKey, publicKey)
+  writeFileSync(`${path}.pub`, ensureKeyPair(stateDirectory(t), HOST).publicKey)
+  assert.throws(() => checkKeyPair(state), /id_ed25519\.pub is not the public key of/)
+  unlinkSync(path)
+  assert.throws(() => checkKeyPair(state), /id_ed25519\.pub is there, but .*id_ed25519 is not/)
+  unlinkSync(`${path}.pub`)
+  writeFileSync(path, utils.generateKeyPairSync('rsa', { bits: 2048 }).private)
+  assert.throws(() => checkKeyPair(state), /is not a private key of type ed25519/)
+  writeFileSync(path, privateKey)
+  assert.equal(checkKeyPair(state)?.publicKey, publicKey)
+  assert.deepEqual(readdirSync(join(state, 'ssh')), ['id_ed25519'])
 })
 
 test('a comment cannot begin another line of authorized_keys', (t) => {

@@ -30,21 +30,39 @@ export const privateKeyPath = (stateDirectory: string): string => join(stateDire
  */
 export function ensureKeyPair(stateDirectory: string, hostId: string): KeyPair {
   const path = privateKeyPath(stateDirectory)
-  const publicPath = `${path}.pub`
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  const pair = checkKeyPair(stateDirectory) ?? makePrivateKey(path, hostId)
+  if (!existsSync(publicPathOf(path))) writeOnce(publicPathOf(path), `${pair.publicKey}\n`, 0o644)
+  return pair
+}
+
+/**
+ * Returns the daemon's key pair, or undefined if there is none. Changes nothing. Throws if it cannot be used, with a message
+ * for the operator. The public key alone may be absent, because it is made again.
+ */
+export function checkKeyPair(stateDirectory: string): KeyPair | undefined {
+  const path = privateKeyPath(stateDirectory)
+  const publicPath = publicPathOf(path)
   if (!existsSync(path)) {
     if (existsSync(publicPath))
       throw new Error(
         `${publicPath} is there, but ${path} is not: put it back, or remove the first to have a new key, which no guest knows`,
       )
-    const { privateKey } = generateKeyPairSync('ed25519')
-    writeOnce(path, renderPrivateKey(privateKey, `vmhostd@${hostId}`), 0o600)
+    return undefined
   }
   const pair = readPair(path)
-  if (!existsSync(publicPath)) writeOnce(publicPath, `${pair.publicKey}\n`, 0o644)
-  else if (keyOf(readFileSync(publicPath, 'utf8')) !== keyOf(pair.publicKey))
+  if (existsSync(publicPath) && keyOf(readFileSync(publicPath, 'utf8')) !== keyOf(pair.publicKey))
     throw new Error(`${publicPath} is not the public key of ${path}: remove it, and it is made again`)
   return pair
+}
+
+const publicPathOf = (path: string): string => `${path}.pub`
+
+/** Returns the pair that is there then, which may be that of a faster process. */
+function makePrivateKey(path: string, hostId: string): KeyPair {
+  const { privateKey } = generateKeyPairSync('ed25519')
+  writeOnce(path, renderPrivateKey(privateKey, `vmhostd@${hostId}`), 0o600)
+  return readPair(path)
 }
 
 function readPair(path: string): KeyPair {
