@@ -1,5 +1,6 @@
 // oxlint-disable-next-line import/no-unassigned-import -- @peculiar/x509 needs Reflect.getMetadata when it is loaded
 import 'reflect-metadata'
+import { X509Certificate as NodeCertificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import {
   AuthorityKeyIdentifierExtension,
@@ -17,7 +18,7 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509'
 import { limits } from '../../config/limits.ts'
-import type { X509Certificate as NodeCertificate } from 'node:crypto'
+import { SetupError } from './setup-report.ts'
 
 /** A certificate and its private key (PKCS #8), both in PEM. */
 export type CertificatePair = { readonly certificate: string; readonly key: string }
@@ -157,12 +158,37 @@ async function issue(
       new BasicConstraintsExtension(false, undefined, true),
       new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
       await SubjectKeyIdentifierExtension.create(keys.publicKey),
-      await AuthorityKeyIdentifierExtension.create(issuer),
+      await keyIdentifierOf(issuer),
       ...extensions,
     ],
   })
+  checkAccepted(certificate, issuer)
   return pem(certificate, keys.privateKey)
 }
+
+/**
+ * Names the key of the issuer as the issuer's own certificate does, because clients compare the two (RFC 5280, 4.2.1.1). An
+ * operator's authority may have any identifier.
+ */
+async function keyIdentifierOf(issuer: X509Certificate): Promise<AuthorityKeyIdentifierExtension> {
+  const own = issuer.getExtension(SubjectKeyIdentifierExtension)
+  return own === null
+    ? AuthorityKeyIdentifierExtension.create(issuer.publicKey)
+    : new AuthorityKeyIdentifierExtension(own.keyId)
+}
+
+/** Throws SetupError if OpenSSL, in clients and hosts, would not take `issuer` for the issuer of the certificate. */
+function checkAccepted(certificate: X509Certificate, issuer: X509Certificate): void {
+  const leaf = new NodeCertificate(Buffer.from(certificate.rawData))
+  const authority = new NodeCertificate(Buffer.from(issuer.rawData))
+  if (leaf.checkIssued(authority)) return
+  throw new SetupError(
+    `the authority ${oneLine(authority.subject)} cannot sign a certificate for ${oneLine(leaf.subject)} that others accept: the key usage of its own certificate must have keyCertSign`,
+  )
+}
+
+/** Returns a subject in one line: OpenSSL puts each part of it on a line of its own. */
+const oneLine = (subject: string): string => subject.replaceAll('\n', ', ')
 
 /** Builds the name from its value instead of parsing it: quotes and commas in it are ordinary characters. */
 const nameOf = (commonName: string): Name => new Name([{ CN: [{ utf8String: commonName }] }])

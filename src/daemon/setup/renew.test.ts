@@ -267,6 +267,20 @@ test('while an authority is replaced, the one whose key is there signs, whicheve
     assert.ok(read(name).verify(new X509Certificate(next.certificate).publicKey), name)
 })
 
+test('a pair stays as it is if others would refuse the new one', async (t) => {
+  const { at, renew } = await stage(t)
+  const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc']
+  const next = ['-subj', '/CN=next', '-addext', 'keyUsage=critical,cRLSign']
+  execFileSync('openssl', [...request, ...next, '-keyout', at('ca.key'), '-out', at('next.crt')], {
+    stdio: 'pipe',
+  })
+  writeFileSync(at('ca.crt'), readFileSync(at('ca.crt'), 'utf8') + readFileSync(at('next.crt'), 'utf8'))
+  const before = ['server.key', 'server.crt'].map((name) => readFileSync(at(name), 'utf8'))
+  await assert.rejects(renew(0, { all: true }), /the authority CN=next cannot sign .*keyCertSign/)
+  const after = ['server.key', 'server.crt'].map((name) => readFileSync(at(name), 'utf8'))
+  assert.deepEqual(after, before)
+})
+
 test('an authority that ends before a new certificate would is warned of', async (t) => {
   const { renew } = await stage(t)
   assert.doesNotMatch((await renew(0)).report.text, /warning/)
