@@ -1,6 +1,6 @@
 // oxlint-disable-next-line import/no-unassigned-import -- @peculiar/x509 needs Reflect.getMetadata when it is loaded
 import 'reflect-metadata'
-import { X509Certificate as NodeCertificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate as NodeCertificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import {
   AuthorityKeyIdentifierExtension,
@@ -19,8 +19,9 @@ import {
 } from '@peculiar/x509'
 import { limits } from '../../config/limits.ts'
 import { SetupError } from './setup-report.ts'
+import { signingAlgorithm } from './signing-algorithm.ts'
 
-/** A certificate and its private key (PKCS #8), both in PEM. */
+/** A certificate and its private key, both in PEM. The keys that are made here are PKCS #8. */
 export type CertificatePair = { readonly certificate: string; readonly key: string }
 
 export type LeafRequest = {
@@ -145,15 +146,17 @@ async function issue(
   nowMs: number,
 ): Promise<CertificatePair> {
   const issuer = new X509Certificate(authority.certificate)
+  const authorityKey = createPrivateKey(authority.key)
+  const algorithm = signingAlgorithm(authorityKey)
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
   const certificate = await X509CertificateGenerator.create({
     subject,
     issuer: issuer.subjectName,
     publicKey: keys.publicKey,
-    signingKey: await importKey(authority.key),
+    signingKey: authorityKey.toCryptoKey(algorithm, false, ['sign']),
     ...validity(nowMs, limits.certificateValidityDays),
     serialNumber: serialNumber(),
-    signingAlgorithm: SIGNING,
+    signingAlgorithm: algorithm,
     extensions: [
       new BasicConstraintsExtension(false, undefined, true),
       new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
@@ -212,8 +215,4 @@ async function pem(certificate: X509Certificate, key: CryptoKey): Promise<Certif
     certificate: `${certificate.toString('pem')}\n`,
     key: `${PemConverter.encode(pkcs8, PemConverter.PrivateKeyTag)}\n`,
   }
-}
-
-async function importKey(keyPem: string): Promise<CryptoKey> {
-  return crypto.subtle.importKey('pkcs8', PemConverter.decodeFirst(keyPem), ALGORITHM, false, ['sign'])
 }

@@ -133,10 +133,7 @@ async function ensureLeaf(
   }
   const signer = signingPair(authority)
   if (signer === undefined) {
-    options.report.missing(
-      paths.certificate,
-      `${what}: ${whyNotSigned(authority)}: put that key there, or have that authority sign it`,
-    )
+    options.report.missing(paths.certificate, `${what}: ${whyNotSigned(authority)} it`)
     return
   }
   writePair(paths, await issueCertificate(signer, request, options.nowMs))

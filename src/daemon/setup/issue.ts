@@ -48,8 +48,7 @@ export async function issueForClient({
     throw new SetupError(`${there} is there already: remove it, or name another directory with --directory`)
   const { authority } = certificatePaths(config)
   const signer = signingPair(authority)
-  if (signer === undefined)
-    throw new SetupError(`${paths.certificate}: ${whyNotSigned(authority)}: put that key there for this`)
+  if (signer === undefined) throw new SetupError(`${paths.certificate}: ${whyNotSigned(authority)} it`)
   writePair(
     paths,
     await issueCertificate(signer, { commonName, alternativeNames: [], usages: ['client'] }, nowMs),

@@ -60,12 +60,12 @@ async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Pro
     return false
   }
   const authority = signerOf(signer, old)
-  const because = authority === undefined ? whyNotSigned(signer) : whyNotReissued(old)
-  const putBack = authority === undefined ? 'put that key there for this, or ' : ''
-  if (authority === undefined || because !== undefined) {
+  const lost = whyNotReissued(old)
+  if (authority === undefined || lost !== undefined) {
+    const because = authority === undefined ? whyNotSigned(signer) : `${lost}: have that authority sign`
     report.missing(
       paths.certificate,
-      `${until}; ${because}: ${putBack}have that authority sign a new one with ${addedNames.length === 0 ? 'the same names' : `its names, ${addedNames.join(', ')}`} and uses, and replace ${paths.certificate} and ${paths.key}`,
+      `${until}; ${because} a new one with ${addedNames.length === 0 ? 'the same names' : `its names, ${addedNames.join(', ')}`} and uses, and replace ${paths.certificate} and ${paths.key}`,
     )
     return false
   }

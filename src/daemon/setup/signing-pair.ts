@@ -1,23 +1,46 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { certificatesIn } from '../../lib/certificates-in.ts'
+import { kindOf, SIGNING_KINDS, signs } from './signing-algorithm.ts'
+import type { KeyObject } from 'node:crypto'
 import type { CertificatePair } from './certificates.ts'
 import type { PairPaths } from './pair-files.ts'
 
 /**
  * Returns the pair that signs here: the certificate in the authority's file that fits its key. While an authority is
- * replaced, the file has both. Undefined if there is not one.
+ * replaced, the file has both. Undefined if there is not one; {@link whyNotSigned} says why.
  */
 export function signingPair({ certificate, key }: PairPaths): CertificatePair | undefined {
   if (!existsSync(certificate) || !existsSync(key)) return undefined
   const keyPem = readFileSync(key, 'utf8')
-  const privateKey = createPrivateKey(keyPem)
+  const privateKey = privateKeyIn(keyPem)
+  if (privateKey === undefined || !signs(privateKey)) return undefined
   const own = certificatesIn(readFileSync(certificate)).find((pem) =>
     new X509Certificate(pem).checkPrivateKey(privateKey),
   )
   return own === undefined ? undefined : { certificate: own, key: keyPem }
 }
 
-/** Says why an authority without a signing pair cannot sign. */
-export const whyNotSigned = ({ key }: PairPaths): string =>
-  `its authority cannot sign here, because ${key} ${existsSync(key) ? 'is not the key of it' : 'is not there'}`
+/** Returns the private key of a file; undefined if it has none that can be read without a passphrase. */
+function privateKeyIn(pem: string): KeyObject | undefined {
+  try {
+    return createPrivateKey(pem)
+  } catch {
+    return undefined
+  }
+}
+
+/** Says why an authority without a signing pair cannot sign, and what to do, up to what it is to sign. */
+export function whyNotSigned({ key }: PairPaths): string {
+  const privateKey = existsSync(key) ? privateKeyIn(readFileSync(key, 'utf8')) : undefined
+  const cannot = 'its authority cannot sign here, because'
+  if (privateKey !== undefined && !signs(privateKey))
+    return `${cannot} ${key} is of the kind ${kindOf(privateKey)}, and only keys of ${SIGNING_KINDS} sign here: have that authority sign`
+  const because =
+    privateKey !== undefined
+      ? 'is not the key of it'
+      : existsSync(key)
+        ? 'is not a private key (PEM) without a passphrase'
+        : 'is not there'
+  return `${cannot} ${key} ${because}: put that key there for this, or have that authority sign`
+}
