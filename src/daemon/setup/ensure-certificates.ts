@@ -1,13 +1,13 @@
-import { X509Certificate } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { basename, dirname, join, parse } from 'node:path'
 import { createAuthority, issueCertificate, namesLackingIn } from './certificates.ts'
+import { certificateAt, describe, reportKept } from './kept-certificate.ts'
 import { onlyAddress } from './own-address.ts'
 import { writePair } from './pair-files.ts'
 import { SetupError } from './setup-report.ts'
 import { signingPair, whyNotSigned } from './signing-pair.ts'
 import type { Config } from '../../config/config.ts'
-import type { LeafRequest } from './certificates.ts'
+import type { WantedLeaf } from './kept-certificate.ts'
 import type { PairPaths } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'
 
@@ -69,6 +69,7 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
   warnOfLackingNames(paths.server, config.controller, options)
   await ensureLeaf(paths.controller, authority, options, {
     commonName: config.controller.commonName,
+    admitted: [config.controller.commonName],
     alternativeNames: [],
     usages: ['client'],
   })
@@ -76,6 +77,7 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
   if (config.metrics.enabled && reader !== undefined)
     await ensureLeaf(paths.metrics, authority, options, {
       commonName: reader,
+      admitted: config.metrics.commonNames,
       alternativeNames: [],
       usages: ['client'],
     })
@@ -86,6 +88,7 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
       : await ensureAuthority(paths.nodeAuthority, 'authority of nodes', options)
   await ensureLeaf(paths.node, nodeAuthority, options, {
     commonName: config.host.id,
+    admitted: [config.host.id],
     alternativeNames: namesOf(config.coordination, options),
     usages: ['server', 'client'],
   })
@@ -117,13 +120,13 @@ async function ensureLeaf(
   paths: PairPaths,
   authority: PairPaths | undefined,
   options: CertificateOptions,
-  request: LeafRequest,
+  request: WantedLeaf,
 ): Promise<void> {
-  const what = `certificate of ${request.commonName}, for a ${request.usages.join(' and ')}`
   if (isThere(paths)) {
-    options.report.kept(paths.certificate, what)
+    reportKept(paths, request, options.report)
     return
   }
+  const what = describe(request)
   if (authority === undefined) {
     options.report.missing(
       paths.certificate,
@@ -163,7 +166,8 @@ function warnOfLackingNames(
   const { report } = options
   const wanted = wantedNames(listener, options)
   if (wanted.length === 0 || !existsSync(path)) return
-  const lacking = namesLackingIn(new X509Certificate(readFileSync(path)), wanted)
+  const certificate = certificateAt(path)
+  const lacking = certificate === undefined ? [] : namesLackingIn(certificate, wanted)
   if (lacking.length === 0) return
   const remedy = `vmhostd certificate renew ${lacking.map((name) => `--san ${name}`).join(' ')}`
   report.warned(path, `it does not have ${lacking.join(', ')}: ${remedy}`)

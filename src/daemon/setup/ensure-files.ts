@@ -1,11 +1,12 @@
-import { chmodSync, mkdirSync, statSync, existsSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, statSync, existsSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { parse } from 'smol-toml'
 import type { Config } from '../../config/config.ts'
 import type { SetupReport } from './setup-report.ts'
 import { writeNewFiles } from '../new-files.ts'
 import type { CertificatePaths } from './ensure-certificates.ts'
 import { ensureKeyPair, privateKeyPath } from '../../host/ssh/key-pair.ts'
-import { ownUrl } from './own-address.ts'
+import { mayBeOwnUrl, ownUrl } from './own-address.ts'
 
 /** A VM's own user must reach its own files below, but must not list the others. */
 const TRAVERSABLE = 0o711
@@ -60,6 +61,7 @@ export function ensureProfile(
   const what = 'profile of vmhostctl'
   if (existsSync(path)) {
     report.kept(path, what)
+    warnOfOtherUrl(path, config, report)
     return
   }
   const beside = (file: string): string => JSON.stringify(relative(directory, file))
@@ -72,6 +74,27 @@ export function ensureProfile(
   ]
   writeNewFiles([{ path, content: `${lines.join('\n')}\n`, mode: 0o644 }])
   report.made(path, what)
+}
+
+/** Warns if a kept profile is older than a change of the address or the port of this host. */
+function warnOfOtherUrl(path: string, config: Config, report: SetupReport): void {
+  const url = urlIn(readFileSync(path, 'utf8'))
+  const own = ownUrl(config)
+  if (url === undefined) report.warned(path, `it has no url: write url = ${JSON.stringify(own)}`)
+  else if (!mayBeOwnUrl(url, config))
+    report.warned(
+      path,
+      `its url is ${url}, and the configuration gives ${own}: change it, or vmhostctl does not reach this host`,
+    )
+}
+
+function urlIn(profile: string): string | undefined {
+  try {
+    const { url } = parse(profile)
+    return typeof url === 'string' && URL.canParse(url) ? url : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Makes the key with which the daemon logs in to guests; keeps an existing one. */

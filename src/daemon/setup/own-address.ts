@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import { bareAddress } from '../../config/config.ts'
 import type { Config } from '../../config/config.ts'
 
@@ -15,4 +15,13 @@ export function onlyAddress({ listenAddress }: { readonly listenAddress: string 
 export function ownUrl({ controller }: Pick<Config, 'controller'>): string {
   const address = onlyAddress(controller) ?? 'localhost'
   return `https://${isIPv6(address) ? `[${address}]` : address}:${controller.port}`
+}
+
+/** Returns whether a URL may lead to this host's own controller API. A host name other than `localhost` may have any address. */
+export function mayBeOwnUrl(text: string, { controller }: Pick<Config, 'controller'>): boolean {
+  const [url, own] = [new URL(text), new URL(ownUrl({ controller }))]
+  if (url.origin === own.origin) return true
+  if (url.protocol !== own.protocol || url.port !== own.port) return false
+  const isName = isIP(bareAddress(url.hostname)) === 0 && url.hostname !== 'localhost'
+  return isName || ['0.0.0.0', '::'].includes(bareAddress(controller.listenAddress))
 }
