@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { makeOwnAuthority, P256 } from '../../../test/own-authority.ts'
-import { issueCertificate, reissueCertificate } from './certificates.ts'
+import { createAuthority, issueCertificate, namesLackingIn, reissueCertificate } from './certificates.ts'
 import type { CertificatePair } from './certificates.ts'
 
 const SIGNS = 'keyUsage=critical,keyCertSign,cRLSign'
@@ -31,4 +31,26 @@ test('no certificate comes of an authority that must not sign any', async (t) =>
     issueCertificate(authority, SERVER, Date.now()),
     /^SetupError: the authority O=Example, CN=own cannot sign a certificate for CN=host-1 that others accept/,
   )
+})
+
+test('an IPv6 address that ends as IPv4 is in a certificate as it is', async () => {
+  const authority = await createAuthority('authority', Date.now())
+  const names = [
+    '64:ff9b::192.0.2.33',
+    '::ffff:192.0.2.1',
+    '2001:db8:0:0:0:1:192.0.2.2',
+    '::',
+    '2001:DB8::1',
+    '192.0.2.3',
+  ]
+  const request = { commonName: 'host-1', alternativeNames: names, usages: ['server'] } as const
+  const issued = new X509Certificate((await issueCertificate(authority, request, Date.now())).certificate)
+  assert.deepEqual(namesLackingIn(issued, names), [])
+  assert.equal(
+    issued.subjectAltName,
+    'IP Address:64:FF9B:0:0:0:0:C000:221, IP Address:0:0:0:0:0:FFFF:C000:201, IP Address:2001:DB8:0:0:0:1:C000:202, IP Address:0:0:0:0:0:0:0:0, IP Address:2001:DB8:0:0:0:0:0:1, IP Address:192.0.2.3',
+  )
+  const added = { nowMs: Date.now(), addedNames: ['64:ff9b::192.0.2.34'] }
+  const again = new X509Certificate((await reissueCertificate(authority, issued, added)).certificate)
+  assert.deepEqual(namesLackingIn(again, [...names, ...added.addedNames]), [])
 })

@@ -1,7 +1,7 @@
 // oxlint-disable-next-line import/no-unassigned-import -- @peculiar/x509 needs Reflect.getMetadata when it is loaded
 import 'reflect-metadata'
 import { createPrivateKey, X509Certificate as NodeCertificate } from 'node:crypto'
-import { isIP } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import {
   AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
@@ -18,6 +18,7 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509'
 import { limits } from '../../config/limits.ts'
+import { parseAddress } from '../../core/network/address.ts'
 import { SetupError } from './setup-report.ts'
 import { signingAlgorithm } from './signing-algorithm.ts'
 
@@ -71,8 +72,18 @@ export async function issueCertificate(
 
 const namesExtension = (names: readonly string[]): Extension =>
   new SubjectAlternativeNameExtension(
-    names.map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const),
+    names.map((name) => ({ type: isIP(name) === 0 ? 'dns' : 'ip', value: inGroups(name) }) as const),
   )
+
+/** Returns an IPv6 address as eight groups, because the library takes an IPv4 address at its end for one group. */
+function inGroups(name: string): string {
+  const bytes = isIPv6(name) ? parseAddress(name) : undefined
+  return bytes === undefined
+    ? name
+    : Buffer.from(bytes)
+        .toString('hex')
+        .replaceAll(/.{4}(?=.)/g, '$&:')
+}
 
 /** Returns which of these names and addresses of a server a certificate does not have. */
 export const namesLackingIn = (
