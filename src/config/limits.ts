@@ -87,8 +87,9 @@ export const limits = {
    * how much there is. V8 frees buffers when it collects, and its compilers leave some MiB free.
    */
   freedMemoryReturnMs: 60_000,
-  /** How long the daemon waits for a database that another process has locked. The event loop is blocked meanwhile. */
+  /** How long the daemon waits for a database that is locked, at work and at its start. The event loop is blocked then. */
   databaseBusyMs: 20,
+  databaseOpenBusyMs: 5000,
   /** How long no other write, or emptying of the log, is tried after one failed, because each may cost the wait above. */
   stateRetryMs: 250,
   /** The longest long poll that Prefer: wait may ask for. */

@@ -4,10 +4,16 @@ import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { SCHEMA_VERSION, migrate, schemaVersionOf } from './migrations.ts'
 import { keepSchemaCopy } from './schema-copies.ts'
-import { StateUnwritable, unwritableOr } from './transactions.ts'
+import { unwritableOr } from './transactions.ts'
 
 /** Another connection holds the lock (sqlite.org/rescode). */
 const SQLITE_BUSY = 5
+
+/**
+ * Errors of a disk without room for the index of the log: the disk is full, or that file cannot be opened. Those of the
+ * index alone are of SQLITE_IOERR: SHMOPEN, SHMSIZE and SHMMAP (sqlite.org/rescode).
+ */
+const WITHOUT_ROOM: ReadonlySet<unknown> = new Set([13, 14, 4618, 4874, 5386])
 
 /** The file is damaged, or is not a database (sqlite.org/rescode). */
 const SQLITE_CORRUPT = 11
@@ -53,13 +59,16 @@ export type OpenOptions = {
 /**
  * Opens or creates the database. On a full disk there may be no room for the index of the log, which is a separate
  * file. Then the index is in memory, and no other process can read the database (sqlite.org/wal, "Use of WAL Without
- * Shared-Memory"). Throws an error that says what to do if the file is damaged.
+ * Shared-Memory"). Throws an error that says what to do if the file is damaged, or if another process keeps it locked.
  */
 export function openDatabase(path: string, options: OpenOptions = {}): DatabaseSync {
   try {
     return openInMode(path, 'NORMAL', options)
   } catch (error) {
-    if (!(unwritableOr(error) instanceof StateUnwritable)) throw damagedOr(path, error)
+    const { errcode } = error as { errcode?: number }
+    if (errcode !== undefined && (errcode & 0xff) === SQLITE_BUSY)
+      throw new Error(`another process has locked ${path}: end it, and start again`, { cause: error })
+    if (!WITHOUT_ROOM.has(errcode)) throw damagedOr(path, error)
     return openInMode(path, 'EXCLUSIVE', options)
   }
 }
@@ -80,7 +89,7 @@ export function damagedOr(path: string, error: unknown): unknown {
 }
 
 function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE', { onUpgrade }: OpenOptions): DatabaseSync {
-  const db = new DatabaseSync(path, { timeout: limits.databaseBusyMs })
+  const db = new DatabaseSync(path, { timeout: limits.databaseOpenBusyMs })
   try {
     // Signed URLs and user data are stored here. The write-ahead log gets its mode from this file.
     chmodSync(path, 0o600)
@@ -94,6 +103,7 @@ function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE', { onUpgrade }: O
       keepSchemaCopy(db, dirname(path))
     }
     migrate(db)
+    db.exec(`PRAGMA busy_timeout = ${limits.databaseBusyMs}`)
     return db
   } catch (error) {
     db.close()
