@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
@@ -6,7 +6,13 @@ import { Meta } from '../database/meta.ts'
 import { damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
 import { firstNumber } from '../database/revisions.ts'
-import { copyDatabase, flushPath, renameDurably, schemaCopiesOf } from '../database/schema-copies.ts'
+import {
+  copyDatabase,
+  copyFile,
+  flushPath,
+  renameDurably,
+  schemaCopiesOf,
+} from '../database/schema-copies.ts'
 import { KEPT_AFTER } from '../events/event-table.ts'
 import { Store } from '../store.ts'
 import { noteDeparted } from '../migration/departed.ts'
@@ -289,12 +295,6 @@ function unusedPath(copies: string, nowMs: number): string {
     const path = join(copies, `before-restore-${time}${number === 1 ? '' : `-${number}`}.db`)
     if (![path, `${path}-wal`].some((one) => existsSync(one))) return path
   }
-}
-
-function copyFile(from: string, to: string): void {
-  const unnamed = `${to}.new`
-  copyFileSync(from, unnamed)
-  renameDurably(unnamed, to)
 }
 
 function edit(path: string, change: (db: DatabaseSync) => void, timeout = 0): void {

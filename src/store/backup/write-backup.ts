@@ -1,7 +1,10 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
-import { copyDatabase } from '../database/schema-copies.ts'
+import { StateDirectoryInUse, lockStateDirectory } from '../database/open-database.ts'
+import { copyDatabase, copyFile } from '../database/schema-copies.ts'
+import { StateUnwritable } from '../database/transactions.ts'
 
 /** Raised with every change of the two tables that an older vmhostd must not read past. */
 export const BACKUP_FORMAT = 1
@@ -19,8 +22,9 @@ export type KeptFile = { readonly path: string; readonly mode: number; readonly 
 
 /**
  * Writes the records of a state directory, with files of the host, into one file of mode 0600. The daemon may run: SQLite
- * reads one moment of its database, and keeps no writer waiting. The file has its name only when it is whole and on the
- * disk. Throws an error for the operator.
+ * reads one moment of its database, and keeps no writer waiting. A reader keeps the log of the database from being emptied,
+ * and the target may hang. So the copy is made beside the records, and goes to the target when nothing reads them any more.
+ * The file has its name only when it is whole and on the disk. Throws an error for the operator.
  */
 export function writeBackup(
   stateDirectory: string,
@@ -29,14 +33,67 @@ export function writeBackup(
 ): void {
   const source = `${stateDirectory}/vmhostd.db`
   if (!existsSync(source)) throw new Error(`${source} is not there: this host has no records yet`)
-  const db = new DatabaseSync(source, { readOnly: true, timeout: limits.backupBusyMs })
+  const copyTo = (path: string): void => {
+    const db = new DatabaseSync(source, { readOnly: true, timeout: limits.backupBusyMs })
+    try {
+      copyDatabase(db, path, (unnamed) => addTables(unnamed, about, files))
+    } finally {
+      db.close()
+    }
+  }
   try {
-    copyDatabase(db, target, (unnamed) => addTables(unnamed, about, files))
+    const copy = copyBeside(join(stateDirectory, BESIDE), copyTo)
+    // A state directory that takes no copy takes no log that could grow either.
+    if (copy === undefined) return copyTo(target)
+    try {
+      copyFile(copy.path, target)
+    } finally {
+      copy.remove()
+    }
   } catch (cause) {
     throw new Error(`the records of ${source} cannot be copied to ${target}`, { cause })
-  } finally {
-    db.close()
   }
+}
+
+/** The directory of the state directory where a backup is made. Only the lock of the next one stays there. */
+const BESIDE = 'backup.new'
+
+type Copy = { readonly path: string; remove(): void }
+
+/** Makes the copy in a directory that only one backup has at a time; undefined if its disk is full or read-only. */
+function copyBeside(directory: string, copyTo: (path: string) => void): Copy | undefined {
+  const folder = join(directory, 'copy')
+  let lock: ReturnType<typeof lockStateDirectory> | undefined
+  const remove = (): void => {
+    if (lock !== undefined) rmSync(folder, { recursive: true, force: true })
+    lock?.release()
+  }
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    lock = lockStateDirectory(directory)
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder)
+    const path = join(folder, 'vmhostd.db')
+    copyTo(path)
+    return { path, remove }
+  } catch (error) {
+    remove()
+    if (isWithoutRoom(error)) return undefined
+    if (!(error instanceof StateDirectoryInUse)) throw error
+    throw new Error(`another backup is at work in ${directory}: wait for it, or end it`, { cause: error })
+  }
+}
+
+/** The disk is full (sqlite.org/rescode). */
+const SQLITE_FULL = 13
+
+function isWithoutRoom(error: unknown): boolean {
+  const { code, errcode } = (error ?? {}) as { code?: string; errcode?: number }
+  return (
+    error instanceof StateUnwritable ||
+    errcode === SQLITE_FULL ||
+    ['ENOSPC', 'EDQUOT', 'EROFS'].includes(code ?? '')
+  )
 }
 
 function addTables(

@@ -5,8 +5,10 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readSync,
   renameSync,
   rmSync,
+  writeSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
@@ -80,6 +82,36 @@ export function copyDatabase(
     throw error
   }
 }
+
+/** Copies a file, with mode 0600. The copy takes its name only when it is on the disk. */
+export function copyFile(from: string, to: string): void {
+  const unnamed = `${to}.new`
+  rmSync(unnamed, { force: true })
+  const source = openSync(from, 'r')
+  try {
+    // Not copyFileSync: it sets the mode of its target, which some file systems refuse.
+    copyBytes(source, unnamed)
+    renameDurably(unnamed, to)
+  } catch (error) {
+    rmSync(unnamed, { force: true })
+    throw error
+  } finally {
+    closeSync(source)
+  }
+}
+
+function copyBytes(source: number, to: string): void {
+  const target = openSync(to, 'wx', 0o600)
+  try {
+    const buffer = Buffer.alloc(COPY_BYTES)
+    for (let length = readSync(source, buffer); length > 0; length = readSync(source, buffer))
+      for (let done = 0; done < length;) done += writeSync(target, buffer, done, length - done)
+  } finally {
+    closeSync(target)
+  }
+}
+
+const COPY_BYTES = 1024 * 1024
 
 /** Gives a file another name; file and name are on the disk when this returns. */
 export function renameDurably(from: string, to: string, flush: Flush = flushPath): void {
