@@ -18,6 +18,7 @@ import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { given } from '../lib/given.ts'
 import { lockStateDirectory, openDatabase } from './database/open-database.ts'
+import { removeUnfinishedCopies } from './database/schema-copies.ts'
 import type { OpenOptions } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
 import type { FlushOptions, LogClock } from './database/write-ahead-log.ts'
@@ -80,6 +81,7 @@ export class Store {
     this.#lock = lockStateDirectory(directory)
     const path = `${directory}/vmhostd.db`
     try {
+      removeUnfinishedCopies(directory)
       this.#db = openDatabase(path, given({ onUpgrade }))
     } catch (error) {
       this.#lock.release()

@@ -10,6 +10,7 @@ import {
   copyDatabase,
   copyFile,
   flushPath,
+  removeUnfinishedCopies,
   renameDurably,
   schemaCopiesOf,
 } from '../database/schema-copies.ts'
@@ -249,6 +250,7 @@ function keepPresent(present: string, stateDirectory: string, nowMs: number): Ke
   try {
     mkdirSync(copies, { recursive: true })
     chmodSync(copies, 0o700)
+    removeUnfinishedCopies(stateDirectory)
     return { path, replaced: copyRecords(present, path) }
   } catch (cause) {
     throw new Error(

@@ -124,3 +124,19 @@ test('a copy that is put in the place of the database is the earlier store', (t)
   })
   assert.deepEqual(stage.store.vms.all(), [before])
 })
+
+test('a copy that a killed process left unfinished is removed by the next one that has the records', (t) => {
+  const stage = new StoreStage(t)
+  const unfinished = [
+    'schema-7.db.new',
+    'before-restore-20261129T171147Z-2.db.new',
+    'before-restore-1.db-wal.new',
+  ]
+  const others = ['before-restore-1.db', 'mine.new', 'schema-7.db']
+  const copies = schemaCopiesOf(stage.directory)
+  stage.reopen(() => {
+    mkdirSync(copies)
+    for (const name of [...unfinished, ...others]) writeFileSync(`${copies}/${name}`, '')
+  })
+  assert.deepEqual(readdirSync(copies).toSorted(), others)
+})

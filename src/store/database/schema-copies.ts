@@ -1,6 +1,7 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -59,6 +60,23 @@ export function copiesIn(
     .toSorted((a, b) => b - a)
     .map((version) => ({ version, path: schemaCopyPath(stateDirectory, version) }))
 }
+
+/**
+ * Removes copies that a killed process left unfinished. Call it with the lock of the state directory, so that nothing makes
+ * one meanwhile.
+ */
+export function removeUnfinishedCopies(stateDirectory: string): void {
+  const directory = schemaCopiesOf(stateDirectory)
+  if (!existsSync(directory)) return
+  try {
+    for (const entry of readdirSync(directory, { withFileTypes: true }))
+      if (entry.isFile() && UNFINISHED.test(entry.name)) rmSync(join(directory, entry.name), { force: true })
+  } catch {
+    // Such a file only takes room. A disk that fails must not keep the daemon from starting.
+  }
+}
+
+const UNFINISHED = /^(?:schema-\d+|before-restore-[\dTZ-]+)\.db(?:-wal)?\.new$/
 
 /**
  * Writes what a database holds at this moment into one file of mode 0600, which takes its name only when it is on the
