@@ -189,7 +189,11 @@ function copiedStore(path: string, directory: string, userIds: UserIdRange): Sto
   edit(copy, (db) => {
     db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
   })
-  return new Store(directory, userIds)
+  try {
+    return new Store(directory, userIds)
+  } catch (cause) {
+    throw new Error(`the records of ${path} cannot be opened`, { cause })
+  }
 }
 
 /** Brings into records that are put back what stays of those that they replace. */

@@ -220,6 +220,32 @@ export function migrate(db: DatabaseSync, target: number = SCHEMA_VERSION): void
     db.exec('COMMIT')
   } catch (error) {
     db.exec('ROLLBACK')
-    throw error
+    const because = whyNotJson(db)
+    throw because === undefined ? error : new Error(because, { cause: error })
   }
+}
+
+/** Columns with JSON that migrations read, each with the key of its rows and the name of a row. */
+const JSON_COLUMNS = [
+  { table: 'vms', column: 'desired', key: 'id', name: 'the record of the VM' },
+  { table: 'vms', column: 'observed', key: 'id', name: 'the record of the VM' },
+  { table: 'vms', column: 'departure', key: 'id', name: 'the record of the VM' },
+  { table: 'events', column: 'body', key: 'sequence', name: 'the event' },
+] as const
+
+/** Returns which row SQLite refuses as "malformed JSON", and what to do; undefined if there is none. */
+function whyNotJson(db: DatabaseSync): string | undefined {
+  for (const { table, column, key, name } of JSON_COLUMNS) {
+    const isThere = db.prepare('SELECT 1 FROM pragma_table_info(?) WHERE name = ?').get(table, column)
+    if (isThere === undefined) continue
+    const row = db
+      .prepare(`SELECT ${key} AS id, quote(${key}) AS quoted FROM ${table} WHERE NOT json_valid(${column})`)
+      .get()
+    if (row === undefined) continue
+    // sqlite3 keeps what belongs to a VM, unless it is said to heed foreign keys.
+    const remove = `PRAGMA foreign_keys = ON; DELETE FROM ${table} WHERE ${key} = ${String(row['quoted'])}`
+    const again = table === 'vms' ? ', and make it again with vmhostd recover' : ''
+    return `${name} ${String(row['id'])} has a "${column}" that is not JSON: remove it from these records with sqlite3 ("${remove}")${again}`
+  }
+  return undefined
 }
