@@ -306,6 +306,20 @@ test('a sweep leaves a VM alone that has a disk, as after an older state directo
   assert.match(reported.map(({ message }) => message).join(), /^a VM runs that is not on record/)
 })
 
+test('the user id of a VM that a sweep leaves alone goes to no other VM while it is there', async (t) => {
+  const { store, host } = await reconcileStage(t)
+  const younger = 'younger' as VmId
+  const userId = store.vms.freeUserId() ?? assert.fail()
+  const sweep = (): Promise<void> =>
+    sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
+  host.storage.disks.set(younger, { sizeMib: 64, userId })
+  await sweep()
+  assert.equal(store.vms.freeUserId(), userId + 1)
+  host.storage.disks.delete(younger)
+  await sweep()
+  assert.equal(store.vms.freeUserId(), userId)
+})
+
 test('a sweep removes nothing when a listing fails', async (t) => {
   const { store, host, id, create, idle } = await reconcileStage(t)
   create()

@@ -10,6 +10,8 @@ import type { PassContext } from './progress.ts'
  * the disk before it forgets the VM. So a VM with a disk was not deleted: this host's state directory is older than the
  * VM, or another one. No sweep deletes a disk.
  *
+ * The user ids of VMs that are left alone go to no new VM until a sweep finds none of them.
+ *
  * The end of a unit takes time. A VM that is created meanwhile under the id of an orphan keeps what it finds, or its
  * worker removes it.
  */
@@ -55,6 +57,12 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
         ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Give it its record again (vmhostd recover), or stop its unit by hand'
         : 'the pool has a disk whose VM is not on record: give it its record again (vmhostd recover), or remove it by hand'
       log.error({ vm_id: id }, what)
+    }
+    if (kept.size === 0) return store.releaseUserIds()
+    // In sequence: a lost state directory leaves many disks, and the pool has few places.
+    for (const id of unknown) {
+      const { disk } = await host.storage.inspect(id, [])
+      if (disk.kind === 'present' && disk.usableBy !== undefined) store.reserveUserIds([disk.usableBy])
     }
   } catch (error) {
     warnOfFault(log, error, 'orphan sweep failed')

@@ -22,8 +22,9 @@ import { removeUnfinishedCopies } from './database/schema-copies.ts'
 import type { OpenOptions } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
 import type { FlushOptions, LogClock } from './database/write-ahead-log.ts'
+import { reserveUserIds, reservedUserIds } from './vm/user-ids.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
-import type { Sha256, VmId } from '../core/ids.ts'
+import type { Sha256, UserId, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
 import type { ImageUse } from './images/image-uses.ts'
 
@@ -197,6 +198,20 @@ export class Store {
   /** Accepts only this pool from now on. A missing disk must never count as a disk that was not made yet. */
   rememberPool(poolId: string): void {
     this.#setMeta('pool_id', poolId)
+  }
+
+  /** Gives the user ids of VMs on the host that have no record to no other VM, until {@link releaseUserIds}. */
+  reserveUserIds(userIds: Iterable<UserId>): void {
+    const known = reservedUserIds(this.#db)
+    const all = [...new Set([...known, ...userIds])]
+    if (all.length === known.length) return
+    this.#transactions.commit(() => reserveUserIds(this.#db, all))
+  }
+
+  /** Ends all reservations of user ids. Call it when each VM on the host has a record. */
+  releaseUserIds(): void {
+    if (reservedUserIds(this.#db).length === 0) return
+    this.#transactions.commit(() => reserveUserIds(this.#db, []))
   }
 
   /** Takes the id of a store that is lost, so that units and disks of that store are this one's. It must have no records. */

@@ -7,6 +7,7 @@ import { silentLog } from '../../log/log.ts'
 import type { Config } from '../../config/config.ts'
 import type { FoundVm } from '../../core/recovery/judge-restored.ts'
 import type { HostListing } from '../../core/recovery/judge-orphans.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
 
@@ -29,6 +30,17 @@ export async function lookAtVm(host: RecoveryHost, record: VmRecord, storeId: st
     disk: judgeDisk(disk, record, storeId),
     isSaved: isSaved(saved),
   }
+}
+
+/** Returns the users of the disks of these VMs, as far as the disks show them. Throws HostFault. */
+export async function userIdsOf(
+  host: Pick<Host, 'storage'>,
+  ids: readonly VmId[],
+): Promise<readonly UserId[]> {
+  const states = await Promise.all(ids.map((id) => host.storage.inspect(id, [])))
+  return states.flatMap(({ disk }) =>
+    disk.kind === 'present' && disk.usableBy !== undefined ? [disk.usableBy] : [],
+  )
 }
 
 /** Lists units and disks of VMs. Throws HostFault. */

@@ -16,7 +16,7 @@ import { Store } from '../../store/store.ts'
 import { userIdRangeOf } from '../../store/vm/user-ids.ts'
 import { UsageError } from '../usage-error.ts'
 import { withRecoveryHost } from './look-at-host.ts'
-import { draftRequest, findOrphan, giveRecord, listOrphans } from './recover.ts'
+import { draftRequest, findOrphan, giveRecord, listOrphans, userIdsWithoutRecord } from './recover.ts'
 import { sourceFromRequest, sourceFromStore } from './recovery-source.ts'
 import { orphanInWords, recoveredInWords } from './words.ts'
 import type { Config } from '../../config/config.ts'
@@ -86,6 +86,7 @@ async function recover(options: Options): Promise<number> {
       if ((from ?? request) === undefined) return draft(found.value)
       const source = sourceOf(options, found.value)
       if (changes && store.poolId === undefined) store.rememberPool(poolId)
+      store.reserveUserIds(await userIdsWithoutRecord(store, host))
       const nowMs = Date.now()
       // Before the record: if it is not stored any more, the next try finds a disk of this store.
       if (changes && found.value.joining.kind === 'remark')

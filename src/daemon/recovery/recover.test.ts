@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import { recoverVm } from '../../commands/vm/recover-vm.ts'
 import { desiredOf, inputsOf } from '../../commands/vm/create-vm.ts'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
-import { draftRequest, giveRecord } from './recover.ts'
+import { reconcileStage } from '../../../test/reconcile-stage.ts'
+import { draftRequest, giveRecord, userIdsWithoutRecord } from './recover.ts'
 import { recoveredInWords } from './words.ts'
 import { sourceFromStore } from './recovery-source.ts'
 import type { OperationId, UserId, VmId } from '../../core/ids.ts'
@@ -59,6 +60,18 @@ test('a VM that is recovered without a guest, and is deleted once it is stopped 
   assert.match(words({}), /deleted with its disk 3600 s after it is found stopped/)
   assert.doesNotMatch(words({ metadata: { ...request.metadata, protected: true } }), /deleted with/)
   assert.doesNotMatch(words({ desired: source.desired }), /deleted with/)
+})
+
+test('a VM whose disk does not show its user gets none that another disk without a record has', async (t) => {
+  const { store, host } = await reconcileStage(t)
+  const taken = store.vms.freeUserId() ?? assert.fail()
+  host.storage.disks.set('other' as VmId, { sizeMib: 64, userId: taken })
+  assert.deepEqual(await userIdsWithoutRecord(store, host), [taken])
+  store.reserveUserIds([taken])
+  const own = { kind: 'own' } as const
+  const made = giveRecord(store, { id, orphan: { diskMib: 64 }, joining: own }, record)
+  assert.ok(made.ok)
+  assert.equal(made.value.host.userId, taken + 1)
 })
 
 test('a draft has null for what the host does not show', () => {

@@ -2,8 +2,9 @@ import { recoverVm } from '../../commands/vm/recover-vm.ts'
 import { judgeJoining, judgeOrphan } from '../../core/recovery/judge-orphan.ts'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
+import { userIdsOf } from './look-at-host.ts'
 import type { RecoverySource } from '../../commands/vm/recover-vm.ts'
-import type { OperationId, VmId } from '../../core/ids.ts'
+import type { OperationId, UserId, VmId } from '../../core/ids.ts'
 import type { Joining, Orphan } from '../../core/recovery/judge-orphan.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
@@ -35,6 +36,15 @@ export async function listOrphans(
   const known = new Set(store.vms.ids())
   const ids = (await host.storage.list()).filter((id) => !known.has(id)).toSorted()
   return Promise.all(ids.map(async (id) => ({ id, found: await findOrphan(store, host, id) })))
+}
+
+/** Returns the users of all disks that have no record. Throws HostFault. */
+export async function userIdsWithoutRecord(store: Store, host: RecoveryHost): Promise<readonly UserId[]> {
+  const known = new Set(store.vms.ids())
+  return userIdsOf(
+    host,
+    (await host.storage.list()).filter((id) => !known.has(id)),
+  )
 }
 
 /** Gives a VM its record, in a store that the daemon does not use. */

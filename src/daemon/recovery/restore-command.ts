@@ -96,7 +96,7 @@ async function restore({ file, configPath, isDry, words }: Options): Promise<num
       console.error(`vmhostd restore: nothing ${isDry ? 'would be' : 'is'} put back, because ${because}`)
     if (refusals.length > 0 && !isDry) return 1
     if (!isDry) {
-      const kept = restoring.putBack(words.leaveOut, Date.now())
+      const kept = restoring.putBack(words.leaveOut, Date.now(), { userIdsOnHost: outlook.userIdsOnHost })
       // Before the files, so that the operator knows this whatever becomes of them.
       console.log(
         `The records are put back.${kept === undefined ? '' : ` The previous ones are in ${kept}.`}`,
@@ -140,7 +140,7 @@ async function outlookOf(
   { words, moved }: { readonly words: Words; readonly moved: MovedSince },
 ): Promise<Outlook> {
   const { poolId } = store
-  if (poolId === undefined) return { vms: [], unsaid: [], moved: [], unsure: [] }
+  if (poolId === undefined) return { vms: [], unsaid: [], moved: [], unsure: [], userIdsOnHost: [] }
   return withRecoveryHost(config, poolId, (host) =>
     compareWithHost(store, host, { words, moved, nowMs: Date.now() }),
   )

@@ -64,6 +64,13 @@ test('a VM that is left out keeps its guest, without a record', async (t) => {
   assert.deepEqual(lines, ['  web-1  alone    its guest runs on, without a record (not in the file)'])
 })
 
+test('the user of a disk whose VM gets no record is in use, and that of one which has a record is its own', async (t) => {
+  const { id, store, compare } = await stage(t, 'stopped')
+  const userId = store.vms.get(id)?.host.userId
+  assert.deepEqual((await compare()).outlook.userIdsOnHost, [])
+  assert.deepEqual((await compare({ ...NONE, leaveOut: [id] })).outlook.userIdsOnHost, [userId])
+})
+
 test('a guest that runs as it did at the backup is taken over, and one that was stopped since is started', async (t) => {
   const { compare, change } = await stage(t, 'running')
   assert.deepEqual((await compare()).lines, ['  web-1  stays    its guest runs'])

@@ -2,8 +2,8 @@ import { mayRunHere } from '../../core/migration/arrival.ts'
 import { judgeOrphans } from '../../core/recovery/judge-orphans.ts'
 import { judgeRestored, losesSomething } from '../../core/recovery/judge-restored.ts'
 import { given } from '../../lib/given.ts'
-import { listHost, lookAtVm } from './look-at-host.ts'
-import type { VmId } from '../../core/ids.ts'
+import { listHost, lookAtVm, userIdsOf } from './look-at-host.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 import type { FoundVm, Restored } from '../../core/recovery/judge-restored.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Store } from '../../store/store.ts'
@@ -29,6 +29,8 @@ export type Outlook = {
   readonly moved: readonly VmId[]
   /** VMs that would run here, and may have moved away since without a trace here. */
   readonly unsure: readonly VmId[]
+  /** Users of disks whose VMs get no record. */
+  readonly userIdsOnHost: readonly UserId[]
   /** Why the present records cannot be read; absent if they can. */
   readonly unreadable?: string
 }
@@ -69,6 +71,10 @@ export async function compareWithHost(
     unsaid: vms.filter((vm) => losesSomething(vm) && !end.includes(vm.id)).map(({ id }) => id),
     moved: idsOf('moved'),
     unsure: idsOf('unsure'),
+    userIdsOnHost: await userIdsOf(
+      host,
+      listing.disks.filter((id) => !recorded.has(id)),
+    ),
     ...given({ unreadable: moved.unreadable }),
   }
 }

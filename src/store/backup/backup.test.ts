@@ -261,7 +261,7 @@ test('records whose replacement cannot be flushed to the disk stay whole, with t
   }
   stage.reopen(() => {
     leave()
-    assert.throws(() => restoring(stage, file).putBack([], NOW, fail), /the disk is full/)
+    assert.throws(() => restoring(stage, file).putBack([], NOW, { flush: fail }), /the disk is full/)
     for (const [path, content] of left) assert.deepEqual(readFileSync(path), content)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
@@ -274,7 +274,7 @@ test('a replacement that ends after the log was removed leaves the present recor
   }
   stage.reopen(() => {
     leave()
-    assert.throws(() => restoring(stage, file).putBack([], NOW, end), /the disk failed/)
+    assert.throws(() => restoring(stage, file).putBack([], NOW, { flush: end }), /the disk failed/)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
 })

@@ -3,6 +3,7 @@ import { Meta } from '../database/meta.ts'
 import { hasColumn } from './columns.ts'
 import { releasesIn } from './keep-departed.ts'
 import { readMaintenance } from './maintenance-kept.ts'
+import { recordedUserIds } from '../vm/user-ids.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { StoredMaintenance } from './maintenance-kept.ts'
@@ -11,6 +12,8 @@ import type { StoredMaintenance } from './maintenance-kept.ts'
 export type ReplacedRecords = {
   /** The upper end of their revisions; 0 if it cannot be read. */
   readonly revisions: number
+  /** User ids of their VMs; none if they cannot be read. */
+  readonly userIds: readonly number[]
   /** Releases to other hosts; none if they cannot be read. */
   readonly releases: readonly Departure[]
   /** The state of the host; undefined if it cannot be read. */
@@ -20,6 +23,7 @@ export type ReplacedRecords = {
 /** Reads each part by itself, because damage of one page does not take the others. The records may be of any version. */
 export const readReplaced = (db: DatabaseSync): ReplacedRecords => ({
   revisions: orIfDamaged(0, () => revisionsIn(db)),
+  userIds: orIfDamaged([], () => (hasColumn(db, 'vms', 'user_id') ? recordedUserIds(db) : [])),
   releases: orIfDamaged([], () => releasesIn(db)),
   maintenance: orIfDamaged(undefined, () => readMaintenance(db)),
 })

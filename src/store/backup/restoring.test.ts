@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { StoreStage } from '../../../test/store-stage.ts'
+import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { Restoring } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 
 test('a restore removes the copy that a killed one left unfinished, because its name is not used again', (t) => {
   const stage = new StoreStage(t)
@@ -20,4 +21,28 @@ test('a restore removes the copy that a killed one left unfinished, because its 
     left = readdirSync(copies)
   })
   assert.deepEqual(left, ['before-restore-20270115T000000Z.db'])
+})
+
+const about = { about: { madeAtMs: 1, version: '1.2.3', hostId: 'host-1' }, files: [] }
+const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
+
+test('a user id of the replaced records, of a VM that is left out or of a disk on the host goes to no other VM', (t) => {
+  const stage = new StoreStage(t)
+  const { directory } = stage
+  const [kept, out] = [stage.insertVm('kept', image), stage.insertVm('out', image)]
+  const file = `${directory}/b.vmhostd`
+  writeBackup(directory, file, about)
+  const userIdOf = (id: VmId) => stage.store.vms.get(id)?.host.userId
+  stage.insertVm('younger', image)
+  stage.reopen(() => {
+    const at = { stateDirectory: directory, directory: `${directory}/restore.new` }
+    const restoring = new Restoring(file, at, { first: 600_000, count: 100 })
+    restoring.putBack([out], 1_800_000_000_000, { userIdsOnHost: [600_000, 600_004] as UserId[] })
+  })
+  const created = ['a', 'b'].map((id) => userIdOf(stage.insertVm(id, image)))
+  assert.deepEqual([userIdOf(kept), ...created], [600_000, 600_003, 600_005])
+  stage.store.releaseUserIds()
+  stage.removeVm('b' as VmId, 2000)
+  stage.reopen()
+  assert.equal(userIdOf(stage.insertVm('c', image)), 600_004)
 })

@@ -20,8 +20,9 @@ import { noteDeparted } from '../migration/departed.ts'
 import { leaveOut } from './keep-departed.ts'
 import { keepMaintenance, maintenanceAfter, readMaintenanceOf } from './maintenance-kept.ts'
 import { readReplaced, revisionsIn } from './replaced-records.ts'
+import { recordedUserIds, reserveUserIds } from '../vm/user-ids.ts'
 import { BACKUP_FORMAT } from './write-backup.ts'
-import type { VmId } from '../../core/ids.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 import type { UserIdRange } from '../vm/user-ids.ts'
 import type { Flush } from '../database/schema-copies.ts'
 import type { MaintenanceAfter } from './maintenance-kept.ts'
@@ -126,9 +127,16 @@ export class Restoring {
    * the disk does not take the new records, or another process keeps reading the present ones, those stay as they are, and
    * no copy of them is left.
    *
+   * A user id that the host shows, that the present records have or that a VM to leave out has goes to no new VM.
+   *
+   * @param options.userIdsOnHost of VMs that get no record
    * @returns where the present records are kept; undefined if there are none
    */
-  putBack(leftOut: readonly VmId[], nowMs: number, flush: Flush = flushPath): string | undefined {
+  putBack(
+    leftOut: readonly VmId[],
+    nowMs: number,
+    { userIdsOnHost = [], flush = flushPath }: PutBackOptions = {},
+  ): string | undefined {
     this.#close()
     this.#hold()
     try {
@@ -136,7 +144,7 @@ export class Restoring {
       const kept = keepPresent(present, this.#stateDirectory, nowMs)
       const restored = join(this.#directory, DATABASE)
       try {
-        complete(restored, { leftOut, replaced: kept?.replaced, nowMs })
+        complete(restored, { leftOut, userIdsOnHost, replaced: kept?.replaced, nowMs })
         flush(restored)
         // The present records stay whole if the replacement ends between the next two steps.
         foldLog(present)
@@ -196,18 +204,22 @@ function copiedStore(path: string, directory: string, userIds: UserIdRange): Sto
   }
 }
 
+type PutBackOptions = { readonly userIdsOnHost?: readonly UserId[]; readonly flush?: Flush }
+
+type Completion = {
+  readonly leftOut: readonly VmId[]
+  readonly userIdsOnHost: readonly UserId[]
+  readonly replaced: ReplacedRecords | undefined
+  readonly nowMs: number
+}
+
 /** Brings into records that are put back what stays of those that they replace. */
-function complete(
-  restored: string,
-  {
-    leftOut,
-    replaced,
-    nowMs,
-  }: { leftOut: readonly VmId[]; replaced: ReplacedRecords | undefined; nowMs: number },
-): void {
+function complete(restored: string, { leftOut, userIdsOnHost, replaced, nowMs }: Completion): void {
   edit(restored, (db) => {
     db.exec('PRAGMA foreign_keys = ON')
+    const userIds = [...recordedUserIds(db), ...(replaced?.userIds ?? []), ...userIdsOnHost]
     leaveOut(db, leftOut)
+    reserveUserIds(db, userIds)
     for (const departure of replaced?.releases ?? []) noteDeparted(db, departure)
     const given = Math.max(revisionsIn(db), replaced?.revisions ?? 0)
     const first = Math.max(given + limits.revisionsSkippedByRestore, firstNumber(nowMs))
