@@ -102,3 +102,22 @@ test('a source that breaks off often is resumed as long as enough comes', async 
   assert.equal(await fetched(t, breaking, { pace: { bytes: 512, ms: 60_000 } }), content.length)
   assert.ok(asked > limits.imageResumesMax, String(asked))
 })
+
+for (const encoding of ['', 'identity', 'aws-chunked', 'ZSTD', 'aws-chunked, zstd', 'Identity,,aws-chunked'])
+  test(`an encoding that changes nothing is accepted: '${encoding}'`, async (t) => {
+    const plain: RequestListener = (_request, response) =>
+      response.writeHead(200, { 'content-encoding': encoding }).end(content)
+    assert.equal(await fetched(t, plain, {}), content.length)
+  })
+
+test('an encoding that changes the bytes is refused, also beside one that does not', async (t) => {
+  const packed: RequestListener = (_request, response) =>
+    response.writeHead(200, { 'content-encoding': 'aws-chunked, gzip' }).end('x')
+  assert.match(await faultOf(fetched(t, packed, {})), /it encoded the body/)
+})
+
+test('an error page that is encoded is reported by its status', async (t) => {
+  const refusing: RequestListener = (_request, response) =>
+    response.writeHead(403, { 'content-encoding': 'gzip' }).end('x')
+  assert.match(await faultOf(fetched(t, refusing, {})), /it answered 403$/)
+})

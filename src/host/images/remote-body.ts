@@ -30,8 +30,12 @@ export type Pace = { readonly bytes: number; readonly ms: number }
 
 const LEAST_PACE: Pace = { bytes: limits.fetchPaceBytesMin, ms: limits.fetchPaceMs }
 
-/** zstd is accepted, because an image may be compressed with it anyway. */
-const ENCODINGS: readonly string[] = ['identity', 'zstd']
+/**
+ * Encodings that are accepted. zstd is one, because an image may be compressed with it anyway. `aws-chunked` says only how
+ * an upload was framed. Amazon S3 removes it, and some other stores repeat it, or leave an empty value of it (API
+ * Reference, "Transferring Payload in Multiple Chunks").
+ */
+const ENCODINGS: readonly string[] = ['', 'identity', 'zstd', 'aws-chunked']
 
 /**
  * Reads an image over HTTP. A transfer that breaks off is resumed at the point where it stopped, if any bytes came. A
@@ -136,11 +140,13 @@ export class RemoteBody implements ImageBody {
       this.#retryAfterMs = Math.min(asked, limits.retryAfterMsMax)
       throw new OutboundFailure('unreachable', refusal.because)
     }
-    const encoding = headers['content-encoding'] ?? 'identity'
-    if (!ENCODINGS.includes(encoding)) throw this.#fault('it encoded the body, although asked not to')
-    if (this.#received > 0) this.#resume(answer)
-    else if (status === 200) this.#begin(answer)
-    else throw this.#fault(`it answered ${status}`)
+    const isResumed = this.#received > 0
+    // The status comes first: an error page may be encoded.
+    if (status !== 200 && !(isResumed && status === 206)) throw this.#fault(`it answered ${status}`)
+    if (isEncoded(headers['content-encoding']))
+      throw this.#fault('it encoded the body, although asked not to')
+    if (isResumed) this.#resume(answer)
+    else this.#begin(answer)
   }
 
   #begin({ headers }: OutboundAnswer): void {
@@ -205,6 +211,10 @@ export class RemoteBody implements ImageBody {
     return new HostFault(code, `asking ${this.#url.hostname}`, { cause: new Error(why, before) })
   }
 }
+
+/** Returns whether a Content-Encoding names one that changes the bytes. Names ignore case (RFC 9110, 8.4.1). */
+const isEncoded = (field: string = ''): boolean =>
+  field.split(',').some((name) => !ENCODINGS.includes(name.trim().toLowerCase()))
 
 const backOff = (failures: number, retryAfterMs: number): number =>
   sendDelayMs(failures, Math.random(), retryAfterMs)
