@@ -2,8 +2,9 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { rmSync, statfsSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { open, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -15,8 +16,12 @@ import { until } from '../contract/until.ts'
 import type { TestContext } from 'node:test'
 import type { Sha256 } from '../../src/core/ids.ts'
 import type { ImageBound } from '../../src/ports/storage.ts'
-import { content, ensure, faultOf, never, serve, stageOf } from './image-fetch-stage.ts'
+import { content, ensure, faultOf, never, outboundOf, serve, stageOf } from './image-fetch-stage.ts'
+import { markPool } from '../../src/host/pool/pool-marker.ts'
+import { Pool } from '../../src/host/storage/pool.ts'
+import { silentLog } from '../../src/log/log.ts'
 import { poolOn } from './pool-on.ts'
+import { run } from './run.ts'
 
 const MIB = 1024 * 1024
 const RESERVE_MIB = 100
@@ -88,6 +93,38 @@ test('storing an image leaves the reserve of the pool to guests that write', { s
   )
   const least = await writer.leastFreeMib()
   assert.ok(least >= RESERVE_MIB, `${least} MiB were left of the pool`)
+})
+
+test('an image that others left no room for is fetched as soon as they give it back', { skip }, async (t) => {
+  const mountPoint = mkdtempSync(join(tmpdir(), 'vmh-room-'))
+  atEnd(t, () => rmSync(mountPoint, { recursive: true }))
+  // No room is freed late, as on XFS.
+  await run(['mount', '-t', 'tmpfs', '-o', 'size=128m', 'none', mountPoint])
+  atEnd(t, () => run(['umount', mountPoint]))
+  const directory = join(mountPoint, 'pool')
+  const { poolId } = await markPool(directory)
+  const pool = new Pool({ directory, poolId, outbound: outboundOf(t), reserveMib: 16, log: silentLog })
+  const image = randomBytes(16 * MIB)
+  const digest = sha256Of(image)
+  const other = join(mountPoint, 'other')
+  let asked = 0
+  const url = await serve(t, (_request, response) => {
+    asked += 1
+    // What takes the room comes when the fetch has already looked for it.
+    if (asked > 1) response.end(image)
+    else void writeFile(other, randomBytes(80 * MIB)).then(() => response.end(image))
+  })
+  const fault = await faultOf(ensure(pool, url, { digest }))
+  assert.match(errorChain(fault), /the pool would have less than its reserve of 16 MiB free$/)
+  const again = await faultOf(ensure(pool, url, { digest }))
+  assert.match(
+    errorChain(again),
+    /its reserve of 16 MiB were too little for an earlier fetch of it, and there is not much more room now$/,
+  )
+  assert.equal(asked, 1)
+  rmSync(other)
+  await ensure(pool, url, { digest })
+  assert.equal(asked, 2)
 })
 
 test(

@@ -47,6 +47,8 @@ export type Fetch = {
   readonly signal: AbortSignal
   /** Called with each thread that stores a part of the image. */
   readonly onThread: (thread: StoringThread) => void
+  /** Called if the pool has no room, with the room above its reserve that there was for the image, in bytes. */
+  readonly onShort: (roomBytes: number) => void
   readonly bound: ImageBound
 }
 
@@ -121,7 +123,13 @@ async function receive(body: ImageBody, receiving: Receiving): Promise<Received>
   const file = await open(fetch.target, 'wx', 0o600)
   const stored = { sha256: fetch.sha256, bound: fetch.bound, reserveBytes: terms.reserveBytes }
   // Starts the thread now, so that it is ready when the first bytes arrive.
-  const writer = new ImageWriter({ source: terms.thread, file, terms: stored, signal })
+  const writer = new ImageWriter({
+    source: terms.thread,
+    file,
+    terms: stored,
+    signal,
+    onShort: fetch.onShort,
+  })
   fetch.onThread(writer)
   try {
     return await handOver(body, writer, receiving)

@@ -3,7 +3,7 @@ import { HostFault } from '../../core/errors.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import { statfs } from '../files/pool-files.ts'
-import { shortOfRoom } from './store-content.ts'
+import { MIB } from '../../lib/byte-units.ts'
 
 /** A fetch that failed because of what came. */
 type Refusal = {
@@ -16,9 +16,9 @@ type Refusal = {
   readonly fault: HostFault
 }
 
-/** A fetch that reached the reserve of the pool. Others may have taken the room, so it is tried again in any case. */
+/** A fetch that reached the reserve of the pool. */
 type Short = {
-  /** The room above the reserve with which it began. */
+  /** The room above the reserve that there was for the image. */
   readonly roomBytes: number
   readonly untilMs: number
 }
@@ -59,14 +59,14 @@ export class ImageRefusals {
     // Guests write and discard meanwhile, so some more room than before proves nothing.
     const hasMore = room >= (short?.roomBytes ?? 0) + limits.imageFetchesMax * limits.imageRoomStepBytes
     if (short !== undefined && !hasMore && this.#nowMs() < short.untilMs)
-      throw shortOfRoom(this.#reserveBytes)
+      throw stillShort(short.roomBytes, this.#reserveBytes)
     return room
   }
 
   /**
    * Notes a fetch that failed. What another host sent, without a URL, says nothing about what the next one sends.
    *
-   * @param roomBytes the room that {@link check} returned before the fetch
+   * @param roomBytes the room above the reserve that there was for the image: at most what {@link check} returned before
    */
   note(
     fault: HostFault,
@@ -102,6 +102,15 @@ export class ImageRefusals {
     for (const [sha256, { untilMs }] of kept)
       if (untilMs <= nowMs || kept.size > limits.imagesRefusedMax) kept.delete(sha256)
   }
+}
+
+const stillShort = (roomBytes: number, reserveBytes: number): HostFault => {
+  const [room, reserve] = [Math.max(0, Math.floor(roomBytes / MIB)), reserveBytes / MIB]
+  const had = `the ${room} MiB that the pool had above its reserve of ${reserve} MiB`
+  const cause = new Error(
+    `${had} were too little for an earlier fetch of it, and there is not much more room now`,
+  )
+  return new HostFault('storage_full', 'looking for room', { cause })
 }
 
 /** Returns whether a whole image was fetched over the network, and was another one. A local file costs nothing to try. */

@@ -25,6 +25,8 @@ export type FromImageThread =
   | { readonly kind: 'used'; readonly buffer: ArrayBuffer }
   /** This many bytes from the start are written and will not change. */
   | { readonly kind: 'written'; readonly bytes: number }
+  /** A fault `storage_full` follows: the room above the reserve that there was for the file. */
+  | { readonly kind: 'short'; readonly roomBytes: number }
   | { readonly kind: 'stored' }
   | { readonly kind: 'fault'; readonly code: FaultCode; readonly doing: string; readonly why: string }
   /** A system call failed with this errno, as a negative number. */
@@ -70,6 +72,8 @@ const onWritten = (bytes: number): void => {
   post({ kind: 'written', bytes })
 }
 
+const onShort = (roomBytes: number): void => post({ kind: 'short', roomBytes })
+
 /** Translates a fault or a failed system call. Any other error is a bug, and is thrown: it ends the thread. */
 function failure(error: unknown): FromImageThread {
   if (error instanceof HostFault) {
@@ -85,7 +89,7 @@ const outcome = async (order: ImageOrder): Promise<FromImageThread> => {
   try {
     const begin = await next()
     const unpacks = begin.kind === 'begin' && begin.unpacks
-    await storeContent(chunks(), { ...order, unpacks, onWritten })
+    await storeContent(chunks(), { ...order, unpacks, onWritten, onShort })
     return { kind: 'stored' }
   } catch (error) {
     return failure(error)

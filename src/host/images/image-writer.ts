@@ -22,6 +22,8 @@ export type ImageWriterOptions = {
   readonly file: GatedFile
   readonly terms: StoreTerms
   readonly signal: AbortSignal
+  /** Called before a failure with `storage_full`, with the room above the reserve that there was for the file, in bytes. */
+  readonly onShort?: (roomBytes: number) => void
   /** How long a write may take; absent: `limits.poolCallMs`. */
   readonly boundMs?: number
 }
@@ -34,6 +36,7 @@ export class ImageWriter {
   readonly #thread: Worker
   readonly #file: GatedFile
   readonly #signal: AbortSignal
+  readonly #onShort: ImageWriterOptions['onShort']
   readonly #outcome = Promise.withResolvers<void>()
   /** Why the writer accepts no further bytes. */
   failure: unknown
@@ -56,9 +59,10 @@ export class ImageWriter {
   #wasHeard = true
   readonly #watch: NodeJS.Timeout
 
-  constructor({ source, file, terms, signal, boundMs = limits.poolCallMs }: ImageWriterOptions) {
+  constructor({ source, file, terms, signal, onShort, boundMs = limits.poolCallMs }: ImageWriterOptions) {
     this.#file = file
     this.#signal = signal
+    this.#onShort = onShort
     this.#thread = startThread(source, { ...terms, fd: file.fd })
     this.#thread.on('message', (message: FromImageThread) => this.#hear(message))
     this.#thread.on('error', (error) => this.#fail(endedBy(error)))
@@ -177,6 +181,9 @@ export class ImageWriter {
         this.#writingOut ??= this.#writeOut()
         // `finish` reports the failure.
         this.#writingOut.catch(() => {})
+        return
+      case 'short':
+        this.#onShort?.(message.roomBytes)
         return
       case 'stored':
         this.#outcome.resolve()

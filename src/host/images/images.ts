@@ -204,10 +204,13 @@ export class Images {
   }
 
   async #fetch(wanted: Wanted, { signal, onThread }: Fetching): Promise<void> {
-    const { sha256, origin, bound, roomBytes } = wanted
+    const { sha256, origin, bound } = wanted
+    let { roomBytes } = wanted
+    // Others may have taken room since the look before the fetch, and may give it back.
+    const onShort = (bytes: number): void => void (roomBytes = Math.min(roomBytes, bytes))
     const target = join(this.#paths.tmp, `image-${randomUUID()}`)
     try {
-      await fetchImage({ sha256, origin, target, signal, onThread, bound }, this.#terms)
+      await fetchImage({ sha256, origin, target, signal, onThread, onShort, bound }, this.#terms)
       await chmod(target, READ_ONLY_MODE)
       await publish(target, this.#paths.image(sha256))
       this.#refusals.forget(sha256)

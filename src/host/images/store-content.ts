@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { ftruncate, statfs, write } from 'node:fs'
+import { fstat, ftruncate, statfs, write } from 'node:fs'
 import { promisify } from 'node:util'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -26,11 +26,13 @@ export type Storing = StoreTerms & {
   readonly unpacks: boolean
   /** Called with the number of bytes that are written. */
   readonly onWritten: (bytes: number) => void
+  /** Called before `storage_full` is thrown, with the room above the reserve that there was for this file, in bytes. */
+  readonly onShort: (roomBytes: number) => void
 }
 
 /** Stores the chunks in a file, and verifies their digest. Each chunk must be valid until the next one is requested. */
 export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: Storing): Promise<void> {
-  const { fd, sha256, unpacks, bound, reserveBytes, onWritten } = storing
+  const { fd, sha256, unpacks, bound, reserveBytes, onWritten, onShort } = storing
   const file = new SparseFile(openTarget(fd))
   try {
     const hash = createHash('sha256')
@@ -42,7 +44,11 @@ export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: S
       if (reserveBytes > 0 && bytes > roomFor) {
         // One call at a time, because a fetch has a place for only one.
         await file.settle()
-        if (!(await hasRoom(fd, reserveBytes))) throw shortOfRoom(reserveBytes)
+        const room = await roomOn(fd, reserveBytes)
+        if (room < ROOM_BYTES_MIN) {
+          onShort(room + (await bytesOf(fd)))
+          throw shortOfRoom(reserveBytes)
+        }
         roomFor = bytes + limits.imageRoomStepBytes
       }
       await file.write(piece)
@@ -72,6 +78,13 @@ const openTarget = (fd: number): SparseTarget => ({
 const writeAt = promisify(write)
 const setSize = promisify(ftruncate)
 const figuresOf = promisify(statfs)
+const statsOf = promisify(fstat)
+
+/** The pool must have room for one more step of every fetch that may be under way. */
+const ROOM_BYTES_MIN = limits.imageFetchesMax * limits.imageRoomStepBytes
+
+/** The unit of `st_blocks`; see inode(7). */
+const STAT_BLOCK_BYTES = 512
 
 const all = (chunks: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> => ({
   [Symbol.asyncIterator]: () => chunks,
@@ -83,13 +96,16 @@ export const tooLong = ({ bytesMax, excess }: ImageBound): HostFault => {
   return new HostFault(excess, 'receiving it', { cause })
 }
 
-/** Whether the pool has room for one more step of every fetch that may be under way. */
-async function hasRoom(fd: number, reserveBytes: number): Promise<boolean> {
+/** Returns the room of the pool above its reserve, in bytes. */
+async function roomOn(fd: number, reserveBytes: number): Promise<number> {
   const { bavail, bsize } = await figuresOf(`/proc/self/fd/${fd}`)
-  return bavail * bsize >= reserveBytes + limits.imageFetchesMax * limits.imageRoomStepBytes
+  return bavail * bsize - reserveBytes
 }
 
-export const shortOfRoom = (reserveBytes: number): HostFault => {
+/** Returns the bytes of the pool that a file takes, without its holes. */
+const bytesOf = async (fd: number): Promise<number> => (await statsOf(fd)).blocks * STAT_BLOCK_BYTES
+
+const shortOfRoom = (reserveBytes: number): HostFault => {
   const cause = new Error(`the pool would have less than its reserve of ${reserveBytes / MIB} MiB free`)
   return new HostFault('storage_full', 'storing it', { cause })
 }
