@@ -20,12 +20,12 @@ export interface Storage {
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState>
   /**
    * Fetches an image, verifies it while it streams, and publishes it by rename. Several requests for one digest share
-   * one download; the largest bound counts. Throws the fault of the bound as soon as the image exceeds it, and
+   * one download from each server; the largest bound counts. The first download that is whole serves all of them. Throws the fault of the bound as soon as the image exceeds it, and
    * `storage_full` before the pool loses its reserve.
    */
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void>
   /**
-   * Takes an image from another host. As `ensureImage`, and shares with it: if the image comes already, this waits for it,
+   * Takes an image from another host. As `ensureImage`: if the image comes from another host already, this waits for it,
    * and reads its own `body` only if that fails. The bytes are stored as they come, because they are of an image as another
    * pool has it. `body` is closed in any case. It throws HostFault, and must end by itself when nothing comes.
    */

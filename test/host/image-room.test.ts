@@ -2,7 +2,7 @@
 import { skip } from './own-netns.ts'
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { open, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -95,15 +95,20 @@ test('storing an image leaves the reserve of the pool to guests that write', { s
   assert.ok(least >= RESERVE_MIB, `${least} MiB were left of the pool`)
 })
 
-test('an image that others left no room for is fetched as soon as they give it back', { skip }, async (t) => {
+/** A pool with a reserve of 16 MiB, on a file system of 128 MiB that frees blocks at once. */
+async function smallPool(t: TestContext) {
   const mountPoint = mkdtempSync(join(tmpdir(), 'vmh-room-'))
   atEnd(t, () => rmSync(mountPoint, { recursive: true }))
-  // No room is freed late, as on XFS.
   await run(['mount', '-t', 'tmpfs', '-o', 'size=128m', 'none', mountPoint])
   atEnd(t, () => run(['umount', mountPoint]))
   const directory = join(mountPoint, 'pool')
   const { poolId } = await markPool(directory)
   const pool = new Pool({ directory, poolId, outbound: outboundOf(t), reserveMib: 16, log: silentLog })
+  return { pool, mountPoint, temporaries: () => readdirSync(join(directory, 'tmp')) }
+}
+
+test('an image that others left no room for is fetched as soon as they give it back', { skip }, async (t) => {
+  const { pool, mountPoint } = await smallPool(t)
   const image = randomBytes(16 * MIB)
   const digest = sha256Of(image)
   const other = join(mountPoint, 'other')
@@ -126,6 +131,36 @@ test('an image that others left no room for is fetched as soon as they give it b
   await ensure(pool, url, { digest })
   assert.equal(asked, 2)
 })
+
+test(
+  'if an image is fetched from two sources and has room only once, both callers get it',
+  { skip },
+  async (t) => {
+    const { pool, temporaries } = await smallPool(t)
+    const image = randomBytes(48 * MIB)
+    const digest = sha256Of(image)
+    const { promise: goesOn, resolve: goOn } = Promise.withResolvers<void>()
+    const { promise: hasBegun, resolve: begun } = Promise.withResolvers<void>()
+    const { promise: isRefused, resolve: refused } = Promise.withResolvers<void>()
+    const slow = await serve(t, (_request, response) => {
+      response.write(image.subarray(0, 40 * MIB), () => begun())
+      void goesOn.then(() => response.end(image.subarray(40 * MIB)))
+    })
+    let asked = 0
+    const fast = await serve(t, (_request, response) => {
+      asked += 1
+      response.once('close', refused).end(image)
+    })
+    const first = ensure(pool, slow, { digest })
+    await hasBegun
+    const second = ensure(pool, fast, { digest })
+    await isRefused
+    await until(temporaries, (files) => files.length === 1)
+    goOn()
+    await Promise.all([first, second])
+    assert.equal(asked, 1)
+  },
+)
 
 test(
   'an image that twice is not what its digest says is asked for again only under another URL',

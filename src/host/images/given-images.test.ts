@@ -51,6 +51,12 @@ function heldBody() {
   return { chunks: chunks(), seen, begun: begun.promise, letGo: resolve, cut: reject }
 }
 
+function fileWith(directory: string): SignedUrl {
+  const path = join(directory, 'local.img')
+  writeFileSync(path, content)
+  return new SignedUrl(pathToFileURL(path).href)
+}
+
 test('a caller waits for an image that another one brings, and leaves its own source alone', async (t) => {
   const { images, paths, has } = stage(t)
   const [first, second] = [heldBody(), heldBody()]
@@ -159,11 +165,44 @@ test('slow images of one source do not keep an image of another source from bein
   )
   // Either may be the first to have looked for the image.
   await Promise.race(slow.map(({ begun }) => begun))
-  const path = join(paths.tmp, 'local.img')
-  writeFileSync(path, content)
-  const url = new SignedUrl(pathToFileURL(path).href)
-  await images.ensure(sha256, { kind: 'url', url }, never)
+  await images.ensure(sha256, { kind: 'url', url: fileWith(paths.tmp) }, never)
   assert.equal(slow.filter(({ seen }) => seen.chunks === 0).length, 1)
+  end.abort(new Error('on purpose'))
+  await Promise.all(taking)
+})
+
+test('an image that comes slowly is fetched from another source beside it, and then all callers have it', async (t) => {
+  const { images, paths } = stage(t)
+  const [slow, behind] = [heldBody(), heldBody()]
+  const taking = images.ensureFrom(sha256, slow.chunks, never)
+  await slow.begun
+  const waiting = images.ensureFrom(sha256, behind.chunks, never)
+  await images.ensure(sha256, { kind: 'url', url: fileWith(paths.tmp) }, never)
+  assert.ok(readFileSync(paths.image(sha256)).equals(content))
+  // Nothing more comes, and no caller waits for it.
+  await Promise.all([taking, waiting])
+  assert.deepEqual([slow.seen.chunks, behind.seen.chunks], [1, 0])
+  assert.deepEqual(readdirSync(paths.tmp), ['local.img'])
+  slow.letGo()
+  while (!slow.seen.closed) await new Promise(setImmediate)
+  await images.remove(sha256, () => true)
+  assert.deepEqual(readdirSync(paths.images), [])
+})
+
+test('an image whose fetch waits for a place is fetched from another source at once', async (t) => {
+  const { images, paths } = stage(t)
+  const end = new AbortController()
+  const others = [heldBody(), heldBody()]
+  const taking = others.map(({ chunks }, index) =>
+    assert.rejects(images.ensureFrom(`${index}f`.repeat(32) as Sha256, chunks, end.signal), /on purpose/),
+  )
+  await Promise.race(others.map(({ begun }) => begun))
+  const queued = heldBody()
+  const waiting = images.ensureFrom(sha256, queued.chunks, never)
+  await new Promise(setImmediate)
+  await images.ensure(sha256, { kind: 'url', url: fileWith(paths.tmp) }, never)
+  await waiting
+  assert.equal(queued.seen.chunks, 0)
   end.abort(new Error('on purpose'))
   await Promise.all(taking)
 })

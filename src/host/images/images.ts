@@ -21,6 +21,9 @@ const READ_ONLY_MODE = 0o444
 
 /** A fetch, and how many callers wait for it. */
 type Shared = {
+  readonly sha256: Sha256
+  /** The server that it asks, as {@link serverOf} names it. */
+  readonly server: string
   readonly done: Promise<void>
   readonly controller: AbortController
   readonly origin: ImageOrigin
@@ -28,10 +31,13 @@ type Shared = {
   askers: number
 }
 
-type Wanted = {
+type Asked = {
   readonly sha256: Sha256
   readonly origin: ImageOrigin
   readonly bound: ImageBound
+}
+
+type Wanted = Asked & {
   /** The room above the reserve of the pool before the fetch. */
   readonly roomBytes: number
 }
@@ -41,15 +47,22 @@ type Fetching = {
   readonly onThread: (thread: StoringThread) => void
 }
 
+/** Aborts a fetch whose image another fetch has brought meanwhile. */
+class Overtaken extends Error {
+  override readonly name = 'Overtaken'
+}
+
 /**
- * The images of a pool. A digest is fetched only once at a time for all callers, and only while a caller still waits.
+ * The images of a pool. A digest is fetched only once at a time from each server for all callers, and only while a caller
+ * still waits. Fetches of one digest from several servers run beside each other, so that no caller depends on the server
+ * of another one. The first that has the image ends the others.
  */
 export class Images {
   readonly #paths: PoolPaths
   readonly #terms: FetchTerms
   readonly #places: FetchPlaces
   readonly #refusals: ImageRefusals
-  readonly #fetches = new Map<Sha256, Shared>()
+  readonly #fetches = new Set<Shared>()
   /** How many tasks are reading each image. */
   readonly #uses = new Map<Sha256, number>()
 
@@ -61,18 +74,29 @@ export class Images {
   }
 
   async ensure(sha256: Sha256, origin: ImageOrigin, signal: AbortSignal, asked?: ImageBound): Promise<void> {
-    const bound = this.#boundOf(asked)
+    try {
+      await this.#ensureFromServer({ sha256, origin, bound: this.#boundOf(asked) }, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      // The pool may have room for the image only once, and another server may bring it.
+      const isFull = error instanceof HostFault && error.code === 'storage_full'
+      if (!isFull || !(await this.#comesOtherwise(sha256, signal))) throw error
+    }
+  }
+
+  async #ensureFromServer(asked: Asked, signal: AbortSignal): Promise<void> {
+    const { sha256, origin, bound } = asked
     for (;;) {
       signal.throwIfAborted()
       if (await this.#has(sha256)) return
-      const shared = this.#fetches.get(sha256) ?? (await this.#begin(sha256, origin, bound))
+      const shared = this.#running(sha256, serverOf(origin)) ?? (await this.#begin(asked))
       try {
-        return await this.#join(sha256, shared, signal)
+        return await this.#join(shared, signal)
       } catch (error) {
         signal.throwIfAborted()
         // Another origin proves nothing about this one: a URL may have expired, and a stream from another host ends with the
         // request that brought it.
-        if (!isSameOrigin(shared.origin, origin)) continue
+        if (error instanceof Overtaken || !isSameOrigin(shared.origin, origin)) continue
         // A caller that accepts a larger image tries again.
         const isTooLong = error instanceof HostFault && error.code === shared.bound.excess
         if (!isTooLong || shared.bound.bytesMax >= bound.bytesMax) throw error
@@ -80,7 +104,15 @@ export class Images {
     }
   }
 
-  /** Does the same with chunks from another host, and closes them. */
+  /** Waits for a fetch of the image that runs, and returns whether it has brought it. */
+  async #comesOtherwise(sha256: Sha256, signal: AbortSignal): Promise<boolean> {
+    const other = this.#running(sha256)
+    if (other === undefined) return false
+    await this.#join(other, signal).catch(() => signal.throwIfAborted())
+    return this.#has(sha256)
+  }
+
+  /** Ensures an image as {@link ensure}, with chunks from another host, and closes them. */
   async ensureFrom(
     sha256: Sha256,
     body: AsyncIterable<Uint8Array>,
@@ -121,14 +153,14 @@ export class Images {
     return asked === undefined || asked.bytesMax > bytesMax ? { bytesMax, excess: 'image_too_large' } : asked
   }
 
-  async #join(sha256: Sha256, shared: Shared, signal: AbortSignal): Promise<void> {
+  async #join(shared: Shared, signal: AbortSignal): Promise<void> {
     shared.askers += 1
     try {
       await abortable(shared.done, signal)
     } finally {
       shared.askers -= 1
       // The last caller to leave ends the fetch and waits for its end, so no fetch runs on after an abort.
-      if (shared.askers === 0) await this.#end(sha256, shared)
+      if (shared.askers === 0) await this.#end(shared)
     }
   }
 
@@ -153,7 +185,7 @@ export class Images {
 
   /** Removes an image as `Storage.removeImage` says. */
   async remove(sha256: Sha256, mayRemove: () => boolean): Promise<boolean> {
-    const mayGo = (): boolean => !this.#fetches.has(sha256) && !this.#uses.has(sha256) && mayRemove()
+    const mayGo = (): boolean => this.#running(sha256) === undefined && !this.#uses.has(sha256) && mayRemove()
     const removed = this.#paths.removed()
     return orStorageFault(`removing image ${sha256}`, async () => {
       // In one step, so that no reader finds half an image. The sweep at start removes what a crash leaves.
@@ -170,35 +202,48 @@ export class Images {
     return (await orStorageFault(`looking for image ${sha256}`, look)) !== undefined
   }
 
-  async #begin(sha256: Sha256, origin: ImageOrigin, bound: ImageBound): Promise<Shared> {
+  async #begin(asked: Asked): Promise<Shared> {
+    const { sha256, origin, bound } = asked
     const roomBytes = await orStorageFault(`looking for room for image ${sha256}`, () =>
       this.#refusals.check(sha256, urlOf(origin), bound),
     )
+    const server = serverOf(origin)
     // Another caller may have begun the fetch meanwhile.
-    const begun = this.#fetches.get(sha256)
+    const begun = this.#running(sha256, server)
     if (begun !== undefined) return begun
     const controller = new AbortController()
     const { signal } = controller
-    const wanted: Wanted = { sha256, origin, bound, roomBytes }
+    const wanted: Wanted = { ...asked, roomBytes }
     const placed: PlacedFetch = {
       source: sourceOf(origin),
       isRepeatable: origin.kind === 'url',
       fetch: (until, onThread) => this.#fetch(wanted, { signal: until, onThread }),
     }
     const done = this.#places.run(placed, signal)
-    const shared = { done, controller, origin, bound, askers: 0 }
-    this.#fetches.set(sha256, shared)
-    // A fetch that failed accepts no further callers.
-    done.catch(() => this.#leave(sha256, shared))
+    const shared: Shared = { sha256, server, done, controller, origin, bound, askers: 0 }
+    this.#fetches.add(shared)
+    void done.then(
+      () => this.#overtakeOthers(shared),
+      // A fetch that failed accepts no further callers.
+      () => this.#fetches.delete(shared),
+    )
     return shared
   }
 
-  #leave(sha256: Sha256, shared: Shared): void {
-    if (this.#fetches.get(sha256) === shared) this.#fetches.delete(sha256)
+  /** Returns a fetch of the image from this server; absent: from any. */
+  #running(sha256: Sha256, server?: string): Shared | undefined {
+    for (const shared of this.#fetches)
+      if (shared.sha256 === sha256 && (server ?? shared.server) === shared.server) return shared
+    return undefined
   }
 
-  async #end(sha256: Sha256, shared: Shared): Promise<void> {
-    this.#leave(sha256, shared)
+  #overtakeOthers(shared: Shared): void {
+    for (const other of this.#fetches)
+      if (other.sha256 === shared.sha256 && other !== shared) other.controller.abort(new Overtaken())
+  }
+
+  async #end(shared: Shared): Promise<void> {
+    this.#fetches.delete(shared)
     shared.controller.abort()
     await shared.done.catch(() => {})
   }
@@ -255,6 +300,10 @@ export function listImages({ paths, looks, verify }: PoolAccess): Promise<readon
 
 /** Returns the name under which all fetches of a source share places: the host of a URL, or one for all other hosts. */
 const sourceOf = (origin: ImageOrigin): string => (origin.kind === 'url' ? origin.url.host : 'other hosts')
+
+/** Returns the name under which callers share a fetch: scheme, host and port of a URL, or one for all other hosts. */
+const serverOf = (origin: ImageOrigin): string =>
+  origin.kind === 'url' ? (URL.parse(origin.url.reveal())?.origin ?? '') : 'other hosts'
 
 const urlOf = (origin: ImageOrigin): string | undefined =>
   origin.kind === 'url' ? origin.url.reveal() : undefined
