@@ -62,7 +62,7 @@ export async function fetchImage(fetch: Fetch, terms: FetchTerms): Promise<void>
   const signal = AbortSignal.any([fetch.signal, time.signal])
   try {
     const packed = fetch.origin.kind === 'given' ? 'keep' : 'unpack'
-    const receiving = { fetch, terms, signal, onBytes: (bytes: number) => time.add(bytes) }
+    const receiving = { fetch, terms, signal, time }
     if ((await receiveFrom({ ...receiving, packed })) === 'is_itself_packed')
       await receiveFrom({ ...receiving, packed: 'keep' })
   } catch (error) {
@@ -85,8 +85,7 @@ type Receiving = {
   readonly terms: FetchTerms
   readonly signal: AbortSignal
   readonly packed: Packed
-  /** Called with the length of each chunk that came. */
-  readonly onBytes: (bytes: number) => void
+  readonly time: FetchTime
 }
 
 async function receiveFrom(receiving: Receiving): Promise<Received> {
@@ -143,7 +142,7 @@ async function receive(body: ImageBody, receiving: Receiving): Promise<Received>
  * have its digest.
  */
 async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receiving): Promise<Received> {
-  const { fetch, signal, packed, onBytes } = receiving
+  const { fetch, signal, packed, time } = receiving
   const { kind, sent } = await contentOf(body.chunks())
   const hash = kind === 'zstd' && packed === 'unpack' ? createHash('sha256') : undefined
   writer.begin(hash !== undefined)
@@ -153,14 +152,14 @@ async function handOver(body: ImageBody, writer: ImageWriter, receiving: Receivi
   for await (const chunk of sent) {
     signal.throwIfAborted()
     bytes += chunk.length
-    onBytes(chunk.length)
+    time.add(chunk.length)
     if (bytes > bytesMax) throw tooLong(fetch.bound)
     hash?.update(chunk)
-    wanted &&= await writer.put(chunk)
+    wanted &&= await time.storing(writer.put(chunk))
     if (!wanted && !(hash !== undefined && isCorrupt(writer.failure))) break
   }
   try {
-    await writer.finish()
+    await time.storing(writer.finish())
     return 'stored'
   } catch (error) {
     if (isCorrupt(error) && hash?.digest('hex') === fetch.sha256) return 'is_itself_packed'
