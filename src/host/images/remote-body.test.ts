@@ -121,3 +121,38 @@ test('an error page that is encoded is reported by its status', async (t) => {
     response.writeHead(403, { 'content-encoding': 'gzip' }).end('x')
   assert.match(await faultOf(fetched(t, refusing, {})), /it answered 403$/)
 })
+
+/** Answers as busy, with this Retry-After, to the first requests. Returns the waits that it led to, and the requests. */
+function busy(retryAfter: string, times: number) {
+  const seen = { asked: 0, waitsMs: [] as number[] }
+  const answer: RequestListener = (request, response) => {
+    seen.asked += 1
+    if (seen.asked > times) response.end(begin(request, response))
+    else response.writeHead(503, { 'retry-after': retryAfter }).end()
+  }
+  const resumeDelayMs = (_failures: number, retryAfterMs: number): number => {
+    seen.waitsMs.push(retryAfterMs)
+    return 1
+  }
+  return { answer, terms: { resumeDelayMs }, seen }
+}
+
+test('a source that asks for a short wait before it sends anything is asked again after it', async (t) => {
+  const { answer, terms, seen } = busy('7', 2)
+  assert.equal(await fetched(t, answer, terms), content.length)
+  assert.deepEqual(seen.waitsMs, [7000, 7000])
+})
+
+test('a source that asks for a long wait, or for none, before it sends anything has failed', async (t) => {
+  for (const retryAfter of ['11', '86400', '0']) {
+    const { answer, terms, seen } = busy(retryAfter, 1)
+    assert.match(await faultOf(fetched(t, answer, terms)), /it answered 503$/)
+    assert.equal(seen.asked, 1)
+  }
+})
+
+test('a source that always asks for a short wait is given up', async (t) => {
+  const { answer, terms, seen } = busy('1', Infinity)
+  assert.match(await faultOf(fetched(t, answer, terms)), /it answered 503$/)
+  assert.equal(seen.asked, 1 + limits.imageResumesMax)
+})

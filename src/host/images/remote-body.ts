@@ -39,7 +39,7 @@ const ENCODINGS: readonly string[] = ['', 'identity', 'zstd', 'aws-chunked']
 
 /**
  * Reads an image over HTTP. A transfer that breaks off is resumed at the point where it stopped, if any bytes came. A
- * source that never sent a byte has failed, and the caller tries again later. A source that sends a byte now and then
+ * source that never sent a byte has failed, and the caller tries again later, unless it asks for a short wait. A source that sends a byte now and then
  * also counts as failed: it would keep others from fetching. Errors contain only the host name of the URL.
  */
 export class RemoteBody implements ImageBody {
@@ -185,9 +185,12 @@ export class RemoteBody implements ImageBody {
     await this.close()
     if (!(error instanceof OutboundFailure)) throw error
     if (error.kind === 'not_allowed') throw this.#fault(error.message, 'image_source_refused')
-    if (this.#received === 0 || failures > limits.imageResumesMax) throw this.#fault(error.message)
+    const { resumeDelayMs = backOff, stallMs } = this.#terms
+    // A fetch keeps its place meanwhile, so the wait is no longer than that for a source that is silent.
+    const mayWait = this.#retryAfterMs > 0 && this.#retryAfterMs <= stallMs
+    if ((this.#received === 0 && !mayWait) || failures > limits.imageResumesMax)
+      throw this.#fault(error.message)
     this.#broke = error.message
-    const { resumeDelayMs = backOff } = this.#terms
     const delayMs = resumeDelayMs(failures, this.#retryAfterMs)
     this.#retryAfterMs = 0
     await sleep(delayMs, undefined, { signal: this.#signal })
