@@ -84,8 +84,18 @@ export class Thaws {
     this.#waiting.get(id)?.()
     this.#waiting.set(
       id,
-      this.#context.host.clock.after(ms, () => this.notice(id)),
+      this.#context.host.clock.after(ms, () => this.#noticeAgain(id)),
     )
+  }
+
+  /** Looks at a VM again, and later if that fails. An error that is not caught here would end the daemon. */
+  #noticeAgain(id: VmId): void {
+    try {
+      this.notice(id)
+    } catch (error) {
+      this.#context.log.error({ vm_id: id, error }, 'guest not looked at for its thaw; tried again later')
+      this.later(id)
+    }
   }
 
   /** Resolves when no thaw is running. The next daemon continues. */
@@ -119,7 +129,7 @@ export class Thaws {
     this.#underWay.delete(id)
     const changed = this.#changed.delete(id)
     if (outcome !== 'not_yet') this.#attempts.delete(id)
-    else if (changed) this.notice(id)
+    else if (changed) this.#noticeAgain(id)
     else this.later(id)
   }
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
@@ -67,3 +68,27 @@ test('a course whose first look at its record fails begins later', async (t) => 
   await after(limits.retryBackoffMsMax)
   assert.equal(shown(), 'completed')
 })
+
+for (const [when, isHeld] of [
+  ['waits for its next thaw', false],
+  ['changed during its thaw', true],
+] as const) {
+  test(`a guest that ${when}, and whose note cannot be read then, is thawed later`, async (t) => {
+    const { context, host, store, vmId, quiet, restart, after } = await snapshotStage(t)
+    store.frozenGuests.note(vmId)
+    host.monitor.frozen.add(vmId)
+    host.monitor.busy.add(vmId)
+    const release = isHeld ? host.monitor.holdNext('thawFileSystems') : () => {}
+    await restart()
+    if (isHeld) setPower(context, vmId, 'running')
+    await quiet()
+    const read = mock.method(store.frozenGuests, 'has')
+    read.mock.mockImplementationOnce(fails)
+    release()
+    await after(limits.retryBackoffMsMin)
+    assert.ok(read.mock.callCount() > 0)
+    host.monitor.busy.delete(vmId)
+    await after(limits.retryBackoffMsMax)
+    assert.equal(host.monitor.frozen.has(vmId), false)
+  })
+}
