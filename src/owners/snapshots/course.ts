@@ -58,6 +58,8 @@ export class Course {
   #ending: Promise<void> | undefined
   #stopping = false
   #toldSent = false
+  /** Whether the record was changed from outside, and not read since. */
+  #isPoked = false
 
   constructor({ context, record, onOver }: CourseOptions) {
     this.#fields = fieldsOf(record)
@@ -82,13 +84,20 @@ export class Course {
 
   /** Looks again after the record was changed from outside. Earlier failures no longer hold anything back. */
   poke(): void {
+    this.#isPoked = true
+    this.#look()
+  }
+
+  /** Reads what the request brought. If that fails, the next look does it. */
+  #takePoke(): void {
+    if (!this.#isPoked) return
     const record = this.entry.find()
     if (record !== undefined) this.#fields = fieldsOf(record)
     this.entry.readUrls()
+    this.#isPoked = false
     for (const cancel of this.#held.values()) cancel()
     this.#held.clear()
     this.#attempts.clear()
-    this.#look()
   }
 
   /** Looks again after the VM has changed, if a capture waits for it. Other trouble keeps its back-off. */
@@ -118,13 +127,12 @@ export class Course {
 
   #look(): void {
     if (this.#stopping || this.#ending !== undefined) return
-    inLogContext(this.#fields, () => {
-      try {
-        this.#doNext()
-      } catch (error) {
-        this.#stumble('look', error)
-      }
-    })
+    try {
+      this.#takePoke()
+      inLogContext(this.#fields, () => this.#doNext())
+    } catch (error) {
+      inLogContext(this.#fields, () => this.#stumble('look', error))
+    }
   }
 
   #doNext(): void {

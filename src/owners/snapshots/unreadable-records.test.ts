@@ -92,3 +92,15 @@ for (const [when, isHeld] of [
     assert.equal(host.monitor.frozen.has(vmId), false)
   })
 }
+
+test('fresh URLs are used although they could not be read when they came', async (t) => {
+  const { store, upload, take, handOver, quiet, shown, after } = await snapshotStage(t)
+  take(urlsOf(upload, 0))
+  await quiet()
+  assert.equal(shown(), 'sending')
+  mock.method(store.snapshots, 'urlsAtHand').mock.mockImplementationOnce(fails)
+  handOver(urlsOf(upload))
+  await quiet()
+  await after(limits.retryBackoffMsMax)
+  assert.equal(shown(), 'completed')
+})
