@@ -5,8 +5,10 @@ import { setPower } from '../commands/vm/set-power.ts'
 import { setDisk, setExit, setNetwork } from '../commands/vm/reshape.ts'
 import { setMetadata } from '../commands/vm/set-metadata.ts'
 import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
 import { given } from '../lib/given.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { IDLE_MS, SLEEPER } from '../../test/sleep-stage.ts'
 import type { TestContext } from 'node:test'
 import type { ExitPolicy } from '../core/desired.ts'
 import type { CreateNetwork } from '../core/vm/create.ts'
@@ -134,6 +136,24 @@ test('the disk of a guest that ended for good grows at once, and its former pref
   assert.equal(vm().observed.disk?.sizeMib, before + 1)
   assert.equal(host.taps.devices.withRoute(prefix), undefined)
   assert.deepEqual([shown(), vm().generations], ['stopped', { desired: 3, observed: 3 }])
+})
+
+test('a guest that powers off while it is saved leaves nothing of the save in the pool', async (t) => {
+  const { host, clock, id, create, idle, turns, shown, vm } = await reconcileStage(t)
+  create({ compute: SLEEPER, exit: { restartPolicy: 'never' } })
+  await idle()
+  t.mock.method(host.monitor, 'save', async ({ path }: { readonly path: string }) => {
+    host.savedFiles.write(path, { id, memory: host.monitor.memoryOf(id), whole: false })
+    host.consoles.say(id, OFF)
+    host.fakeUnits.exit(id, 0)
+    host.monitor.ended(id)
+    throw new HostFault('monitor_unreachable', `saving VM ${id}`)
+  })
+  clock.advance(IDLE_MS)
+  await turns()
+  await idle()
+  assert.equal(shown(), 'stopped')
+  assert.deepEqual([host.savedFiles.paths(), vm().mayBeSaved], [[], undefined])
 })
 
 test('an end that the daemon did not see is judged by what the console kept', async (t) => {

@@ -6,6 +6,7 @@ import { hasEnded } from '../vm/exit-policy.ts'
 import { when, inOrder } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
+import { removeUnfinished } from './plan-sleep.ts'
 import { isSaved } from '../world/saved-state.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -198,6 +199,8 @@ export const removeGuest = (record: VmRecord, world: World): readonly (() => Fac
 export const removeEnded = (record: VmRecord, world: World): readonly (() => Facet)[] => [
   () => removeUnit(record, world),
   () => endConsole(world),
+  // It may have ended while it was saved.
+  () => (world.saved.known || mayBeSaved(record) ? removeUnfinished(world) : []),
 ]
 
 /** Returns whether this look finds nothing left for the newest stop to remove, while the record does not say so yet. */
