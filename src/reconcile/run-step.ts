@@ -9,19 +9,22 @@ import type { StepContext } from './steps/executor.ts'
  * step that still runs after that is left behind and named in the fault. This is safe, because every step may be
  * repeated. A step that must not delay the end of a guest is left behind in the same way when the guest must end.
  */
-export async function runStep(step: Step, context: StepContext): Promise<void> {
+export async function runStep(step: Step, context: Omit<StepContext, 'left'>): Promise<void> {
   const { clock } = context.host
   const deadlineMs = deadlineMsOf(step, context.record)
   const fault = (what: string, cause?: unknown): HostFault => deadlineFault(step, deadlineMs, { what, cause })
   const late = new AbortController()
-  const running = execute(step, { ...context, signal: AbortSignal.any([context.signal, late.signal]) })
+  const left = new AbortController()
+  const signal = AbortSignal.any([context.signal, late.signal])
+  const running = execute(step, { ...context, signal, left: left.signal })
   let cancelGrace = (): void => {}
   const { promise: overdue, reject } = Promise.withResolvers<never>()
   const leaveSoon = (): void => {
     cancelGrace()
-    cancelGrace = clock.after(limits.stepGraceMs, () =>
-      reject(fault('and did not stop when it was asked to')),
-    )
+    cancelGrace = clock.after(limits.stepGraceMs, () => {
+      reject(fault('and did not stop when it was asked to'))
+      left.abort()
+    })
   }
   late.signal.addEventListener('abort', leaveSoon)
   if (BESIDE_A_GUEST.has(step.kind)) context.ends.addEventListener('abort', leaveSoon)

@@ -329,3 +329,34 @@ test('a save that does not end gives its place to another guest in a time that f
   const asleep = stage.store.vms.list({ limit: 100 }).filter(({ observed }) => observed.state === 'sleeping')
   assert.ok(asleep.length > 0, 'the last one sleeps')
 })
+
+for (const [how, end] of [
+  ['fails', ({ reject }) => reject(new HostFault('save_failed', 'on purpose'))],
+  ['succeeds', ({ resolve }, stage) => resolve(stage.host.monitor.installed())],
+] as const satisfies readonly (readonly [string, (late: LateSave, stage: Stage) => void])[]) {
+  test(`a save that was left behind and ${how} later leaves the next save of its guest alone`, async (t) => {
+    const stage = await sleepStage(t)
+    const { host, id } = stage
+    const late: LateSave = Promise.withResolvers()
+    const deaf = mock.method(host.monitor, 'save', () => late.promise)
+    await stage.beDue()
+    deaf.mock.restore()
+    await stage.later(limits.saveMs + SLEEPER.memoryMib * limits.saveMsPerMib + limits.stepGraceMs)
+    assert.equal(stage.shown(), 'running step_deadline')
+    const release = host.savedStates.holdNext('publish')
+    await stage.beDue()
+    const isUnderWay = (): void => {
+      assert.equal(host.monitor.stateOf(id).kind, 'paused')
+      assert.equal(host.savedFiles.paths().length, 1)
+    }
+    isUnderWay()
+    end(late, stage)
+    await stage.turns()
+    isUnderWay()
+    release()
+    await stage.idle()
+    assert.equal(stage.shown(), 'sleeping')
+  })
+}
+
+type LateSave = PromiseWithResolvers<Awaited<ReturnType<Stage['host']['monitor']['save']>>>

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
-import type { VmId } from '../../core/ids.ts'
+import type { UserId, VmId } from '../../core/ids.ts'
 import { silentLog } from '../../log/log.ts'
 import { sync } from '../files/durable.ts'
 import { accessPool } from '../pool/pool-access.ts'
@@ -25,12 +25,13 @@ async function stage(t: TestContext) {
   const directory = join(base, 'pool')
   const { poolId } = await markPool(directory)
   const paths = poolPaths(directory)
-  const disk = { breaks: false }
+  const disk = { breaks: false, wait: async (): Promise<void> => {} }
   const states = new PoolSavedStates({
     ...accessPool(directory, poolId),
     log: silentLog,
     sync: async (path) => {
       if (disk.breaks) throw Object.assign(new Error('fsync'), { code: 'EIO', errno: -constants.errno.EIO })
+      await disk.wait()
       await sync(path)
     },
   })
@@ -93,6 +94,29 @@ test('nothing about a deleted VM is remembered for the next one with its id', as
   states.forget(id)
   disk.breaks = true
   await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
+})
+
+test('a file for memory whose making was left behind takes nothing from the next save', async (t) => {
+  const { states, paths, disk } = await stage(t)
+  const other = 'vm-2' as VmId
+  const [reached, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  disk.wait = () => {
+    reached.resolve()
+    return held.promise
+  }
+  const first = states.ensureMemoryFile(other, process.getuid?.() as UserId)
+  await reached.promise
+  const write = async (): Promise<void> => {
+    await states.ensureMemoryFile(other, process.getuid?.() as UserId)
+    writeFileSync(states.paths(other).writing, 'memory')
+  }
+  const second = write()
+  // Enough calls for the second one to come to its end, if it does not wait.
+  for (let look = 0; look < 50; look += 1) await states.inspect(id, monitor)
+  held.resolve()
+  await Promise.all([first, second])
+  assert.equal(readFileSync(states.paths(other).writing, 'utf8'), 'memory')
+  assert.ok(!existsSync(paths.savedUnfinished(other)))
 })
 
 const MIB = 1024 * 1024

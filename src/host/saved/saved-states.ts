@@ -7,7 +7,7 @@ import type { SavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { SavedState, SaveTerms, SavingMonitor } from '../../core/world/saved-state.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { abortable } from '../../lib/abortable.ts'
-import { Semaphore } from '../../lib/semaphore.ts'
+import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { IncomingFile } from '../../ports/incoming-file.ts'
 import type { MovedMemory, SavedStates } from '../../ports/saved-states.ts'
@@ -56,6 +56,8 @@ export class PoolSavedStates implements SavedStates {
   readonly #lasting = new Set<VmId>()
   /** The publications that are moving the monitor's file, including those that were given up meanwhile. */
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
+  /** Empties the directory of one VM for one save at a time: a caller may have given up, and another one have begun. */
+  readonly #making = new Turns<VmId>()
   readonly #metadata: SavedMetadataFiles
   readonly #checked = new CheckedMemory(() => performance.now())
   /** The digests of the streams in which memories leave this host. */
@@ -99,7 +101,11 @@ export class PoolSavedStates implements SavedStates {
     if (vm === true) this.#lasting.add(id)
   }
 
-  async ensureDirectory(id: VmId): Promise<void> {
+  ensureDirectory(id: VmId): Promise<void> {
+    return this.#making.run(id, () => this.#ensureDirectory(id), never)
+  }
+
+  async #ensureDirectory(id: VmId): Promise<void> {
     await this.#ready()
     await this.#takingOver.get(id)?.catch(() => {})
     await orStorageFault(`making the directory for the saves of VM ${id}`, async () => {
@@ -123,11 +129,14 @@ export class PoolSavedStates implements SavedStates {
     return new OpenIncoming({ file, lengthBytes, about: `the memory of VM ${id}` })
   }
 
-  async #makeMemoryFile(id: VmId, userId: UserId, lengthBytes: number): Promise<GatedFile> {
-    await this.ensureDirectory(id)
-    return orStorageFault(`making the file for the memory of VM ${id}`, () =>
-      makeMemoryFile(this.#paths, id, { userId, lengthBytes }),
-    )
+  #makeMemoryFile(id: VmId, userId: UserId, lengthBytes: number): Promise<GatedFile> {
+    const make = async (): Promise<GatedFile> => {
+      await this.#ensureDirectory(id)
+      return orStorageFault(`making the file for the memory of VM ${id}`, () =>
+        makeMemoryFile(this.#paths, id, { userId, lengthBytes }),
+      )
+    }
+    return this.#making.run(id, make, never)
   }
 
   async flushingWhile<T>(id: VmId, saving: () => Promise<T>, signal: AbortSignal): Promise<T> {
@@ -288,6 +297,9 @@ export class PoolSavedStates implements SavedStates {
     })
   }
 }
+
+/** A signal that never aborts. */
+const never = new AbortController().signal
 
 const corruptFault = (doing: string, because: string): HostFault =>
   new HostFault('saved_state_corrupt', doing, { cause: new Error(because) })

@@ -29,6 +29,8 @@ export type StepContext = {
   readonly signal: AbortSignal
   /** Aborts besides if the guest must end now. */
   readonly ends: AbortSignal
+  /** Aborts when the step is left behind: the guest is no longer its own, and other steps may act on it. */
+  readonly left: AbortSignal
 }
 
 export type Executor<K extends StepKind> = (step: StepOf<K>, context: StepContext) => Promise<void>

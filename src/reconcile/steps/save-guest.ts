@@ -6,13 +6,11 @@ import type { Executor, StepContext } from './executor.ts'
 import { HostFault } from '../../core/errors.ts'
 import { given } from '../../lib/given.ts'
 
-/** A signal that never aborts. A guest must be resumed even if a change comes or the daemon ends. */
-const always = new AbortController().signal
-
 /**
  * Ensures that the guest is paused and published in the pool, or that it runs again. It runs again if a packet that
  * counts came since `packets` were counted and it is not saved `anyway`, if the step is asked to stop, or if anything fails before the saved state
- * is published. The unit does not end here, because that needs another look.
+ * is published. The unit does not end here, because that needs another look. Once it is left behind it does nothing more:
+ * the next look decides about the guest, which may be saved again by then.
  */
 export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, anyway }, context) => {
   const { host, signal } = context
@@ -32,6 +30,7 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, any
     })
     if (!isSaved) await goOn(context, subject, publication)
   } catch (error) {
+    context.left.throwIfAborted()
     const [wentOn] = await Promise.allSettled([goOn(context, subject, publication)])
     // A request without a packet wants the guest for longer than until the next look.
     if (signal.aborted) await host.traffic.restart(subject)
@@ -65,6 +64,7 @@ async function save(context: StepContext, { isIdle, signal, publication }: Savin
   await host.monitors[record.monitor].ensurePaused(id, signal)
   // The guest may have received a packet just before it was paused. Then it has something to do.
   if (!(await isIdle())) return false
+  signal.throwIfAborted()
   await host.savedStates.ensureMemoryFile(id, record.host.userId)
   const { writing } = host.savedStates.paths(id)
   const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
@@ -103,16 +103,20 @@ async function goOn(
   subject: TrafficSubject,
   { mayBePublished }: Publication,
 ): Promise<void> {
-  const { host, record } = context
+  const { host, record, left } = context
   const { id } = record
+  left.throwIfAborted()
   if (mayBePublished) await host.savedStates.removePublished(id)
+  left.throwIfAborted()
   context.notes.givenUp = true
-  if (record.desired.power === 'running') await host.monitors[record.monitor].ensureRunning(id, always)
+  // It must be resumed even if a change comes or the daemon ends.
+  if (record.desired.power === 'running') await host.monitors[record.monitor].ensureRunning(id, left)
+  left.throwIfAborted()
   host.monitors[record.monitor].setGuestTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
   } finally {
-    await host.savedStates.remove(id)
+    if (!left.aborted) await host.savedStates.remove(id)
   }
 }
 
