@@ -12,6 +12,11 @@ export const migrationLimits = {
    * that came meanwhile, including the first one.
    */
   handoverMsMax: 45_000,
+  /**
+   * Time in which a destination takes over a guest, from its request for the handover until everything is here; longer than
+   * its source lets the guest stand still.
+   */
+  takeOverMsMax: 60_000,
   /** Time in which a connection to the source of a VM must be ready for a request; below `offerReadMs`, to say why. */
   sourceConnectMs: 5000,
   /** Time for which a source may send nothing: longer than its long polls, `handoverPollMs`. */
@@ -37,7 +42,10 @@ export const migrationLimits = {
   departureIdleMs: 30_000,
   /** The longest answer to a request for the handover, which waits until the guest stands still. */
   handoverPollMs: 20_000,
-  /** Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries. */
+  /**
+   * Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries, and
+   * between two requests for the handover.
+   */
   handoverLookMs: 1000,
   /** Time for which the console of a guest that stands still may keep its terminal, and between two looks at it. */
   consoleDetachMsMax: 2000,

@@ -12,6 +12,7 @@ import { Pulling } from './pulling.ts'
 import { accepted, Hindered, SourceRefused } from './source-refused.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Arrival, ArrivalTrouble } from '../../core/migration/arrival.ts'
+import type { Manifest } from '../../core/vm/manifest.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { ArrivalContext } from './pulling.ts'
 
@@ -121,24 +122,13 @@ export class ArrivalCourse {
   }
 
   async #copy(pulling: Pulling): Promise<void> {
-    const { source, move, signal, id, context } = pulling
-    const manifest = accepted('copy', await source.manifest(move.migrationId, signal))
-    await pullImages(pulling)
-    if (!isHandover(manifest)) await pullRounds(pulling, manifest)
+    // No offer lasts longer.
+    const manifest = await pulling.within(limits.offerMsMax, 'the copy', (bounded) => copyDisk(bounded))
     if (this.#isDrained) return
     // A guest that stands still must not wait for what went wrong before.
     this.#attempts = 0
-    const { memory } = await takeOver(pulling, manifest)
-    const handedOver = {
-      manifest: accepted('hand_over', await source.manifest(move.migrationId, signal)),
-      console: accepted('hand_over', await source.console(move, signal)),
-      memory,
-    }
-    // A pass for a deletion must not remove what this publishes, before it is published.
-    await context.betweenPasses(id, async (ending) => {
-      const { wakes } = await pullGuest(pulling.until(ending), handedOver)
-      pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
-    })
+    await pulling.within(limits.takeOverMsMax, 'the handover', (bounded) => takeGuest(bounded, manifest))
+    const { context, id } = pulling
     context.log.info({}, 'everything of the VM is here')
     context.poke(id, 'arrived')
   }
@@ -318,6 +308,31 @@ class Gone extends Error {
 
 class Stopped extends Error {
   override readonly name = 'Stopped'
+}
+
+/** Copies what may be copied while the guest lives at the source, and returns its manifest of before. */
+async function copyDisk(pulling: Pulling): Promise<Manifest> {
+  const { source, move, signal } = pulling
+  const manifest = accepted('copy', await source.manifest(move.migrationId, signal))
+  await pullImages(pulling)
+  if (!isHandover(manifest)) await pullRounds(pulling, manifest)
+  return manifest
+}
+
+/** Has the guest handed over, and brings the rest. */
+async function takeGuest(pulling: Pulling, manifest: Manifest): Promise<void> {
+  const { source, move, signal, id, context } = pulling
+  const { memory } = await takeOver(pulling, manifest)
+  const handedOver = {
+    manifest: accepted('hand_over', await source.manifest(move.migrationId, signal)),
+    console: accepted('hand_over', await source.console(move, signal)),
+    memory,
+  }
+  // A pass for a deletion must not remove what this publishes, before it is published.
+  await context.betweenPasses(id, async (ending) => {
+    const { wakes } = await pullGuest(pulling.until(ending), handedOver)
+    pulling.advance({ kind: 'all_pulled', lastRound: pulling.arrival().round, wakes })
+  })
 }
 
 type Coming = VmRecord & { readonly arrival: Arrival }

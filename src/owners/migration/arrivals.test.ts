@@ -20,6 +20,7 @@ import { Arrivals } from './arrivals.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
+import type { MigrationId } from '../../core/migration/offer.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
 import type { Store } from '../../store/store.ts'
 
@@ -237,3 +238,39 @@ test('the disk of a VM that was deleted is left to the next daemon when this one
   await turn()
   assert.deepEqual(await disks(), ['a-1', 'a-2'])
 })
+
+for (const [what, boundMs, isAsked] of [
+  ['a copy', limits.offerMsMax, 'ensureRound'],
+  ['a handover', limits.takeOverMsMax, 'handOver'],
+] as const) {
+  test(`${what} that its source never finishes ends, and gives its place to another VM`, async (t) => {
+    const { host, arrivals, store, clock, first, trouble, take } = await arrivalsStage(t)
+    await take('web-3' as VmId, 'a-3' as ArrivalId)
+    const { manifest } = offered(first, store.vms.get(first) ?? assert.fail('it does not come'))
+    const { disk } = await host.storage.inspect(first, [])
+    t.mock.method(host.storage, 'inspect', async () => ({ disk, missingImages: [] }))
+    const asked: string[] = []
+    let dripping = 0
+    const drips = (_move: unknown, ...rest: readonly unknown[]): Promise<never> => {
+      dripping += 1
+      return abortable(new Promise<never>(() => {}), rest.at(-1) as AbortSignal)
+    }
+    const source = {
+      manifest: async (id: MigrationId) => {
+        asked.push(id)
+        return ok({ ...manifest, power: 'stopped' as const })
+      },
+      ensureRound: async () => ok({ sizeBytes: 4096, changedBytes: 0 }),
+      roundFrames: async () => ok((async function* () {})()),
+      handOver: drips,
+      [isAsked]: drips,
+    } as unknown as SourceHost
+    t.mock.method(host.sourceHosts, 'at', () => source)
+    await arrivals.start()
+    await eventually(() => dripping === 2)
+    assert.equal(asked.length, 2)
+    clock.advance(boundMs)
+    await eventually(() => trouble(first) === 'source_unreachable')
+    await eventually(() => asked.length === 3)
+  })
+}

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { afterRounds } from '../../core/migration/rounds.ts'
 import { movesWithMemory } from '../../core/vm/manifest.ts'
+import { abortable } from '../../lib/abortable.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import { FrameWrites } from './frame-writes.ts'
 import { accepted, checkLength, Hindered } from './source-refused.ts'
@@ -20,9 +21,7 @@ export async function takeOver(pulling: Pulling, manifest: Manifest): Promise<Ha
     pulling.advance({ kind: 'handing_over' })
     pulling.context.poke(pulling.id, 'the guest is to come')
   }
-  let answer: HandOver
-  do answer = accepted('hand_over', await source.handOver(move, signal))
-  while (answer.stage === 'handing_over')
+  const answer = await handedOver(pulling)
   const { lastRound } = answer
   if (lastRound === undefined) throw new Hindered('source_refused', 'the handover names no last round')
   const { round } = pulling.arrival()
@@ -31,6 +30,21 @@ export async function takeOver(pulling: Pulling, manifest: Manifest): Promise<Ha
     await pullRound(pulling, lastRound, last)
   }
   return answer
+}
+
+/** Asks until the guest is handed over. A source waits before it says that it is not; one that does not is asked less often. */
+async function handedOver({ context, source, move, signal }: Pulling): Promise<HandOver> {
+  const { clock } = context.host
+  for (;;) {
+    const askedMs = clock.monotonicMs()
+    const answer = accepted('hand_over', await source.handOver(move, signal))
+    if (answer.stage !== 'handing_over') return answer
+    const leftMs = askedMs + limits.handoverLookMs - clock.monotonicMs()
+    if (leftMs <= 0) continue
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancel = clock.after(leftMs, resolve)
+    await abortable(promise, signal).finally(cancel)
+  }
 }
 
 /**

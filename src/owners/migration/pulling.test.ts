@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { commandStage } from '../../../test/command-stage.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeHost } from '../../../test/fakes/fake-host.ts'
@@ -13,7 +14,7 @@ import { err, ok } from '../../lib/result.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { silentLog } from '../../log/log.ts'
 import { StateUnwritable } from '../../store/database/transactions.ts'
-import { pullRounds } from './pull-disk.ts'
+import { pullRounds, takeOver } from './pull-disk.ts'
 import { pullGuest } from './pull-guest.ts'
 import { Pulling } from './pulling.ts'
 import type { TestContext } from 'node:test'
@@ -154,4 +155,21 @@ test('a round is copied as a whole although its progress cannot be written', asy
   for (const write of [0, 1]) writes.mock.mockImplementationOnce(fail, write)
   await pullRounds(pulling, { ...manifest, power: 'stopped' })
   assert.deepEqual([writes.mock.callCount(), arrival().round], [3, 1])
+})
+
+test('a source that says at once that the guest is being handed over is asked again only after a while', async (t) => {
+  let asked = 0
+  const { clock, pulling, manifest } = pullStage(t, {
+    handOver: async () => {
+      asked += 1
+      return asked < 3 ? ok({ stage: 'handing_over' }) : err('withdrawn')
+    },
+  })
+  const taken = assert.rejects(takeOver(pulling, manifest), { name: 'SourceRefused' })
+  for (let count = 1; count <= 3; count += 1) {
+    await turn()
+    assert.equal(asked, count)
+    clock.advance(limits.handoverLookMs)
+  }
+  await taken
 })

@@ -1,5 +1,6 @@
 import { arrivalAfter } from '../../core/migration/arrival.ts'
 import { assert } from '../../lib/assert.ts'
+import { Hindered } from './source-refused.ts'
 import { StateUnwritable } from '../../store/database/transactions.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Arrival, ArrivalEvent, CopyProgress } from '../../core/migration/arrival.ts'
@@ -43,6 +44,19 @@ export class Pulling {
   /** Returns the same one for a task that ends with another signal too. */
   until(ending: AbortSignal): Pulling {
     return new Pulling(this.context, this.record(), AbortSignal.any([this.signal, ending]))
+  }
+
+  /** Runs a part of an attempt. Ends it with Hindered if it takes longer: a source may send a little for ever. */
+  async within<T>(ms: number, part: string, task: (bounded: Pulling) => Promise<T>): Promise<T> {
+    const late = new AbortController()
+    const cancel = this.context.host.clock.after(ms, () =>
+      late.abort(new Hindered('source_unreachable', `${part} was not over after ${ms / 1000} s`)),
+    )
+    try {
+      return await task(this.until(late.signal))
+    } finally {
+      cancel()
+    }
   }
 
   /** Returns the record. Throws the signal's reason once the VM does not come any more. */
