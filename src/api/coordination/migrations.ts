@@ -16,7 +16,7 @@ export function migrationRoutes(app: App, dependencies: CoordinationDependencies
   const departures = (): Departures => onceOpen(dependencies.departures())
   getMigration(app, departures)
   takeRound(app, departures, dependencies)
-  handOver(app, departures)
+  handOver(app, departures, dependencies)
   endMove(app, departures)
   readRoutes(app, dependencies)
 }
@@ -75,7 +75,7 @@ function takeRound(app: App, departures: Source, { log }: Pick<CoordinationDepen
     },
   }
   app.post('/v1/migrations/:id/rounds', { schema }, (request, reply) =>
-    whileConnected(reply, async (signal) => {
+    whileConnected(reply, log, async (signal) => {
       const { number } = request.body
       const move = moveOf(request, request.body)
       const take = async () =>
@@ -85,7 +85,7 @@ function takeRound(app: App, departures: Source, { log }: Pick<CoordinationDepen
   )
 }
 
-function handOver(app: App, departures: Source): void {
+function handOver(app: App, departures: Source, { log }: Pick<CoordinationDependencies, 'log'>): void {
   const schema = {
     operationId: 'handOver',
     summary: 'Let the guest stand still',
@@ -106,7 +106,7 @@ function handOver(app: App, departures: Source): void {
     },
   }
   app.post('/v1/migrations/:id/handover', { schema }, (request, reply) =>
-    whileConnected(reply, async (signal) => {
+    whileConnected(reply, log, async (signal) => {
       const move = moveOf(request, request.body)
       return handOverToWire(granted(move.id, await departures().handOver(move, signal)))
     }),

@@ -28,8 +28,8 @@ export function readRoutes(app: App, dependencies: CoordinationDependencies): vo
   readRound(app, reads, dependencies)
   readMemory(app, reads, dependencies)
   readImage(app, reads, dependencies)
-  readConsole(app, reads)
-  readHeldPackets(app, reads)
+  readConsole(app, reads, dependencies)
+  readHeldPackets(app, reads, dependencies)
 }
 
 type Logging = Pick<CoordinationDependencies, 'log'>
@@ -53,7 +53,7 @@ function readRound(app: App, reads: Reads, { log }: Logging): void {
     },
   }
   app.get('/v1/migrations/:id/rounds/:number', { schema }, (request, reply) =>
-    whileConnected(reply, async (signal) => {
+    whileConnected(reply, log, async (signal) => {
       const move = moveOf(request, request.query)
       const round = { number: Number(request.params.number), from: request.query.from ?? 0 }
       const frames = granted(move.id, await reads().roundFrames(move, round, signal))
@@ -83,7 +83,7 @@ function readMemory(app: App, reads: Reads, { log }: Logging): void {
     },
   }
   app.get('/v1/migrations/:id/memory', { schema }, (request, reply) =>
-    whileConnected(reply, async (signal) => {
+    whileConnected(reply, log, async (signal) => {
       const move = moveOf(request, request.query)
       const frames = granted(move.id, await reads().memoryFrames(move, request.query.from ?? 0, signal))
       return sendStream(reply, frames, log)
@@ -114,7 +114,7 @@ function readImage(app: App, reads: Reads, { log }: Logging): void {
     },
   }
   app.get('/v1/migrations/:id/images/:sha256', { schema }, (request, reply) =>
-    whileConnected(reply, async (signal) => {
+    whileConnected(reply, log, async (signal) => {
       const offer = offerOf(request)
       const image = await reads().image(offer, request.params.sha256 as Sha256, signal)
       return sendStream(reply, granted(offer.id, image), log)
@@ -122,7 +122,7 @@ function readImage(app: App, reads: Reads, { log }: Logging): void {
   )
 }
 
-function readConsole(app: App, reads: Reads): void {
+function readConsole(app: App, reads: Reads, { log }: Logging): void {
   const schema = {
     operationId: 'readConsole',
     tags,
@@ -137,7 +137,7 @@ function readConsole(app: App, reads: Reads): void {
     },
   }
   app.get('/v1/migrations/:id/console', { schema }, (request, reply) =>
-    whileConnected(reply, async (signal) => {
+    whileConnected(reply, log, async (signal) => {
       const move = moveOf(request, request.query)
       const session = granted(move.id, await reads().console(move, signal))
       if (session !== undefined) return consoleToWire(session)
@@ -166,7 +166,7 @@ const heldQuery = Type.Object(
   closed,
 )
 
-function readHeldPackets(app: App, reads: Reads): void {
+function readHeldPackets(app: App, reads: Reads, { log }: Logging): void {
   const schema = {
     operationId: 'readHeldPackets',
     tags,
@@ -182,7 +182,7 @@ function readHeldPackets(app: App, reads: Reads): void {
     },
   }
   app.get('/v1/migrations/:id/held-packets', { schema }, (request, reply) =>
-    whileConnected(reply, async (signal) => {
+    whileConnected(reply, log, async (signal) => {
       const { after = 0, wait_ms: waitMs = 0 } = request.query
       const move = moveOf(request, request.query)
       return heldPacketsToWire(granted(move.id, await reads().heldPackets(move, { after, waitMs }, signal)))

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { limits } from '../../config/limits.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { CopyEnded, StreamsFull } from '../../owners/migration/copy-places.ts'
+import { auditUnanswered } from '../listener/audit.ts'
 import { JSON_MEDIA_TYPE, requestIdHeader } from '../listener/answers.ts'
 import { Refused } from '../listener/refused.ts'
 import { refuseStream, rejectionOf } from './refusals.ts'
@@ -21,9 +22,13 @@ export const streamAnswer = (description: string) => ({
   content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
 })
 
-/** Runs what may take long, with a signal that aborts when the client goes away. Then there is nothing to answer. */
+/**
+ * Runs what may take long, with a signal that aborts when the client goes away. Then there is nothing to answer, and the
+ * audit trail says so.
+ */
 export async function whileConnected<T>(
   reply: FastifyReply,
+  log: Log,
   task: (signal: AbortSignal) => Promise<T>,
 ): Promise<T | void> {
   const gone = new AbortController()
@@ -36,6 +41,7 @@ export async function whileConnected<T>(
     if (error instanceof StreamsFull) throw new Refused(refuseStream(id))
     if (error instanceof CopyEnded) throw new Refused(rejectionOf(id, 'busy'))
     if (!(error instanceof ClientGone)) throw error
+    auditUnanswered(log, reply.request)
     reply.hijack()
   }
 }

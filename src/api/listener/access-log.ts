@@ -1,4 +1,5 @@
 import { parseSha256, parseVmId } from '../../core/ids.ts'
+import { CLIENT_LEFT, onAnswerEnd } from './answer-end.ts'
 import { scrub } from '../../log/scrub.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { HostFault } from '../../core/errors.ts'
@@ -22,29 +23,29 @@ declare module 'fastify' {
 const PATH_CHARACTERS_MAX = 100
 
 /**
- * Logs one line per request: successful reads at debug, everything else at info, internal errors at error. Never logs
- * bodies or queries.
+ * Logs one line per request, also if its client left: reads without an error at debug, everything else at info, internal
+ * errors at error. Never logs bodies or queries.
  */
 export function logAccess(app: App, log: Log, peerField?: string): void {
   app.decorateRequest('operationId', undefined)
   app.decorateRequest('vmId', undefined)
   app.decorateRequest('problemCode', undefined)
   app.decorateRequest('hostFault', undefined)
-  app.addHook('onResponse', (request, reply, done) => {
-    const level = levelOf(request.method, reply.statusCode)
+  onAnswerEnd(app, (request, reply, end) => {
+    const status = end === 'none' ? CLIENT_LEFT : reply.statusCode
     const peer = peerField === undefined || request.peerName === '' ? {} : { [peerField]: request.peerName }
-    log[level]({ ...fieldsOf(request, reply), ...peer }, 'request')
-    done()
+    const fields = { ...fieldsOf(request, reply, status), ...(end === 'cut' ? { cut: true } : {}), ...peer }
+    log[levelOf(request.method, status)](fields, 'request')
   })
 }
 
 function levelOf(method: string, status: number): 'debug' | 'info' | 'error' {
   if (status === 500) return 'error'
   const read = method === 'GET' || method === 'HEAD'
-  return read && status < 400 ? 'debug' : 'info'
+  return read && (status < 400 || status === CLIENT_LEFT) ? 'debug' : 'info'
 }
 
-function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
+function fieldsOf(request: FastifyRequest, reply: FastifyReply, status: number): object {
   const route = request.is404 ? undefined : request.routeOptions.url
   return {
     request_id: request.id,
@@ -53,7 +54,7 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply): object {
     ...idOf(route, request.params),
     ...(request.vmId === undefined ? {} : { vm_id: request.vmId }),
     ...(request.operationId === undefined ? {} : { operation_id: request.operationId }),
-    status: reply.statusCode,
+    status,
     ...(request.problemCode === undefined ? {} : { code: request.problemCode }),
     ...(request.hostFault === undefined ? {} : { error: request.hostFault }),
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,

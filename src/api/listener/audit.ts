@@ -48,11 +48,18 @@ const READS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS'
 export function auditMutations(app: App, { log, find }: AuditOptions): void {
   app.decorateRequest('audited', undefined)
   app.addHook('onSend', (request, reply, payload, done) => {
-    const isAudited = !READS.has(request.method) || request.routeOptions.config.audited === true
-    if (isAudited) log.audit(fieldsOf(request, reply, find), 'request audited')
+    if (isAudited(request)) log.audit(fieldsOf(request, reply, find), 'request audited')
     done(null, payload)
   })
 }
+
+/** Audits a mutation whose client left while it waited: what it asked for goes on, and no answer is decided. */
+export function auditUnanswered(log: Log, request: FastifyRequest): void {
+  if (isAudited(request)) log.audit({ ...auditedRequest(request), outcome: 'unanswered' }, 'request audited')
+}
+
+const isAudited = ({ method, routeOptions }: FastifyRequest): boolean =>
+  !READS.has(method) || routeOptions.config.audited === true
 
 /** Audits a mutation that was refused before it reached a route. */
 export function auditUnrouted(

@@ -1,3 +1,4 @@
+import { CLIENT_LEFT, onAnswerEnd } from './answer-end.ts'
 import type { App } from './app.ts'
 
 /** One answer. `route` is the template of its route; undefined if there is no such route. */
@@ -10,15 +11,19 @@ export type AnswerSeen = {
 
 export type AnswerObserver = (answer: AnswerSeen) => void
 
-/** Calls the observer after each answer, with nothing that the client chose but the method. */
+/**
+ * Calls the observer after each answer, with nothing that the client chose but the method. A client that did not wait for
+ * its answer counts, because the answer may have been slow. An answer that was cut has no duration of its own: most of
+ * these are streams without an end.
+ */
 export function observeAnswers(app: App, observer: AnswerObserver): void {
-  app.addHook('onResponse', (request, reply, done) => {
+  onAnswerEnd(app, (request, reply, end) => {
+    if (end === 'cut') return
     observer({
       method: request.method,
       route: request.is404 ? undefined : request.routeOptions.url,
-      status: reply.statusCode,
+      status: end === 'none' ? CLIENT_LEFT : reply.statusCode,
       ms: reply.elapsedTime,
     })
-    done()
   })
 }

@@ -117,7 +117,10 @@ function streamEvents(app: App, { eventWaits, log, ...dependencies }: ApiDepende
     )
     const client = { name: request.peerName, role: roleOf(request.peerName) }
     const taken = readers.take(client, texts, () => {
-      log.warn({ request_id: request.id, limit_ms: limits.eventReaderStallMs }, 'event reader stalled')
+      log.warn(
+        { request_id: request.id, ...request.peer, limit_ms: limits.eventReaderStallMs },
+        'event reader stalled',
+      )
       reply.raw.destroy()
     })
     reply.raw.once('close', taken.release)

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { request } from 'node:https'
+import { before, test } from 'node:test'
+import { createVm } from './support/console-viewer.ts'
+import { makePki, startControllerHost } from './support/controller-host.ts'
+import { eventually } from './support/eventually.ts'
+import type { Json, Pki } from './support/controller-host.ts'
+
+let pki: Pki
+before(async () => {
+  pki = await makePki()
+})
+
+test('a request whose client left is in the access log and in the metrics, and a stream in the log alone', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await createVm(host)
+  const { certificate: cert, key } = pki.controller
+  const options = {
+    port: host.port,
+    host: '127.0.0.1',
+    ca: pki.authority.certificate,
+    cert,
+    key,
+    agent: false,
+  }
+  const path = `/v1/vms?changed_after=${host.store.events.newest}`
+  const waiting = request({ ...options, path, headers: { prefer: 'wait=60' } })
+  waiting.on('error', () => {}).end()
+  await eventually(() => host.dependencies.listWaits.size === 1)
+  const stream = request({ ...options, path: '/v1/events' }).end()
+  await once(stream, 'response')
+  for (const one of [stream, waiting]) one.on('error', () => {}).destroy()
+  const left = (): Json[] =>
+    host.logLines.map((line): Json => JSON.parse(line)).filter(({ status, cut }) => status === 499 || cut)
+  await eventually(() => left().length === 2)
+  const seen = left().map(({ level, route, status, cut }) => [level, route, status, cut])
+  assert.deepEqual(seen.toSorted(), [
+    ['debug', '/v1/events', 200, true],
+    ['debug', '/v1/vms', 499, undefined],
+  ])
+  const { text } = await host.call({ path: '/metrics' })
+  const counts = text
+    .split('\n')
+    .filter((line) => line.startsWith('vmhostd_api_request_duration_seconds_count'))
+  assert.deepEqual(
+    counts.filter((line) => line.includes('"/v1/events"')),
+    [],
+  )
+  assert.match(counts.join('\n'), /route="\/v1\/vms",status="4xx"\} 1/)
+})
