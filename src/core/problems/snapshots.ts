@@ -71,8 +71,7 @@ export const snapshots = {
       title: 'The signed URLs have expired',
       meaning:
         'The store refused a signed URL (401 or 403): it has expired, or was signed for something else. The error has the code that the store answered.',
-      remedy:
-        'Hand over fresh ones with `PUT …/upload`. Nothing that was sent is sent again. If a fresh `head_url` is refused too, its signer lacks `s3:ListBucket`: without it, S3 answers 403 for an object that is not there.',
+      remedy: 'Hand over fresh ones with `PUT …/upload`. Nothing that was sent is sent again.',
       example: 'part 3: it answered 403 (AccessDenied)',
       writtenBy: [
         'src/owners/snapshots/send.ts',
@@ -104,8 +103,9 @@ export const snapshots = {
       retry: 'on-change',
       title: 'The store does not know the upload',
       meaning:
-        'The store does not know the upload: it was aborted or completed by somebody else (an object of another size or of other parts is there); or its completion was sent, the answer was lost, and there is no `head_url` to ask.',
-      remedy: 'Look whether the object is there. Else delete the snapshot and take another one.',
+        'The store does not know the upload: it was aborted or completed by somebody else (an object of another size or of other parts is there); or its completion was sent, the answer was lost, and there is no `head_url` to ask, or the store refused two of them.',
+      remedy:
+        'Look whether the object is there. If the store answers 403 to each `head_url`, its signer lacks `s3:ListBucket`: without it, S3 answers 403 for an object that is not there. Else delete the snapshot and take another one.',
       example: 'the completion: it answered 404 (NoSuchUpload)',
       writtenBy: ['src/owners/snapshots/send.ts', 'src/core/object-store/judge-answer.ts'],
     },

@@ -101,6 +101,27 @@ test('a head URL that shows nothing does not end the snapshot for good', async (
   isComplete(stage)
 })
 
+const FORBIDDEN = { kind: 'expired', because: 'it answered 403' } as const
+
+test('fresh URLs are wanted for one head URL that the store forbids, and not for the next', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, handOver, quiet, shown, snap, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  for (let time = 0; time < 3; time += 1) host.objectStore.answerNext('complete', GONE)
+  for (let time = 0; time < 2; time += 1) host.objectStore.answerNext('head', FORBIDDEN)
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'completing upload_urls_expired')
+  handOver(urlsOf(upload))
+  await quiet()
+  assert.deepEqual([shown(), snap().resumable], ['failed upload_gone', true])
+  assert.match(snap().trouble?.message ?? '', /head_url shows no object: it answered 403/)
+  handOver(urlsOf(upload))
+  await quiet()
+  isComplete(stage)
+})
+
 const REFUSED = { kind: 'refused', because: 'it answered 404 (NoSuchKey)' } as const
 
 test('if the store refuses a completion after one whose answer was lost, the object shows that it was completed', async (t) => {

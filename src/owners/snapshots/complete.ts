@@ -53,7 +53,9 @@ async function lookForObject(task: Task, { code, because, resumable }: Unfinishe
     return failed(code, `${because}; only a head_url can show whether the upload was completed`, true)
   const outcome = await host.objectStore.head(url, signal)
   if (outcome.kind === 'absent') return failed(code, `${because}, and no object came of it`, resumable)
-  if (outcome.kind === 'refused' || outcome.kind === 'gone')
+  const isForbiddenAgain = outcome.kind === 'expired' && entry.isHeadForbidden
+  entry.isHeadForbidden = outcome.kind === 'expired'
+  if (outcome.kind === 'refused' || outcome.kind === 'gone' || isForbiddenAgain)
     return failed(code, `${because}, and head_url shows no object: ${outcome.because}`, true)
   if (outcome.kind !== 'present') return afterRefusal(task, outcome, { purpose: 'head', url })
   const { bytes, etag } = outcome

@@ -38,6 +38,11 @@ export type EntryOptions = {
 export class SnapshotEntry {
   readonly id: SnapshotId
   readonly stagingId: StagingId
+  /**
+   * Whether the store forbade the last look at the object. If it forbids the next one too, the URL has not expired, and
+   * more fresh URLs would not help.
+   */
+  isHeadForbidden = false
   readonly #store: Pick<Store, 'snapshots'>
   readonly #clock: Pick<Clock, 'now'>
   readonly #room: StagingRoom
