@@ -52,8 +52,10 @@ export const snapshotLimits = {
   sendStallMs: 30_000,
   /** If a store does not answer `Expect: 100-continue` within this time, the part is sent anyway (RFC 9110, 10.1.1). */
   sendContinueMs: 2000,
-  /** One part, however slowly the store takes it; 5 GiB at 1.5 MiB/s. */
+  /** One part, however slowly the store takes it; a large one has longer, by `sendPartBytesPerSecond`. */
   sendPartMs: 3_600_000,
+  /** A part at this rate is in time: four at once over a line of 1 Mbit/s. 5 GiB have 46 hours. */
+  sendPartBytesPerSecond: 32 * 1024,
   /** S3 may take minutes to complete an upload of many parts. */
   completeMs: 900_000,
   /** Answers of stores are short texts; anything longer is not read. */

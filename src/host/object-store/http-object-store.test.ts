@@ -270,9 +270,24 @@ test('a part that makes progress, but too slowly, ends at the bound of the whole
       socket.once('close', () => clearInterval(timer))
       socket.on('readable', () => undefined)
     },
-    { bytes: large, stallMs: 10_000, partMs: 200 },
+    { bytes: large, stallMs: 10_000, partMs: 200, partBytesPerSecond: Infinity },
   )
   assert.deepEqual(outcome, { kind: 'busy', because: 'it took longer than 0.2 s' })
+})
+
+test('the bound of the whole is longer for a large part', async (t) => {
+  const outcomeAfter = async (elapsedMs: number): Promise<PartOutcome> => {
+    const clock = new FakeClock()
+    const behave: Behaviour = async ({ takeBody, answer }) => {
+      await takeBody()
+      clock.advance(elapsedMs)
+      answer(200, { etag: `"${md5Of(small)}"` })
+    }
+    const bounds = { stallMs: 60_000, partMs: 1000, partBytesPerSecond: 100 }
+    return (await put(t, behave, { clock, ...bounds })).outcome
+  }
+  assert.deepEqual(await outcomeAfter(9999), { kind: 'stored', etag: md5Of(small) })
+  assert.deepEqual(await outcomeAfter(10_000), { kind: 'busy', because: 'it took longer than 10 s' })
 })
 
 test('an error whose text arrives slowly or breaks off is judged by its status', async (t) => {

@@ -38,6 +38,7 @@ type StoreBounds = {
   readonly stallMs: number
   readonly continueMs: number
   readonly partMs: number
+  readonly partBytesPerSecond: number
   readonly completeMs: number
 }
 
@@ -56,13 +57,15 @@ export class HttpObjectStore implements ObjectStore {
       stallMs: limits.sendStallMs,
       continueMs: limits.sendContinueMs,
       partMs: limits.sendPartMs,
+      partBytesPerSecond: limits.sendPartBytesPerSecond,
       completeMs: limits.completeMs,
       ...bounds,
     }
   }
 
   putPart(part: PartToSend, signal: AbortSignal): Promise<PartOutcome> {
-    const { stallMs, partMs: totalMs } = this.#bounds
+    const { stallMs, partMs, partBytesPerSecond } = this.#bounds
+    const totalMs = Math.max(partMs, Math.ceil(part.body.bytes / partBytesPerSecond) * 1000)
     return this.#try<PartOutcome>({ totalMs, stallMs }, signal, async (patience) => {
       const reported = activity(part.onSent, this.#clock)
       try {
