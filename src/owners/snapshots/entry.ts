@@ -43,6 +43,8 @@ export class SnapshotEntry {
    * more fresh URLs would not help.
    */
   isHeadForbidden = false
+  /** Answers of the store for parts that could not be recorded yet, with the URL by which each was sent. */
+  readonly #unrecorded = new Map<number, { readonly url: SignedUrl; readonly etag: string }>()
   readonly #store: Pick<Store, 'snapshots'>
   readonly #clock: Pick<Clock, 'now'>
   readonly #room: StagingRoom
@@ -117,14 +119,26 @@ export class SnapshotEntry {
     this.#room.set(this.stagingId, staged.bytes)
   }
 
-  setEtag(number: number, etag: string): SnapshotRecord {
+  /**
+   * Returns the ETag of a part that was sent by this URL, and could not be recorded; undefined if there is none. Another URL may
+   * be of an upload that does not have the part.
+   */
+  unrecordedEtag(number: number, url: SignedUrl): string | undefined {
+    const sent = this.#unrecorded.get(number)
+    return sent?.url.equals(url) === true ? sent.etag : undefined
+  }
+
+  /** Records that the store has the part. If that fails, {@link unrecordedEtag} has the ETag. */
+  setEtag(number: number, etag: string, url: SignedUrl): SnapshotRecord {
     void this.record
+    this.#unrecorded.set(number, { url, etag })
     const record = this.#store.snapshots.setEtag(this.id, number, etag, this.#clock.now())
     const part = this.#unsent.get(number)
     assert(part !== undefined, `${this.id}: part ${number} was sent twice`)
     // Part numbers begin with 1 and have no gaps.
     this.#parts[number - 1] = { ...part, etag }
     this.#unsent.delete(number)
+    this.#unrecorded.delete(number)
     this.#room.set(this.stagingId, record.staged.bytes)
     return record
   }

@@ -25,6 +25,8 @@ async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {
   // The URL may have been used up while this part waited for its turn.
   const url = entry.url(number)
   if (url === undefined) return done
+  const sentEtag = entry.unrecordedEtag(number, url)
+  if (sentEtag !== undefined) return recordSent(task, part, { etag: sentEtag, url })
   const beganMs = host.clock.monotonicMs()
   // The record of this part must be on the disk before the store gets it.
   await store.flushed()
@@ -33,10 +35,19 @@ async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {
   if (outcome.kind === 'damaged' && !(await isWhole(body, part, signal)))
     return failed('staging_lost', `part ${number} is damaged in staging: ${outcome.because}`)
   if (outcome.kind !== 'stored') return afterRefusal(task, outcome, { purpose: number, url })
-  const { staged } = entry.setEtag(number, outcome.etag)
-  await store.flushed()
   const elapsedMs = Math.round(host.clock.monotonicMs() - beganMs)
   log.debug({ part: number, bytes, elapsed_ms: elapsedMs }, 'part sent')
+  return recordSent(task, part, { etag: outcome.etag, url })
+}
+
+/** Records that the store has a part, and frees its space if the snapshot does not keep sent parts. */
+async function recordSent(
+  task: Task,
+  part: SnapshotPart,
+  { etag, url }: { readonly etag: string; readonly url: SignedUrl },
+): Promise<Outcome> {
+  const { staged } = task.entry.setEtag(part.number, etag, url)
+  await task.store.flushed()
   if (!staged.isWhole) await free(task, part)
   return done
 }
@@ -72,7 +83,7 @@ function activityOf({ entry, host }: Task): () => void {
   }
 }
 
-/** Frees the space of a part that was sent, if the snapshot does not keep sent parts. */
+/** Frees the space of a part that was sent. */
 async function free({ entry, host, log }: Task, part: SnapshotPart): Promise<void> {
   try {
     await freeParts(host.staging, entry.stagingId, [part])
