@@ -169,6 +169,19 @@ describe('rtnetlink, compared with what ip shows', { skip }, () => {
     assert.equal(socket.dump(dumpLinks('tun')).length, whole)
   })
 
+  test('a list whose reader gave it up does not keep the socket from another one', async (t) => {
+    const socket = new NetlinkSocket(NETLINK_ROUTE)
+    atEnd(t, () => socket.close())
+    const whole = socket.dump(dumpLinks('tun')).length
+    // These readers stay at their first page, as one does that the kernel does not answer in time.
+    await socket.pages(dumpLinks('tun')).next()
+    assert.equal(socket.dump(dumpLinks('tun')).length, whole)
+    await socket.pages(dumpLinks('tun')).next()
+    let read = 0
+    for await (const page of socket.pages(dumpLinks('tun'))) read += page.length
+    assert.equal(read, whole)
+  })
+
   test('a list that changed while it was read is discarded, and is read again', async (t) => {
     const made = Array.from({ length: 500 }, (_, i) => `tuntap add dev made${i} mode tap`)
     const making = run(['ip', '-batch', '-'], { input: made.join('\n') })

@@ -37,35 +37,47 @@ const NETLINK_GET_STRICT_CHK = [270, 12] as const
 const NLMSGERR_ATTR_MSG = 1
 const REQUEST_HEADER_BYTES = 16
 
+type Open = ReturnType<typeof openNetlink>
+
+function openSocket(protocol: Protocol): Open {
+  const open = openNetlink(protocol)
+  try {
+    // Strict checking makes the kernel honour the filters of a dump (Linux 4.20).
+    for (const option of [NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK]) {
+      setOption(open.fd, option, Uint32Array.of(1))
+    }
+    setOption(open.fd, SO_RCVTIMEO, BigInt64Array.of(0n, BigInt(limits.netlinkAnswerMs) * 1000n))
+    return open
+  } catch (error) {
+    closeNetlink(open.fd)
+    throw error
+  }
+}
+
 /**
  * A netlink socket that sends one request at a time. All calls but `pages` are synchronous. The kernel does the work
  * inside send(2), so the answer is there when send returns, some microseconds later. A thread would cost more than it
  * saves.
  */
 export class NetlinkSocket {
-  /** The port with which the kernel marks everything that this socket caused. */
-  readonly port: number
-  readonly #fd: number
+  readonly #protocol: Protocol
   readonly #datagram = Buffer.alloc(DATAGRAM_BYTES)
   readonly #dumpAttempts: number
+  #open: Open
   #sequence = 0
+  /** Whether a dump was requested whose end was not read: the kernel refuses another one on the same socket (EBUSY). */
+  #isDumping = false
 
   /** Opens a socket in the network namespace of the calling thread. */
   constructor(protocol: Protocol, options: { readonly dumpAttempts?: number } = {}) {
+    this.#protocol = protocol
     this.#dumpAttempts = options.dumpAttempts ?? limits.netlinkDumpAttempts
-    const { fd, port } = openNetlink(protocol)
-    this.#fd = fd
-    this.port = port
-    try {
-      // Strict checking makes the kernel honour the filters of a dump (Linux 4.20).
-      for (const option of [NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK]) {
-        setOption(fd, option, Uint32Array.of(1))
-      }
-      setOption(fd, SO_RCVTIMEO, BigInt64Array.of(0n, BigInt(limits.netlinkAnswerMs) * 1000n))
-    } catch (error) {
-      this.close()
-      throw error
-    }
+    this.#open = openSocket(protocol)
+  }
+
+  /** The port with which the kernel marks everything that this socket caused. A dump that was given up changes it. */
+  get port(): number {
+    return this.#open.port
   }
 
   /** Returns the only answer to a request. Throws ErrnoError with the kernel's errno. */
@@ -108,12 +120,16 @@ export class NetlinkSocket {
    * have no other request meanwhile. Throws ErrnoError.
    */
   async *pages(request: Request): AsyncGenerator<readonly Message[]> {
-    await sendRequestInThread(this.#fd, this.#encode(request, NLM_F_REQUEST | NLM_F_DUMP), request.what)
+    this.#beginDump()
+    await sendRequestInThread(this.#open.fd, this.#encode(request, NLM_F_REQUEST | NLM_F_DUMP), request.what)
     const dump = { isOver: false }
     const next = async (): Promise<readonly Message[]> => {
       // An error ends the dump too.
       dump.isOver = true
-      const part = this.#parse(await receiveInThread(this.#fd, { into: this.#datagram, what: request.what }))
+      const part = this.#parse(
+        await receiveInThread(this.#open.fd, { into: this.#datagram, what: request.what }),
+      )
+      this.#isDumping = !part.ended
       throwIfFailed(request, part.failure)
       dump.isOver = part.ended
       return part.answers
@@ -143,9 +159,9 @@ export class NetlinkSocket {
     const first = this.#sequence
     const encoded = changes.map((change) => this.#encode(change, NLM_F_REQUEST | NLM_F_ACK))
     const closing = this.#encode(end, NLM_F_REQUEST)
-    sendRequest(this.#fd, Buffer.concat([opening, ...encoded, closing]), begin.what)
+    sendRequest(this.#open.fd, Buffer.concat([opening, ...encoded, closing]), begin.what)
     for (let answered = 0; answered < changes.length;) {
-      const datagram = receive(this.#fd, { into: this.#datagram, what: begin.what })
+      const datagram = receive(this.#open.fd, { into: this.#datagram, what: begin.what })
       for (const message of decodeMessages(datagram)) {
         // The first that is refused undoes all, so its errno is the answer. The sequence of an earlier request is lower.
         const place = (message.sequence - first) >>> 0
@@ -157,7 +173,7 @@ export class NetlinkSocket {
   }
 
   close(): void {
-    closeNetlink(this.#fd)
+    closeNetlink(this.#open.fd)
   }
 
   /**
@@ -165,19 +181,32 @@ export class NetlinkSocket {
    * kernel refused it with one of these errnos. Throws any other.
    */
   #exchange(request: Request, common: number, absent: readonly number[] = []): Exchanged {
-    sendRequest(this.#fd, this.#encode(request, common), request.what)
+    const isDump = (common & NLM_F_DUMP) !== 0
+    if (isDump) this.#beginDump()
+    sendRequest(this.#open.fd, this.#encode(request, common), request.what)
     const answers: Message[] = []
     let overtaken = false
     for (;;) {
-      const part = this.#parse(receive(this.#fd, { into: this.#datagram, what: request.what }))
+      const part = this.#parse(receive(this.#open.fd, { into: this.#datagram, what: request.what }))
       answers.push(...part.answers)
       overtaken ||= part.overtaken
       if (!part.ended) continue
+      if (isDump) this.#isDumping = false
       const { failure } = part
       const isThere = failure === undefined || !absent.includes(failure.errno)
       if (isThere) throwIfFailed(request, failure)
       return { answers, overtaken, isThere }
     }
+  }
+
+  /** Opens another socket if an earlier dump has not ended: nothing makes the kernel end it for certain. */
+  #beginDump(): void {
+    if (this.#isDumping) {
+      const { fd } = this.#open
+      this.#open = openSocket(this.#protocol)
+      closeNetlink(fd)
+    }
+    this.#isDumping = true
   }
 
   #encode({ type, flags = 0, body }: Request, common: number): Buffer {
