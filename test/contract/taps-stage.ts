@@ -19,6 +19,8 @@ export type TapsStage = {
   delete(device: DeviceName): Promise<void> | void
   rename(device: DeviceName, name: DeviceName): Promise<void> | void
   takeDown(device: DeviceName): Promise<void> | void
+  /** Makes the device a port of a bridge, `br0`, which takes its packets from then on. */
+  bridge(device: DeviceName): Promise<void> | void
   flushNeighbours(device: DeviceName): Promise<void> | void
   /** Writes a kernel setting of the device. */
   changeSetting(device: DeviceName, ...setting: TapSetting): Promise<void> | void

@@ -161,6 +161,28 @@ export function tapsContract(
     await assertWhole(stage, tapSpec)
   })
 
+  promise('a tap that somebody made a port of a bridge is taken out of it', async (stage) => {
+    await stage.taps.ensure(tapSpec)
+    await stage.settled(tapSpec.device)
+    await stage.startMonitor(tapSpec)
+    await look(stage, tapSpec)
+    const heard: (DeviceName | undefined)[] = []
+    stage.taps.watch((changed) => heard.push(changed))
+    await stage.bridge(tapSpec.device)
+    await until(
+      () => heard,
+      (devices) => devices.includes(tapSpec.device),
+    )
+    const bridged = await look(stage, tapSpec)
+    assert.deepEqual(bridged.kind === 'present' && tapDrift(tapSpec, bridged.facts), [
+      'it is a member of br0',
+    ])
+    await stage.taps.ensure(tapSpec)
+    await assertWhole(stage, tapSpec)
+    const freed = await look(stage, tapSpec)
+    assert.ok(freed.kind === 'present' && freed.facts.attached, 'its monitor keeps it')
+  })
+
   const bandwidthOf = async (stage: TapsStage): Promise<unknown> => {
     const state = await look(stage, tapSpec)
     return state.kind === 'present' ? state.facts.bandwidth : state

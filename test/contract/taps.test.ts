@@ -33,6 +33,7 @@ tapsContract('fake taps', () => {
       const settings = found?.kind === 'tap' ? found.facts.settings : {}
       taps.alter(device, { settings: { ...settings, [name]: value } })
     },
+    bridge: (device) => taps.alter(device, { memberOf: 'br0' }),
     flushNeighbours: (device) => taps.alter(device, { neighbours: [] }),
     removeLimits: (device, part) => {
       const found = devices.get(device)

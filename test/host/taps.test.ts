@@ -60,7 +60,7 @@ for (const [name, make] of [
 function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
   const others = new RoutedTaps({ storeId: 'store-2' })
   const holders = new Map<VmId, Holder>()
-  for (const device of ['vmt100001', 'vmt100002', 'vmq100001', 'elsewhere0'])
+  for (const device of ['vmt100001', 'vmt100002', 'vmq100001', 'elsewhere0', 'br0'])
     atEnd(t, () => run(['ip', 'link', 'del', device], { okCodes: [0, 1] }))
   atEnd(t, () => others.close())
   atEnd(t, () => taps.close())
@@ -80,6 +80,10 @@ function stageOf(t: TestContext, taps: RoutedTaps): TapsStage {
     },
     takeDown: async (device: DeviceName) => {
       await ip('link', 'set', device, 'down')
+    },
+    bridge: async (device: DeviceName) => {
+      await ip('link', 'add', 'br0', 'type', 'bridge')
+      await ip('link', 'set', device, 'master', 'br0')
     },
     changeSetting: (device, name, value) =>
       writeFileSync(`/proc/sys/net/${name.replace('/', `/conf/${device}/`)}`, String(value)),

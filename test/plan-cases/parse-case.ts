@@ -312,7 +312,7 @@ function tapOf(words: Words): TapState {
     kind: 'present',
     facts: {
       owner: words.number('owner=') ?? spec.userId,
-      ...given({ group: words.number('group=') }),
+      ...given({ group: words.number('group='), memberOf: words.after('member-of=') }),
       macAddress: words.has('guest-mac') ? spec.guestMac : tapFacts.macAddress,
       up: !words.has('down'),
       attached: !words.has('detached'),

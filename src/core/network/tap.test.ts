@@ -58,6 +58,10 @@ test('a tap that is not as it was made is drift, by which it must be made again'
   assert.deepEqual(makingDrift(spec, { macAddress: GATEWAY_MAC }), ['it belongs to no user, not 100001'])
 })
 
+test('a tap that is a member of another device, which takes its packets, is drift', () => {
+  assert.deepEqual(tapDrift(spec, { ...whole, memberOf: 'br0' }), ['it is a member of br0'])
+})
+
 test('a neighbour with another hardware address is drift', () => {
   const neighbours = whole.neighbours.map((entry) => ({ ...entry, macAddress: '02:00:00:00:00:01' }))
   assert.deepEqual(tapDrift(spec, { ...whole, neighbours }), [

@@ -92,6 +92,7 @@ export const makingDrift = (
 /** Returns how the tap differs from what it must be, in words; empty if it does not. */
 export function tapDrift(spec: TapSpec, facts: TapFacts): readonly string[] {
   const drift = [...makingDrift(spec, facts), ...(facts.up ? [] : ['link is down'])]
+  if (facts.memberOf !== undefined) drift.push(`it is a member of ${facts.memberOf}`)
   for (const { gateway, route, neighbour } of familiesOf(spec)) {
     if (!facts.addresses.includes(gateway)) drift.push(`no address ${gateway}`)
     if (!facts.routes.includes(route)) drift.push(`no route to ${neighbour.address}`)

@@ -27,6 +27,8 @@ export type TapMaking = {
  */
 export type TapFacts = TapMaking & {
   readonly up: boolean
+  /** The name of the device that it is a member of, e.g. a bridge, which takes its packets. */
+  readonly memberOf?: string
   /**
    * Whether a monitor holds the device: the kernel shows a carrier only then (tun_chr_open and tun_detach of
    * drivers/net/tun.c).

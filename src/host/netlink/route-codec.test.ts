@@ -24,6 +24,7 @@ test('requests are the bytes that the kernel expects', () => {
     19,
     `${link7} 0a0001000276ffffffff0000 0500140061000000`,
   )
+  assertRequest(codec.setLink(7, { master: 0 }), 19, `${link7} 08000a0000000000`)
   // forwarding and rp_filter, which are 1 and 8 in linux/ip.h
   assertRequest(
     codec.setLink(7, {
@@ -86,6 +87,11 @@ test('a tap that any user may attach to has no owner', () => {
     '00000100 03000000 02100000 00000000 07000300 74330000 18001200 08000100 74756e00 0c000200 0500030002000000',
   )
   assert.deepEqual(codec.decodeLink(body).tap, {})
+})
+
+test('a link that is a member of another one shows the number of that one', () => {
+  const body = bytes('00000100 03000000 02100000 00000000 07000300 74330000 08000a0007000000')
+  assert.equal(codec.decodeLink(body).master, 7)
 })
 
 test('a device of another driver, or of none, is not a tap', () => {

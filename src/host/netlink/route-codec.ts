@@ -21,6 +21,7 @@ const IFF_UP = 1
 const IFLA_ADDRESS = 1
 const IFLA_IFNAME = 3
 const IFLA_QDISC = 6
+const IFLA_MASTER = 10
 const IFLA_LINKINFO = 18
 const IFLA_IFALIAS = 20
 const IFLA_STATS64 = 23
@@ -72,6 +73,8 @@ export type Link = {
   readonly alias?: string
   /** The driver, e.g. `tun`, `veth`; absent for hardware. */
   readonly kind?: string
+  /** The number of the link that it is a member of, e.g. a bridge, which takes its packets. */
+  readonly master?: number
   /** In text; absent for a link without hardware addresses. */
   readonly macAddress?: string
   /** Present only for a `tun` device in tap mode: the user and the group that may attach to it. */
@@ -137,16 +140,19 @@ export type LinkSettings = {
   /** In text: `02:76:ff:ff:ff:ff`. */
   readonly macAddress?: string
   readonly alias?: string
+  /** The number of a link, e.g. a bridge, that it becomes a member of; 0 to leave the one that it is in. */
+  readonly master?: number
   /** Settings of `net.ipv4.conf`, by their place in {@link Link.ipv4Settings}. */
   readonly ipv4Settings?: readonly (readonly [place: number, value: number])[]
 }
 
-export function setLink(index: number, { macAddress, alias, ipv4Settings }: LinkSettings): Request {
+export function setLink(index: number, { macAddress, alias, master, ipv4Settings }: LinkSettings): Request {
   const header = Buffer.alloc(LINK_HEADER_BYTES)
   header.writeInt32LE(index, 4)
   const attributes: Buffer[] = []
   if (macAddress !== undefined) attributes.push(encodeAttribute(IFLA_ADDRESS, parseMac(macAddress)))
   if (alias !== undefined) attributes.push(encodeAttribute(IFLA_IFALIAS, Buffer.from(alias)))
+  if (master !== undefined) attributes.push(encodeAttribute(IFLA_MASTER, encodeUint32(master)))
   if (ipv4Settings !== undefined) {
     // Numbers of settings begin with 1 (linux/ip.h).
     const each = ipv4Settings.map(([place, value]) => encodeAttribute(place + 1, encodeUint32(value)))
@@ -174,6 +180,7 @@ export function decodeLink(body: Buffer): Link {
     ...(kind === undefined ? {} : { kind: decodeString(kind) }),
     ...(kind !== undefined && decodeString(kind) === 'tun' ? decodeTun(info.get(IFLA_INFO_DATA)) : {}),
     ...given({
+      master: attributes.get(IFLA_MASTER)?.readUInt32LE(0),
       ipv4Settings: decodeAttributes(families.get(AF_INET) ?? Buffer.alloc(0)).get(IFLA_INET_CONF),
       ipv6Settings: decodeAttributes(families.get(AF_INET6) ?? Buffer.alloc(0)).get(IFLA_INET6_CONF),
     }),

@@ -1,6 +1,7 @@
 import { constants } from 'node:os'
 import { HostFault } from '../../core/errors.ts'
 import { assert } from '../../lib/assert.ts'
+import { given } from '../../lib/given.ts'
 import { run } from '../exec/exec.ts'
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { Rtnetlink } from '../netlink/rtnetlink.ts'
@@ -196,15 +197,20 @@ export class RoutedTaps implements Taps {
   }
 
   #factsOf(link: Link, layout: TapLayout): TapFacts {
-    const { up, carrier } = link
+    const { up, carrier, master } = link
     return {
       ...makingOf(link),
       up,
+      ...given({ memberOf: master === undefined ? undefined : this.#nameOf(master) }),
       attached: carrier,
       bandwidth: this.#limits.read(link),
       settings: settingsOf(link),
       ...layout,
     }
+  }
+
+  #nameOf(index: number): string {
+    return this.#links.linkAt(index)?.name ?? `link ${index}`
   }
 
   /**
@@ -235,12 +241,18 @@ export class RoutedTaps implements Taps {
     }
   }
 
-  /** Returns the VM's device if there is one. Deletes it first if it must be made again. */
+  /** Returns the VM's device if there is one, a member of no other. Deletes it first if it must be made again. */
   async #asMade(spec: TapSpec): Promise<Link | undefined> {
     const link = this.#ours(spec)
-    if (link === undefined || makingDrift(spec, makingOf(link)).length === 0) return link
-    await this.#delete(spec.device, spec.vmId)
-    return undefined
+    if (link === undefined) return undefined
+    if (makingDrift(spec, makingOf(link)).length > 0) {
+      await this.#delete(spec.device, spec.vmId)
+      return undefined
+    }
+    if (link.master === undefined) return link
+    this.#links.set(link.index, { master: 0 })
+    // Some devices take what is on a member with them, e.g. a VRF.
+    return this.#present(spec)
   }
 
   async #delete(device: string, id: VmId): Promise<void> {
