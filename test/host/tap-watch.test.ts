@@ -202,6 +202,23 @@ test('a tap that is shown as it was is not reported, and ends nothing that is ke
   assert.deepEqual([heard, changes], [[device], 1])
 })
 
+test('a change after a loss is reported, even to what an older message showed', { skip }, async (t) => {
+  const { taps } = watching(t)
+  await taps.ensure(tapSpec)
+  await isSettled(device)
+  const heard: unknown[] = []
+  const watch = new TapWatch(new Rtnetlink(), (changed) => heard.push(changed))
+  atEnd(t, () => watch.close())
+  // The messages that the kernel keeps show the tap up. It drops the one that shows it down.
+  ipNow([...Array<string>(MORE_THAN_KEPT).fill(markAgain), `link set ${device} down`])
+  for (let read = 0; read < MORE_THAN_KEPT; read += limits.netlinkEventsPerTurn) watch.catchUp()
+  assert.ok(heard.includes(undefined), 'nothing was lost')
+  heard.length = 0
+  ipNow([`link set ${device} up`])
+  watch.catchUp()
+  assert.ok(heard.includes(device))
+})
+
 test('losses without end cause few readings of all taps', { skip }, async (t) => {
   const { taps } = watching(t)
   await taps.ensure(tapSpec)

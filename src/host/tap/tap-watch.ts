@@ -33,6 +33,8 @@ export class TapWatch {
   readonly #events: NetlinkEvents
   /** Whether changes were lost since the taps were read. */
   #missed = false
+  /** Whether messages from before a loss may still come. They do not show what a tap is now. */
+  #inDoubt = false
   readonly #readings = new TokenBucket({
     perSecond: 1000 / limits.lostTapsReadEveryMs,
     burst: 1,
@@ -55,6 +57,7 @@ export class TapWatch {
       onLost: () => {
         onTablesChange()
         this.#missed = true
+        this.#inDoubt = true
         this.#learnMissed()
         onChange(undefined)
       },
@@ -65,55 +68,92 @@ export class TapWatch {
   /** Reports pending changes now. After a change of our own, a single inspection then sees everything. */
   catchUp(): void {
     // What is not read yet may be a change of the tables.
-    if (!this.#events.read()) this.#onTablesChange()
+    const all = this.#events.read()
+    if (!all) this.#onTablesChange()
     this.#learnMissed()
+    if (all && !this.#missed) this.#inDoubt = false
   }
 
   close(): void {
     this.#events.close()
   }
 
-  #learn(): void {
+  /** Reads the taps. Returns those that are not as they were known. */
+  #learn(): ReadonlySet<DeviceName> {
+    const before = new Map(this.#taps)
+    const links = ['tun', 'ifb'].flatMap((kind) => this.#links.links(kind))
     this.#taps.clear()
-    for (const kind of ['tun', 'ifb']) {
-      for (const link of this.#links.links(kind)) {
-        const device = tapOf(link.name)
-        if (device !== undefined) this.#taps.set(link.index, { device, link })
-      }
+    const changed = new Set<DeviceName>()
+    for (const link of links) {
+      const device = tapOf(link.name)
+      if (device === undefined) continue
+      this.#taps.set(link.index, { device, link })
+      if (isDeepStrictEqual(link, before.get(link.index)?.link)) before.delete(link.index)
+      else changed.add(device)
     }
+    for (const { device } of before.values()) changed.add(device)
+    return changed
   }
 
   /** Reads the taps again if changes were lost, at most once in a time: a guest can cause losses without end. */
   #learnMissed(): void {
     if (!this.#missed || !this.#readings.take(performance.now())) return
+    let changed: ReadonlySet<DeviceName>
     try {
-      this.#learn()
-      this.#missed = false
+      changed = this.#learn()
     } catch {
       // The list changed too often to be read. Devices that were missed stay unknown here until their next message.
+      return
     }
+    this.#missed = false
+    for (const device of changed) this.#onChange(device)
   }
 
   #notify(messages: readonly Message[]): void {
     const changed = new Set<DeviceName>()
+    const asked = new Map<number, Link | undefined>()
     let changesTables = false
     for (const message of messages) {
       const event = decodeLinkEvent(message)
-      if (event?.kind === 'link' && this.#isAsKnown(event.index, message)) continue
+      const link = event?.kind === 'link' ? this.#linkIn(event, message, asked) : undefined
+      if (link !== undefined && this.#isAsKnown(link)) continue
       changesTables ||= this.#changesTables(message, event)
-      for (const device of this.#devicesOf(event, message)) changed.add(device)
+      for (const device of this.#devicesOf(event, message, link)) changed.add(device)
     }
     if (changesTables) this.#onTablesChange()
     for (const device of changed) this.#onChange(device)
   }
 
   /**
-   * Returns whether a message shows one of our taps as it is known. A monitor can cause such messages without end: it sets
-   * what is set already, or offloads, which are not shown.
+   * Returns the link that a message is about, if it is or becomes one of our taps. A message that may be older than what is
+   * known does not count: the kernel is asked, once for each link in `asked`.
    */
-  #isAsKnown(index: number, { body }: Message): boolean {
-    const known = this.#taps.get(index)
-    return known !== undefined && isDeepStrictEqual(known.link, decodeLink(body))
+  #linkIn(
+    { index, name }: Extract<LinkEvent, { readonly name: string }>,
+    { body }: Message,
+    asked: Map<number, Link | undefined>,
+  ): Link | undefined {
+    if (!this.#taps.has(index) && tapOf(name) === undefined) return undefined
+    if (!this.#inDoubt) return decodeLink(body)
+    if (!asked.has(index)) asked.set(index, this.#linkNow(index))
+    return asked.get(index) ?? decodeLink(body)
+  }
+
+  /** Returns the link as it is now; undefined if it is gone, or cannot be read. */
+  #linkNow(index: number): Link | undefined {
+    try {
+      return this.#links.linkAt(index)
+    } catch {
+      return undefined
+    }
+  }
+
+  /**
+   * Returns whether a link is one of our taps as it is known. A monitor can cause such messages without end: it sets what
+   * is set already, or offloads, which are not shown.
+   */
+  #isAsKnown(link: Link): boolean {
+    return isDeepStrictEqual(this.#taps.get(link.index)?.link, link)
   }
 
   /** Returns whether a message may change the routes or permanent neighbours of a tap. A route may have several links. */
@@ -124,16 +164,20 @@ export class TapWatch {
     return event.kind !== 'traffic-control' && event.kind !== 'addresses'
   }
 
-  /** Returns the taps that a message is about: two if a device got or lost a name of ours. */
-  #devicesOf(event: LinkEvent | undefined, { port, body }: Message): readonly DeviceName[] {
+  /**
+   * Returns the taps that a message is about: two if a device got or lost a name of ours.
+   *
+   * @param link as {@link #linkIn} returns it
+   */
+  #devicesOf(event: LinkEvent | undefined, { port }: Message, link: Link | undefined): readonly DeviceName[] {
     if (event === undefined) return []
     // The kernel multicasts our own questions too (getRootQdisc). Inspecting because of them would never end.
     if (event.kind === 'traffic-control' && port === this.#links.port) return []
     const known = this.#taps.get(event.index)?.device
     if (event.kind !== 'link' && event.kind !== 'link-gone') return known === undefined ? [] : [known]
-    const named = tapOf(event.name)
-    if (event.kind === 'link-gone' || named === undefined) this.#taps.delete(event.index)
-    else this.#taps.set(event.index, { device: named, link: decodeLink(body) })
+    const named = tapOf(link?.name ?? event.name)
+    if (link === undefined || named === undefined) this.#taps.delete(event.index)
+    else this.#taps.set(event.index, { device: named, link })
     return [known, named].filter((device) => device !== undefined)
   }
 }
