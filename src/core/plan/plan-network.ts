@@ -57,13 +57,16 @@ function firewallDrift(firewall: FirewallState, spec: TapSpec): string | undefin
 
 /**
  * Releases the former addresses of a stopped VM, so that other VMs can have them. A stop needs nothing else from the
- * network.
+ * network. Without a look at the tap, it is unknown whether there are any.
  */
 export function leaveFormerAddresses(world: World, facts: Facts): Facet {
-  const { tap } = world
-  if (facts.tap === undefined || !tap.known || tap.value.kind !== 'present') return []
-  const left = staleRoutes(tapLayout(facts.tap), tap.value.facts)
-  return left.length === 0 ? [] : ensureNetwork(world, facts)
+  const { tap: spec } = facts
+  if (spec === undefined) return []
+  return when('network', world.tap, (tap) => {
+    if (tap.kind !== 'present') return []
+    const left = staleRoutes(tapLayout(spec), tap.facts)
+    return left.length === 0 ? [] : ensureNetwork(world, facts)
+  })
 }
 
 /** Gives a device back to a monitor that has lost it. The guest keeps running meanwhile. */

@@ -107,7 +107,7 @@ function planStopped(record: VmRecord, world: World, facts: Facts): Plan {
 const changeAtRest = (record: VmRecord, world: World, facts: Facts): Facet =>
   beside({
     storage: [() => changeStoppedDisk(record, world), () => fetchBootImages(record, world, facts)],
-    network: [() => leaveFormerAddresses(world, facts), () => dropFrames(world)],
+    network: [() => dropFrames(world), () => leaveFormerAddresses(world, facts)],
   })
 
 /**
