@@ -25,7 +25,7 @@ import type { Frame } from '../../src/core/migration/frames.ts'
 import type { CertificatePair } from '../../src/daemon/setup/certificates.ts'
 import type { Result } from '../../src/lib/result.ts'
 import type { MoveRef, SourceHost } from '../../src/ports/source-host.ts'
-import type { Answer, Call, Json, Pki } from './support/controller-host.ts'
+import type { Answer, Call, Pki } from './support/controller-host.ts'
 
 let pki: Pki
 let node: CertificatePair
@@ -392,7 +392,7 @@ test('a handover whose client goes away goes on, and its request is not logged a
   await eventually(() => logLines.some((line) => line.includes('"status":499')))
   release()
   await eventually(() => stageNow() === 'handed_over')
-  const lines = logLines.map((line) => JSON.parse(line) as Json)
+  const lines = logLines.map((line) => JSON.parse(line))
   const about = lines.filter(({ action, route }) => action === 'handOver' || route?.endsWith('handover'))
   const ends = about.map(({ status, outcome }) => status ?? outcome)
   assert.deepEqual(ends, [499, 'unanswered'])

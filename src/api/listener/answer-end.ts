@@ -19,11 +19,8 @@ export function onAnswerEnd(
     const { raw } = reply
     raw.once('close', () => {
       if (raw.writableFinished) listener(request, reply, 'sent')
-      else if (!isUpgraded(request)) listener(request, reply, raw.headersSent ? 'cut' : 'none')
+      else if (!request.ws) listener(request, reply, raw.headersSent ? 'cut' : 'none')
     })
     done()
   })
 }
-
-/** Returns whether the request asked for a WebSocket, which the plugin for them notes. */
-const isUpgraded = (request: FastifyRequest): boolean => 'ws' in request && request.ws === true
