@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SignedUrl } from '../src/core/outbound/signed-url.ts'
@@ -31,6 +31,17 @@ export class StoreStage {
     if (!isClosed) this.store.close()
     meanwhile()
     this.store = new Store(this.directory, range)
+  }
+
+  /** Opens the store as the next process finds it after this one was killed. */
+  crash(): void {
+    const names = ['vmhostd.db', 'vmhostd.db-wal'] as const
+    const left = names.map(
+      (name) => [join(this.directory, name), readFileSync(join(this.directory, name))] as const,
+    )
+    this.reopen(() => {
+      for (const [path, bytes] of left) writeFileSync(path, bytes)
+    })
   }
 
   insertVm(id: string, image: Image, nowMs = 1000): VmId {

@@ -6,7 +6,7 @@ import { Revisions, firstNumber } from './database/revisions.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Arrivals } from './migration/arrivals.ts'
 import { Departures } from './migration/departures.ts'
-import { Transactions } from './database/transactions.ts'
+import { StateUnwritable, Transactions } from './database/transactions.ts'
 import { UnwrittenProgress } from './vm/vm-row.ts'
 import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
@@ -17,7 +17,7 @@ import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { given } from '../lib/given.ts'
-import { lockStateDirectory, openDatabase } from './database/open-database.ts'
+import { isDamage, lockStateDirectory, openDatabase } from './database/open-database.ts'
 import { removeUnfinishedCopies } from './database/schema-copies.ts'
 import type { OpenOptions } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
@@ -240,10 +240,20 @@ export class Store {
   }
 
   close(): void {
+    this.#noteEnd()
     this.#flush.close()
     this.#log.close()
     this.#db.close()
     this.#lock.release()
+  }
+
+  /** The note only spares readers a needless look at everything, so the store also closes without it. */
+  #noteEnd(): void {
+    try {
+      this.events.noteEnd()
+    } catch (error) {
+      if (!(error instanceof StateUnwritable) && !isDamage(error)) throw error
+    }
   }
 
   #snapshotChanged(id: SnapshotId): void {

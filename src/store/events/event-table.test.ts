@@ -5,7 +5,7 @@ import { limits } from '../../config/limits.ts'
 import { lockStore } from '../../../test/locked-store.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { vmOfEvent } from '../../core/events/event.ts'
-import { lacksEvents } from '../../core/events/history.ts'
+import { lacksChanges, lacksEvents } from '../../core/events/history.ts'
 import { selectEvents } from './event-table.ts'
 import type { EventBody, StoredEvent } from '../../core/events/event.ts'
 import type { OperationId, VmId } from '../../core/ids.ts'
@@ -75,6 +75,33 @@ test('a change that is rolled back has no event, and neither has a dry run', (t)
   assert.deepEqual(words(store), ['vm_created - pending'])
   remove()
   assert.deepEqual(heard, [1, 2], 'readers hear of what is committed')
+})
+
+test('the numbers of a dry run lack nothing after an orderly end, and may lack something after a crash', (t) => {
+  const stage = new StoreStage(t)
+  stage.insertVm('web-1', image)
+  const rehearse = (): number => {
+    stage.store.rehearse(() => stage.store.events.append(1, [refusal()]))
+    return stage.store.events.newest
+  }
+  const known = rehearse()
+  stage.reopen()
+  assert.equal(lacksChanges(stage.store.events, known), false)
+  const later = rehearse()
+  stage.crash()
+  assert.deepEqual(
+    [known, later].map((number) => lacksChanges(stage.store.events, number)),
+    [false, true],
+  )
+})
+
+test('a store that is opened and closed in between does not hide what a crash may have lost', (t) => {
+  const stage = new StoreStage(t)
+  stage.insertVm('web-1', image)
+  const known = stage.store.events.newest + 1
+  stage.crash()
+  stage.reopen()
+  assert.equal(lacksChanges(stage.store.events, known), true)
 })
 
 test('a snapshot has events, also when it is removed', (t) => {

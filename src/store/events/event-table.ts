@@ -43,7 +43,10 @@ export class EventTable implements ChangeHistory {
     this.#transactions = transactions
     this.#options = options
     const written = this.#statements.of(NEWEST_WRITTEN).get()?.['written']
-    this.atOpening = { written: Number(written), reserved: options.revisions.last }
+    this.atOpening = {
+      written: Math.max(Number(written), this.#number(WRITTEN_AT_END)),
+      reserved: options.revisions.last,
+    }
   }
 
   /** Appends events of one moment in a transaction of its own, or as a part of the one that runs. */
@@ -99,6 +102,16 @@ export class EventTable implements ChangeHistory {
   /** Notes that all numbers so far are of other stores. Call it within the transaction that makes this store one of its own. */
   begin(): void {
     this.#setNumber(BEGAN_AFTER, this.newest)
+  }
+
+  /**
+   * Notes at the end of the process that nothing which has a number is missing on record. Otherwise readers that know the
+   * number of a dry run, or of a write that was rolled back, would seem to lack something. A process that gave out no
+   * number does not know what an earlier one lost.
+   */
+  noteEnd(): void {
+    if (this.newest > this.atOpening.reserved)
+      this.#transactions.writeAlone(() => this.#setNumber(WRITTEN_AT_END, this.newest))
   }
 
   /** Calls `listener` after each transaction with events; returns the function that ends this. */
@@ -157,6 +170,7 @@ export function selectEvents({ vmId, kind, sinceMs }: EventQuery): string {
 /** The row of `meta` with the number after which all events are kept. */
 export const KEPT_AFTER = 'events_kept_after'
 const BEGAN_AFTER = 'events_began_after'
+const WRITTEN_AT_END = 'written_at_end'
 
 /** SQL of the newest number on record. The write of anything writes the progress before it too, so none below is missing. */
 const NEWEST_WRITTEN = `SELECT max(
