@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request } from 'node:https'
-import { before, test } from 'node:test'
-import { createVm } from './support/console-viewer.ts'
+import { before, mock, test } from 'node:test'
+import { createVm, dial, WEB } from './support/console-viewer.ts'
 import { makePki, startControllerHost } from './support/controller-host.ts'
 import { eventually } from './support/eventually.ts'
 import type { Json, Pki } from './support/controller-host.ts'
@@ -46,4 +46,25 @@ test('a request whose client left is in the access log and in the metrics, and a
     [],
   )
   assert.match(counts.join('\n'), /route="\/v1\/vms",status="4xx"\} 1/)
+})
+
+test('a console whose client left before its upgrade is in the audit trail and in the access log', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await createVm(host)
+  host.store.vms.recordProgress(WEB, { observed: { state: 'running', sinceMs: 1000 }, nowMs: 2000 })
+  host.guests.guest('192.0.2.10')
+  host.guests.holdNext()
+  const logins = mock.method(host.guests, 'open')
+  const viewer = dial(host, pki, { query: '?mode=ssh' }).on('error', () => {})
+  await eventually(() => logins.mock.callCount() === 1)
+  viewer.terminate()
+  const about = (): Json[] =>
+    host.logLines
+      .map((line): Json => JSON.parse(line))
+      .filter(({ action, route }) => action === 'openConsole' || route?.endsWith('/console'))
+  await eventually(() => about().length === 2)
+  const [first, second] = about()
+  assert.deepEqual([first.level, first.status], ['debug', 499])
+  assert.ok(first.duration_ms > 0)
+  assert.deepEqual([second.level, second.outcome], ['audit', 'unanswered'])
 })

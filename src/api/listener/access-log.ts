@@ -1,7 +1,7 @@
 import { parseSha256, parseVmId } from '../../core/ids.ts'
 import { CLIENT_LEFT, onAnswerEnd } from './answer-end.ts'
 import { scrub } from '../../log/scrub.ts'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { HostFault } from '../../core/errors.ts'
 import type { Log } from '../../log/log.ts'
 import type { App } from './app.ts'
@@ -31,11 +31,11 @@ export function logAccess(app: App, log: Log, peerField?: string): void {
   app.decorateRequest('vmId', undefined)
   app.decorateRequest('problemCode', undefined)
   app.decorateRequest('hostFault', undefined)
-  onAnswerEnd(app, (request, reply, end) => {
-    const status = end === 'none' ? CLIENT_LEFT : reply.statusCode
+  onAnswerEnd(app, (request, reply, { how, ms }) => {
+    const status = how === 'none' ? CLIENT_LEFT : reply.statusCode
     const peer = peerField === undefined || request.peerName === '' ? {} : { [peerField]: request.peerName }
-    const fields = { ...fieldsOf(request, reply, status), ...(end === 'cut' ? { cut: true } : {}), ...peer }
-    log[levelOf(request.method, status)](fields, 'request')
+    const cut = how === 'cut' ? { cut: true } : {}
+    log[levelOf(request.method, status)]({ ...fieldsOf(request, { status, ms }), ...cut, ...peer }, 'request')
   })
 }
 
@@ -45,7 +45,10 @@ function levelOf(method: string, status: number): 'debug' | 'info' | 'error' {
   return read && (status < 400 || status === CLIENT_LEFT) ? 'debug' : 'info'
 }
 
-function fieldsOf(request: FastifyRequest, reply: FastifyReply, status: number): object {
+function fieldsOf(
+  request: FastifyRequest,
+  { status, ms }: { readonly status: number; readonly ms: number },
+): object {
   const route = request.is404 ? undefined : request.routeOptions.url
   return {
     request_id: request.id,
@@ -57,7 +60,7 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply, status: number):
     status,
     ...(request.problemCode === undefined ? {} : { code: request.problemCode }),
     ...(request.hostFault === undefined ? {} : { error: request.hostFault }),
-    duration_ms: Math.round(reply.elapsedTime * 10) / 10,
+    duration_ms: Math.round(ms * 10) / 10,
   }
 }
 

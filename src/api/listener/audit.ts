@@ -53,7 +53,7 @@ export function auditMutations(app: App, { log, find }: AuditOptions): void {
   })
 }
 
-/** Audits a mutation whose client left while it waited: what it asked for goes on, and no answer is decided. */
+/** Audits a request whose client left before an answer was decided. What it asked for may go on. */
 export function auditUnanswered(log: Log, request: FastifyRequest): void {
   if (isAudited(request)) log.audit({ ...auditedRequest(request), outcome: 'unanswered' }, 'request audited')
 }

@@ -17,13 +17,13 @@ export type AnswerObserver = (answer: AnswerSeen) => void
  * these are streams without an end.
  */
 export function observeAnswers(app: App, observer: AnswerObserver): void {
-  onAnswerEnd(app, (request, reply, end) => {
-    if (end === 'cut') return
+  onAnswerEnd(app, (request, reply, { how, ms }) => {
+    if (how === 'cut') return
     observer({
       method: request.method,
       route: request.is404 ? undefined : request.routeOptions.url,
-      status: end === 'none' ? CLIENT_LEFT : reply.statusCode,
-      ms: reply.elapsedTime,
+      status: how === 'none' ? CLIENT_LEFT : reply.statusCode,
+      ms,
     })
   })
 }

@@ -94,7 +94,11 @@ test('a kept profile whose url does not lead to this host is reported', async (t
     write(`url = "${url}"`)
     assert.doesNotMatch((await again()).text, /warning/, url)
   }
-  edit(['#listen_address = "::"', 'listen_address = "::ffff:192.0.2.8"'])
+  edit(['#listen_address = "::"', 'listen_address = "127.0.0.1"'])
+  write('url = "https://127.0.0.1:9100"')
+  assert.doesNotMatch((await again()).text, /warning/)
+  write('url = "https://192.0.2.7:9100"')
+  edit(['listen_address = "127.0.0.1"', 'listen_address = "::ffff:192.0.2.8"'])
   assert.match(
     (await again()).text,
     /warning .*vmhostctl\.toml .*192\.0\.2\.7:9100, and .*192\.0\.2\.8\]:9100: /,

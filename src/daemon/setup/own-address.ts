@@ -22,6 +22,7 @@ export function mayBeOwnUrl(text: string, { controller }: Pick<Config, 'controll
   const [url, own] = [new URL(text), new URL(ownUrl({ controller }))]
   if (url.origin === own.origin) return true
   if (url.protocol !== own.protocol || url.port !== own.port) return false
-  const isName = isIP(bareAddress(url.hostname)) === 0 && url.hostname !== 'localhost'
-  return isName || ['0.0.0.0', '::'].includes(bareAddress(controller.listenAddress))
+  const [host, listens] = [bareAddress(url.hostname), bareAddress(controller.listenAddress)]
+  const isName = isIP(host) === 0 && host !== 'localhost'
+  return isName || host === listens || ['0.0.0.0', '::'].includes(listens)
 }

@@ -55,7 +55,10 @@ export function writeBackup(
   }
 }
 
-/** The directory of the state directory where a backup is made. Only the lock of the next one stays there. */
+/**
+ * The directory of the state directory where a backup is made. Its lock stays there, and the copy of a backup that was
+ * killed, until the next one.
+ */
 const BESIDE = 'backup.new'
 
 type Copy = { readonly path: string; remove(): void }

@@ -2,7 +2,8 @@ import { DEFAULT_WINDOW } from '../../../core/console/console-viewer.ts'
 import { refuseLeftConsole, refuseWhileComing } from '../../../core/vm/leaving.ts'
 import { ConsoleSockets } from '../../console/console-sockets.ts'
 import { openSsh, openTty } from '../../console/open-viewer.ts'
-import { auditedRequest } from '../../listener/audit.ts'
+import { noteUpgraded } from '../../listener/answer-end.ts'
+import { auditUnanswered, auditedRequest } from '../../listener/audit.ts'
 import { Refused } from '../../listener/refused.ts'
 import { refuseForeignOrigin } from '../foreign-pages.ts'
 import { handshakeFault, WEBSOCKET_VERSION } from '../upgrade.ts'
@@ -62,12 +63,15 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
       // one.
       if (!request.ws) opened.abandon()
       refuseWithoutUpgrade(request)
-      if (socket.closed) opened.abandon()
-      else socket.once('close', opened.abandon)
+      if (socket.closed) {
+        opened.abandon()
+        auditUnanswered(log, request)
+      } else socket.once('close', opened.abandon)
       request.openedConsole = opened
     },
     handler: (request) => refuseWithoutUpgrade(request),
     wsHandler: (socket, request) => {
+      noteUpgraded(request)
       const { id: requestId, openedConsole } = request
       const fields = { request_id: requestId, vm_id: request.params.id, mode: request.query.mode ?? 'tty' }
       const viewer = sockets.take(socket)
