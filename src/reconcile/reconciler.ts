@@ -120,7 +120,7 @@ export class Reconciler {
 
   /**
    * Runs a task while no pass of the VM runs or begins; pokes are kept. The tasks of one VM run one at a time, in order
-   * of arrival. The signal aborts when a hard stop or a deletion is requested, and when the worker stops; the task
+   * of arrival. The signal aborts when a stop or a deletion is requested, and when the worker stops; the task
    * should then end soon. Returns undefined if the VM has no worker, or no longer has one.
    */
   async betweenPasses<T>(id: VmId, task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {

@@ -41,11 +41,10 @@ export async function runStep(step: Step, context: Omit<StepContext, 'left'>): P
   }
 }
 
-/** Steps beside a guest that may wait long for the pool or the monitor. */
+/** Steps beside a guest that may wait long for the pool or the monitor, and harm nothing if they end later. */
 const BESIDE_A_GUEST: ReadonlySet<StepKind> = new Set([
   'monitor.ensure-saved',
   'storage.ensure-disk',
-  'storage.ensure-seed',
   'storage.remove-saved',
 ])
 

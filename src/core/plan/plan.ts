@@ -50,7 +50,7 @@ import type { World } from '../world/world.ts'
  * same plan.
  *
  * The order matters. Removals come first, and an accepted stop comes before any later start. A running guest's power is
- * set before its surroundings are repaired, and a stop needs no look at storage or network. So neither waits for a
+ * set before its surroundings are repaired, and a guest ends without a look at storage or network. So neither waits for a
  * fault there, and no surrounding waits for another. A guest that does not run yet is started last, once its disk, tap
  * and firewall are seen to exist.
  */

@@ -28,7 +28,7 @@ export type DiskPublication = {
 export async function publishDisk(publication: DiskPublication): Promise<boolean> {
   const { paths, temporary, id, userId, note, signal, sync: syncDisk = sync } = publication
   await own(temporary, userId, DISK_MODE)
-  await makeVmDirectory(paths, id)
+  await makeOwnDirectory(publication)
   // The note comes first, so that a disk never exists without its note.
   await writeNote(paths, id, note)
   return publishFirst({ temporary, path: paths.disk(id), signal, sync: syncDisk })
@@ -41,12 +41,18 @@ export async function publishDisk(publication: DiskPublication): Promise<boolean
 export async function replaceDisk(publication: DiskPublication): Promise<true> {
   const { paths, temporary, id, userId, note, signal, sync: syncDisk = sync } = publication
   await own(temporary, userId, DISK_MODE)
-  await makeVmDirectory(paths, id)
+  await makeOwnDirectory(publication)
   await syncDisk(temporary)
   signal.throwIfAborted()
   await giveName(temporary, paths.disk(id))
   await writeNote(paths, id, note)
   return true
+}
+
+/** Makes the directory of the VM, unless the signal says that the VM may be gone: then it would stay. */
+async function makeOwnDirectory({ paths, id, signal }: DiskPublication): Promise<void> {
+  signal.throwIfAborted()
+  await makeVmDirectory(paths, id)
 }
 
 export async function writeNote(paths: PoolPaths, id: VmId, note: DiskNote): Promise<void> {

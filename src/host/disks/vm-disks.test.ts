@@ -13,6 +13,7 @@ import { removeVmDirectory } from '../pool/vm-directory.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { lookAtDisk } from './look-at-disk.ts'
+import { publishDisk, replaceDisk } from './publish-disk.ts'
 import { VmDisks } from './vm-disks.ts'
 
 const MIB = 1024 * 1024
@@ -41,6 +42,19 @@ function slowDisks(paths: PoolPaths) {
   })
   return { disks, begun: begun.promise, release: release.resolve }
 }
+
+test('a disk whose making was given up leaves no directory of a VM that is gone', async (t) => {
+  const paths = await poolWithImage(t)
+  const temporary = join(paths.tmp, 'disk-late')
+  await writeFile(temporary, written)
+  const note = { mark: markOfTests, rootfsSha256 }
+  const signal = AbortSignal.abort()
+  for (const publish of [publishDisk, replaceDisk])
+    await assert.rejects(publish({ paths, temporary, id, userId: disk.userId, note, signal }), {
+      name: 'AbortError',
+    })
+  assert.deepEqual(readdirSync(paths.disks), [])
+})
 
 test('a disk that was made meanwhile is not replaced, and keeps what was written to it', async (t) => {
   const paths = await poolWithImage(t)

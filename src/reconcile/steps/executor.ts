@@ -29,7 +29,7 @@ export type StepContext = {
   readonly signal: AbortSignal
   /** Aborts besides if the guest must end now. */
   readonly ends: AbortSignal
-  /** Aborts when the step is left behind: the guest is no longer its own, and other steps may act on it. */
+  /** Aborts when the pass no longer waits for the step: other steps may act on the guest from then on. */
   readonly left: AbortSignal
 }
 

@@ -32,6 +32,7 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, any
   } catch (error) {
     context.left.throwIfAborted()
     const [wentOn] = await Promise.allSettled([goOn(context, subject, publication)])
+    context.left.throwIfAborted()
     // A request without a packet wants the guest for longer than until the next look.
     if (signal.aborted) await host.traffic.restart(subject)
     // The first fault is the one to report; the next look finds what was not undone. A guest that is wanted is not a
