@@ -104,12 +104,13 @@ export class Images {
     }
   }
 
-  /** Waits for a fetch of the image that runs, and returns whether it has brought it. */
+  /** Waits for the fetches of the image that run, one after another, and returns whether one has brought it. */
   async #comesOtherwise(sha256: Sha256, signal: AbortSignal): Promise<boolean> {
-    const other = this.#running(sha256)
-    if (other === undefined) return false
-    await this.#join(other, signal).catch(() => signal.throwIfAborted())
-    return this.#has(sha256)
+    for (let other = this.#running(sha256); other !== undefined; other = this.#running(sha256)) {
+      await this.#join(other, signal).catch(() => signal.throwIfAborted())
+      if (await this.#has(sha256)) return true
+    }
+    return false
   }
 
   /** Ensures an image as {@link ensure}, with chunks from another host, and closes them. */

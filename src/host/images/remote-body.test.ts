@@ -124,14 +124,14 @@ test('an error page that is encoded is reported by its status', async (t) => {
 
 /** Answers as busy, with this Retry-After, to the first requests. Returns the waits that it led to, and the requests. */
 function busy(retryAfter: string, times: number) {
-  const seen = { asked: 0, waitsMs: [] as number[] }
+  const seen = { asked: 0, waits: [] as [failures: number, retryAfterMs: number][] }
   const answer: RequestListener = (request, response) => {
     seen.asked += 1
     if (seen.asked > times) response.end(begin(request, response))
     else response.writeHead(503, { 'retry-after': retryAfter }).end()
   }
-  const resumeDelayMs = (_failures: number, retryAfterMs: number): number => {
-    seen.waitsMs.push(retryAfterMs)
+  const resumeDelayMs = (failures: number, retryAfterMs: number): number => {
+    seen.waits.push([failures, retryAfterMs])
     return 1
   }
   return { answer, terms: { resumeDelayMs }, seen }
@@ -140,7 +140,10 @@ function busy(retryAfter: string, times: number) {
 test('a source that asks for a short wait before it sends anything is asked again after it', async (t) => {
   const { answer, terms, seen } = busy('7', 2)
   assert.equal(await fetched(t, answer, terms), content.length)
-  assert.deepEqual(seen.waitsMs, [7000, 7000])
+  assert.deepEqual(seen.waits, [
+    [1, 7000],
+    [1, 7000],
+  ])
 })
 
 test('a source that asks for a long wait, or for none, before it sends anything has failed', async (t) => {

@@ -191,7 +191,8 @@ export class RemoteBody implements ImageBody {
     if ((this.#received === 0 && !mayWait) || failures > limits.imageResumesMax)
       throw this.#fault(error.message)
     this.#broke = error.message
-    const delayMs = resumeDelayMs(failures, this.#retryAfterMs)
+    // Before the first byte the wait does not grow beyond what the source asks for: the fetch keeps its place meanwhile.
+    const delayMs = resumeDelayMs(this.#received === 0 ? 1 : failures, this.#retryAfterMs)
     this.#retryAfterMs = 0
     await sleep(delayMs, undefined, { signal: this.#signal })
   }
