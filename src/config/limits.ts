@@ -73,6 +73,8 @@ export const limits = {
   schemaCopiesMax: 3,
   /** For records of an earlier version to be copied and changed at a start. */
   upgradeMs: 30 * 60_000,
+  /** Room that "vmhostd backup" leaves free in the state directory, where the daemon writes meanwhile. */
+  backupSpareBytes: 64 * 1024 * 1024,
   /** How long "vmhostd backup" waits for a database that is locked. */
   backupBusyMs: 5000,
   /**

@@ -4,6 +4,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
+import { limits } from '../../config/limits.ts'
 import { lockStateDirectory } from '../database/open-database.ts'
 import { readBackup } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
@@ -26,7 +27,7 @@ function staged(t: TestContext) {
   }
 }
 
-function mocked(t: TestContext, name: 'writeSync' | 'mkdirSync', call: () => number): void {
+function mocked(t: TestContext, name: 'writeSync' | 'mkdirSync' | 'statfsSync', call: () => unknown): void {
   t.mock.method(fs, name, call)
   syncBuiltinESMExports()
   t.after(() => {
@@ -81,4 +82,12 @@ test('a state directory that takes no copy can be backed up', (t) => {
   })
   writeBackup(directory, target, content)
   assert.deepEqual(readBackup(target).about, content.about)
+})
+
+test('a backup leaves the daemon room in the state directory', (t) => {
+  const { directory, target } = staged(t)
+  mocked(t, 'statfsSync', () => ({ bavail: limits.backupSpareBytes / 4096, bsize: 4096 }))
+  writeBackup(directory, target, content)
+  assert.deepEqual(readBackup(target).about, content.about)
+  assert.ok(!existsSync(`${directory}/backup.new`))
 })

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
@@ -42,8 +42,10 @@ export function writeBackup(
     }
   }
   try {
-    const copy = copyBeside(join(stateDirectory, BESIDE), copyTo)
-    // A state directory that takes no copy takes no log that could grow either.
+    const copy = hasRoomBeside(source, stateDirectory)
+      ? copyBeside(join(stateDirectory, BESIDE), copyTo)
+      : undefined
+    // A log that grows while the target hangs has little room then.
     if (copy === undefined) return copyTo(target)
     try {
       copyFile(copy.path, target)
@@ -60,6 +62,19 @@ export function writeBackup(
  * killed, until the next one.
  */
 const BESIDE = 'backup.new'
+
+/** Returns whether a copy of the records leaves the daemon room in the state directory. */
+function hasRoomBeside(source: string, stateDirectory: string): boolean {
+  const { bavail, bsize } = statfsSync(stateDirectory)
+  const db = new DatabaseSync(source, { readOnly: true, timeout: limits.backupBusyMs })
+  try {
+    const pragma = (name: string): number => Number(db.prepare(`PRAGMA ${name}`).get()?.[name])
+    const bytes = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
+    return bavail * bsize - bytes >= limits.backupSpareBytes
+  } finally {
+    db.close()
+  }
+}
 
 type Copy = { readonly path: string; remove(): void }
 
