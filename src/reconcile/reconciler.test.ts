@@ -320,6 +320,15 @@ test('the user id of a VM that a sweep leaves alone goes to no other VM while it
   assert.equal(store.vms.freeUserId(), userId)
 })
 
+test('a disk that cannot be looked at does not give away the user ids of the others', async (t) => {
+  const { store, host } = await reconcileStage(t)
+  const userId = store.vms.freeUserId() ?? assert.fail()
+  for (const name of ['unseen', 'younger']) host.storage.disks.set(name as VmId, { sizeMib: 64, userId })
+  host.storage.failNext('inspect', new HostFault('storage_inspection_failed', 'on purpose'))
+  await sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
+  assert.equal(store.vms.freeUserId(), userId + 1)
+})
+
 test('a sweep removes nothing when a listing fails', async (t) => {
   const { store, host, id, create, idle } = await reconcileStage(t)
   create()

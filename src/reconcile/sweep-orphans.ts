@@ -61,8 +61,13 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
     if (kept.size === 0) return store.releaseUserIds()
     // In sequence: a lost state directory leaves many disks, and the pool has few places.
     for (const id of unknown) {
-      const { disk } = await host.storage.inspect(id, [])
-      if (disk.kind === 'present' && disk.usableBy !== undefined) store.reserveUserIds([disk.usableBy])
+      const reserve = async (): Promise<void> => {
+        const { disk } = await host.storage.inspect(id, [])
+        if (disk.kind === 'present' && disk.usableBy !== undefined) store.reserveUserIds([disk.usableBy])
+      }
+      await reserve().catch((error: unknown) =>
+        warnOfFault(log, error, 'disk not looked at, so its user id may go to a new VM', { vm_id: id }),
+      )
     }
   } catch (error) {
     warnOfFault(log, error, 'orphan sweep failed')

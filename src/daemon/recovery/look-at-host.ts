@@ -32,14 +32,14 @@ export async function lookAtVm(host: RecoveryHost, record: VmRecord, storeId: st
   }
 }
 
-/** Returns the users of the disks of these VMs, as far as the disks show them. Throws HostFault. */
+/** Returns the users of the disks of these VMs, as far as they can be seen: the sweep of the next start looks again. */
 export async function userIdsOf(
   host: Pick<Host, 'storage'>,
   ids: readonly VmId[],
 ): Promise<readonly UserId[]> {
-  const states = await Promise.all(ids.map((id) => host.storage.inspect(id, [])))
-  return states.flatMap(({ disk }) =>
-    disk.kind === 'present' && disk.usableBy !== undefined ? [disk.usableBy] : [],
+  const looks = await Promise.allSettled(ids.map((id) => host.storage.inspect(id, [])))
+  return looks.flatMap((look) =>
+    look.status === 'fulfilled' && look.value.disk.kind === 'present' ? (look.value.disk.usableBy ?? []) : [],
   )
 }
 
