@@ -5,6 +5,7 @@ import { maintenanceLimits } from './maintenance-limits.ts'
 import { monitorLimits } from './monitor-limits.ts'
 import { networkLimits } from './network-limits.ts'
 import { poolLimits } from './pool-limits.ts'
+import { recordsLimits } from './records-limits.ts'
 import { migrationLimits } from './migration-limits.ts'
 import { snapshotLimits } from './snapshot-limits.ts'
 
@@ -69,19 +70,6 @@ export const limits = {
   systemdVersionMin: 254,
   stateRoomMibMin: 256,
   runRoomMibMin: 64,
-  /** Copies of the database from before a change of its schema, one for each version. */
-  schemaCopiesMax: 3,
-  /** For records of an earlier version to be copied and changed at a start. */
-  upgradeMs: 30 * 60_000,
-  /** Room that "vmhostd backup" leaves free in the state directory, where the daemon writes meanwhile. */
-  backupSpareBytes: 64 * 1024 * 1024,
-  /** How long "vmhostd backup" waits for a database that is locked. */
-  backupBusyMs: 5000,
-  /**
-   * Revisions that records which are put back do not give out, beyond the newest that is known. The records that they replace
-   * may have given them out, and cannot always be read.
-   */
-  revisionsSkippedByRestore: 1_000_000_000,
   /** From the end of a start until the memory that only the start needed is returned to the host. */
   startMemoryReturnMs: 1000,
   /**
@@ -89,11 +77,6 @@ export const limits = {
    * how much there is. V8 frees buffers when it collects, and its compilers leave some MiB free.
    */
   freedMemoryReturnMs: 60_000,
-  /** How long the daemon waits for a database that is locked, at work and at its start. The event loop is blocked then. */
-  databaseBusyMs: 20,
-  databaseOpenBusyMs: 5000,
-  /** How long no other write, or emptying of the log, is tried after one failed, because each may cost the wait above. */
-  stateRetryMs: 250,
   /** The longest long poll that Prefer: wait may ask for. */
   waitSecondsMax: 60,
   sleepAfterIdleSecondsMax: 365 * 24 * 3600,
@@ -397,5 +380,6 @@ export const limits = {
   ...monitorLimits,
   ...networkLimits,
   ...poolLimits,
+  ...recordsLimits,
   ...snapshotLimits,
 } as const
