@@ -61,15 +61,17 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
     if (kept.size === 0) return store.releaseUserIds()
     // In sequence: a lost state directory leaves many disks, and the pool has few places.
     for (const id of unknown) {
-      const reserve = async (): Promise<void> => {
-        const { disk } = await host.storage.inspect(id, [])
-        if (disk.kind === 'present' && disk.usableBy !== undefined) store.reserveUserIds([disk.usableBy])
-      }
-      await reserve().catch((error: unknown) =>
+      await reserveUserId({ store, host }, id).catch((error: unknown) =>
         warnOfFault(log, error, 'disk not looked at, so its user id may go to a new VM', { vm_id: id }),
       )
     }
   } catch (error) {
     warnOfFault(log, error, 'orphan sweep failed')
   }
+}
+
+/** Keeps the user of a disk from new VMs. Throws HostFault. */
+async function reserveUserId({ store, host }: Pick<PassContext, 'store' | 'host'>, id: VmId): Promise<void> {
+  const { disk } = await host.storage.inspect(id, [])
+  if (disk.kind === 'present' && disk.usableBy !== undefined) store.reserveUserIds([disk.usableBy])
 }

@@ -26,9 +26,8 @@ export type DiskPublication = {
 
 /** Makes a file the disk of a VM, with its note. Returns false if the VM has a disk already, which stays as it is. */
 export async function publishDisk(publication: DiskPublication): Promise<boolean> {
-  const { paths, temporary, id, userId, note, signal, sync: syncDisk = sync } = publication
-  await own(temporary, userId, DISK_MODE)
-  await makeOwnDirectory(publication)
+  const { paths, temporary, id, note, signal, sync: syncDisk = sync } = publication
+  await prepare(publication)
   // The note comes first, so that a disk never exists without its note.
   await writeNote(paths, id, note)
   return publishFirst({ temporary, path: paths.disk(id), signal, sync: syncDisk })
@@ -39,9 +38,8 @@ export async function publishDisk(publication: DiskPublication): Promise<boolean
  * old note shows that the disk must be replaced again, and no guest has used it.
  */
 export async function replaceDisk(publication: DiskPublication): Promise<true> {
-  const { paths, temporary, id, userId, note, signal, sync: syncDisk = sync } = publication
-  await own(temporary, userId, DISK_MODE)
-  await makeOwnDirectory(publication)
+  const { paths, temporary, id, note, signal, sync: syncDisk = sync } = publication
+  await prepare(publication)
   await syncDisk(temporary)
   signal.throwIfAborted()
   await giveName(temporary, paths.disk(id))
@@ -49,8 +47,9 @@ export async function replaceDisk(publication: DiskPublication): Promise<true> {
   return true
 }
 
-/** Makes the directory of the VM, unless the signal says that the VM may be gone: then it would stay. */
-async function makeOwnDirectory({ paths, id, signal }: DiskPublication): Promise<void> {
+/** Gives the file its owner, and makes the directory of the VM. After an abort the VM may be gone, and a directory would stay. */
+async function prepare({ paths, temporary, id, userId, signal }: DiskPublication): Promise<void> {
+  await own(temporary, userId, DISK_MODE)
   signal.throwIfAborted()
   await makeVmDirectory(paths, id)
 }
