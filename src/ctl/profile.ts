@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import { parsedCertificatesIn } from '../lib/certificates-in.ts'
+import { lackingUsages } from '../lib/leaf-certificate.ts'
 import { nearest } from '../lib/text.ts'
 import { CtlError } from './ctl-error.ts'
 import { X509Certificate } from 'node:crypto'
@@ -130,9 +131,6 @@ function readText(path: string, what: string): string {
 const isAbsent = (error: unknown): boolean =>
   error instanceof Error && Reflect.get(error, 'code') === 'ENOENT'
 
-/** Extended key usage of a client (RFC 5280, 4.2.1.12: id-kp-clientAuth). */
-const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
-
 /** Returns the reasons, as far as this side can see them, why a daemon may refuse the certificate of a profile. */
 export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): string[] {
   const faults: string[] = []
@@ -150,10 +148,8 @@ export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): 
   // While an authority is replaced, the file has both.
   if (!authorities.some((one) => certificate.checkIssued(one) && certificate.verify(one.publicKey)))
     faults.push(`${files.cert} is not signed by ${files.ca}`)
-  const { keyUsage: usages } = certificate
-  // Node's types say that it is always there; without the extension any use is allowed.
-  if (Array.isArray(usages) && !usages.includes(CLIENT_AUTH))
-    faults.push(`${files.cert} is not a client's: it lacks the usage clientAuth`)
+  for (const name of lackingUsages(certificate, ['client']))
+    faults.push(`${files.cert} is not a client's: it lacks the usage ${name}`)
   return faults
 }
 

@@ -1,13 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { withIssuers } from '../../api/listener/peer-chain.ts'
 import { parsedCertificatesIn } from '../../lib/certificates-in.ts'
+import { commonNameOf, lackingUsages } from '../../lib/leaf-certificate.ts'
 import { fact } from './fact.ts'
 import type { X509Certificate } from 'node:crypto'
 import type { Config } from '../../config/config.ts'
 import type { HostFacts } from '../../core/doctor/host-facts.ts'
-
-/** Extended key usages of RFC 5280, 4.2.1.12. */
-const USAGES = { serverAuth: '1.3.6.1.5.5.7.3.1', clientAuth: '1.3.6.1.5.5.7.3.2' } as const
 
 /** Reads whether other hosts can know this one by the certificate of its node. That the files can be read is another fact. */
 export async function readNodeFact({
@@ -18,14 +16,9 @@ export async function readNodeFact({
   const [sent, trusted] = await Promise.all([fact(() => read(certificateFile)), fact(() => read(caFile))])
   const leaf = sent.known ? sent.value[0] : undefined
   if (!sent.known || leaf === undefined || !trusted.known) return {}
-  // Undefined without this extension, which its type does not say: then it has every usage.
-  const usages: readonly string[] | undefined = leaf.keyUsage
-  const name: unknown = leaf.toLegacyObject().subject.CN
   const faults = [
-    ...(name === host.id ? [] : [`its common name is not host.id, ${host.id}`]),
-    ...Object.entries(USAGES).flatMap(([usage, oid]) =>
-      usages !== undefined && !usages.includes(oid) ? [`it does not have the usage ${usage}`] : [],
-    ),
+    ...(commonNameOf(leaf) === host.id ? [] : [`its common name is not host.id, ${host.id}`]),
+    ...lackingUsages(leaf, ['server', 'client']).map((name) => `it does not have the usage ${name}`),
     ...(isOf([leaf, ...sent.value], trusted.value) ? [] : [`no authority in ${caFile} signed it`]),
   ]
   return {

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { commonNameOf, lackingUsages, usagesOf } from '../../lib/leaf-certificate.ts'
 import type { LeafRequest } from './certificates.ts'
 import type { PairPaths } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'
@@ -9,12 +10,6 @@ export type WantedLeaf = LeafRequest & {
   /** Common names of which a kept one must have one; undefined if peers do not look at its common name. */
   readonly admitted?: readonly string[]
 }
-
-/** Extended key usages of RFC 5280, 4.2.1.12. */
-const USAGES = {
-  server: { name: 'serverAuth', oid: '1.3.6.1.5.5.7.3.1' },
-  client: { name: 'clientAuth', oid: '1.3.6.1.5.5.7.3.2' },
-} as const
 
 const REMEDY =
   'move it and its key away, and run this again with the key of its authority in place, or have that authority sign another'
@@ -58,29 +53,12 @@ export function certificateAt(path: string): X509Certificate | undefined {
 function faultsOf(certificate: X509Certificate, { admitted, usages }: WantedLeaf): readonly string[] {
   const commonName = commonNameOf(certificate)
   const isAdmitted = admitted === undefined || (commonName !== undefined && admitted.includes(commonName))
-  const present = usagesOf(certificate)
   return [
     ...(isAdmitted
       ? []
       : [
           `its common name is ${commonName ?? 'missing'}, and the configuration asks for ${admitted.join(' or ')}`,
         ]),
-    ...usages
-      .filter((usage) => !present.includes(usage))
-      .map((usage) => `it does not have the usage ${USAGES[usage].name}`),
+    ...lackingUsages(certificate, usages).map((name) => `it does not have the usage ${name}`),
   ]
-}
-
-/** Returns the one common name of a certificate; undefined if it has none or several, as for a peer. */
-function commonNameOf(certificate: X509Certificate): string | undefined {
-  const name: unknown = certificate.toLegacyObject().subject.CN
-  return typeof name === 'string' ? name : undefined
-}
-
-function usagesOf({ keyUsage }: X509Certificate): LeafRequest['usages'] {
-  // Undefined without this extension, which its type does not say: then it has every usage.
-  const present: readonly string[] | undefined = keyUsage
-  return (['server', 'client'] as const).filter(
-    (usage) => present === undefined || present.includes(USAGES[usage].oid),
-  )
 }
