@@ -4,7 +4,7 @@ import { given } from '../lib/given.ts'
 import { bindInWords } from './bind-fault.ts'
 import { RetriedListener } from './retried-listener.ts'
 import { tlsFilesOf } from './tls-files-of.ts'
-import type { MetricsDependencies } from '../api/metrics/dependencies.ts'
+import type { MetricsDependencies } from '../api/metrics/metrics-api.ts'
 import type { Config } from '../config/config.ts'
 
 type MetricsListenerOptions = {

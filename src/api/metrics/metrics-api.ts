@@ -1,12 +1,33 @@
 import { err, ok } from '../../lib/result.ts'
 import { startListener } from '../listener/listener.ts'
 import { peerCertificate } from '../listener/peer-chain.ts'
-import { createMetricsApp } from './create-app.ts'
-import type { Listener, ListenerPlace } from '../listener/listener.ts'
+import { createApp } from '../listener/create-app.ts'
+import { healthRoutes } from '../listener/health.ts'
+import { referenceRoutes } from '../listener/reference.ts'
+import { metricsSchemas } from '../wire/named.ts'
+import { given } from '../../lib/given.ts'
+import { metricsRoute } from './metrics-route.ts'
+import type { Log } from '../../log/log.ts'
+import type { ServedApi, Listener, ListenerPlace } from '../listener/listener.ts'
+import type { Health } from '../listener/health.ts'
+import type { AnswerObserver } from '../listener/observe-answers.ts'
+import type { ReadableMetrics } from './metrics-route.ts'
 import type { Admit } from '../listener/transports.ts'
-import type { MetricsDependencies } from './dependencies.ts'
+import type { App, Transport } from '../listener/app.ts'
+import type { ApiDescription } from '../listener/openapi.ts'
 
-export type MetricsApiOptions = ListenerPlace & {
+/** Everything that the listener for metrics needs from the rest of the daemon. */
+export type MetricsDependencies = Health & {
+  readonly metrics: ReadableMetrics
+  readonly onAnswered?: AnswerObserver
+  /** Called for each connection of a reader. `isRevoked` says whether its certificate is revoked by now. */
+  readonly onReader?: NonNullable<ServedApi['onConnection']>
+  /** The text of `docs/errors.md`. */
+  readonly errorsMarkdown: () => Uint8Array
+  readonly log: Log
+}
+
+type MetricsApiOptions = ListenerPlace & {
   readonly dependencies: MetricsDependencies
   /** The common names that may read. */
   readonly commonNames: readonly string[]
@@ -39,3 +60,42 @@ const admitReader =
           code: 'forbidden',
           detail: 'the client certificate does not have a common name that may read metrics',
         })
+
+const DOCUMENT_PATH = '/docs/metrics.json'
+
+/** Creates the API for readers of metrics on a transport, ready but not listening. */
+export const createMetricsApp = (dependencies: MetricsDependencies, transport: Transport): Promise<App> =>
+  createApp({
+    transport,
+    description: describeMetrics(dependencies.version),
+    reference: DOCUMENT_PATH,
+    schemas: metricsSchemas,
+    peerField: 'reader',
+    addRoutes(routes) {
+      healthRoutes(routes, dependencies)
+      metricsRoute(routes, 'Metrics', dependencies.metrics)
+      referenceRoutes(routes, {
+        documentPath: DOCUMENT_PATH,
+        errorsMarkdown: dependencies.errorsMarkdown,
+      })
+    },
+    ...given({ onAnswered: dependencies.onAnswered }),
+    log: dependencies.log,
+  })
+
+const DESCRIPTION = `Monitoring reads the figures of this host. Nothing can be changed here.
+
+Errors are \`application/problem+json\`; decide on \`code\`, and see [all codes](/docs/errors). Unknown query parameters are refused.`
+
+/** Returns the parts of the OpenAPI document that routes do not have. */
+const describeMetrics = (version: string): ApiDescription => ({
+  title: 'vmhostd metrics',
+  version,
+  text: DESCRIPTION,
+  tags: [
+    { name: 'Metrics', description: "Figures in Prometheus' text format." },
+    { name: 'Health', description: 'The health of the daemon itself.' },
+    { name: 'Documentation', description: 'The documentation of this API.' },
+  ],
+  certificate: 'A client certificate with one of the names in `metrics.common_names` of the configuration.',
+})
