@@ -1,6 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { peerCertificate } from '../listener/peer-chain.ts'
-import { serialOf } from '../listener/serial.ts'
+import { peerCertificate, serialOf } from '../listener/peer-chain.ts'
 import type { TLSSocket } from 'node:tls'
 import type { Role } from './clients.ts'
 

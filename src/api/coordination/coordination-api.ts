@@ -1,7 +1,7 @@
 import { parseNodeName } from '../../core/migration/offer.ts'
 import { err, ok } from '../../lib/result.ts'
 import { limits } from '../../config/limits.ts'
-import { ConnectionCounts } from '../listener/connection-counts.ts'
+import { ConnectionCounts } from '../listener/client-bounds.ts'
 import { startListener } from '../listener/listener.ts'
 import { createApp } from '../listener/create-app.ts'
 import { healthRoutes } from '../listener/health.ts'

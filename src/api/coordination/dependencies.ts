@@ -1,7 +1,7 @@
 import type { Log } from '../../log/log.ts'
 import type { SourceReads } from '../../owners/migration/source-reads.ts'
 import type { SourceSide } from '../../owners/migration/source-side.ts'
-import type { AnswerObserver } from '../listener/observe-answers.ts'
+import type { AnswerObserver } from '../listener/answer-end.ts'
 import type { RevocationState } from '../listener/revocations.ts'
 import type { Health } from '../listener/health.ts'
 

@@ -1,4 +1,3 @@
-import { serialOf } from './serial.ts'
 import type { X509Certificate } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'
 
@@ -61,3 +60,12 @@ export function withIssuers(
 /** Returns whether an authority signed a certificate. */
 export const isIssuedBy = (one: X509Certificate, authority: X509Certificate): boolean =>
   one.checkIssued(authority) && one.verify(authority.publicKey)
+
+/**
+ * Returns a serial number in the one form in which this program shows and compares it: that of `openssl x509 -serial`, upper-case
+ * hexadecimal with an even number of digits. Lists, certificates and their libraries differ in these.
+ */
+export function serialOf(hex: string): string {
+  const digits = hex.toUpperCase().replace(/^0+(?=.)/, '')
+  return digits.length % 2 === 0 ? digits : `0${digits}`
+}

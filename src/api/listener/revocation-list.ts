@@ -1,7 +1,7 @@
 // oxlint-disable-next-line import/no-unassigned-import -- @peculiar/x509 needs Reflect.getMetadata when it is loaded
 import 'reflect-metadata'
 import { X509Certificate } from 'node:crypto'
-import { serialOf } from './serial.ts'
+import { serialOf } from './peer-chain.ts'
 import { PemConverter, X509Certificate as Certificate, X509Crl } from '@peculiar/x509'
 
 /** The revoked certificates of one authority. */

@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/log/log.ts'
 import { clientWith } from './coordination-host.ts'
 import { send, writePki } from './controller-host.ts'
 import type { TestContext } from 'node:test'
-import type { AnswerSeen } from '../../../src/api/listener/observe-answers.ts'
+import type { AnswerSeen } from '../../../src/api/listener/answer-end.ts'
 import type { Answer, Pki } from './controller-host.ts'
 
 export type MetricsHost = {

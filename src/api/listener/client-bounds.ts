@@ -1,6 +1,56 @@
-import type { ServerResponse } from 'node:http'
+/** Bounds of what clients can make a listener hold: connections, requests and answers. */
+import { Places } from '../../lib/places.ts'
+import { limits } from '../../config/limits.ts'
+import type { TLSSocket } from 'node:tls'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Peer } from './app.ts'
+
+/** Bounds the connections of each party, so that none can keep the others out. */
+export class ConnectionCounts {
+  readonly #places: Places<string>
+
+  /** @param most connections of one party at once */
+  constructor(most: number) {
+    this.#places = new Places(most)
+  }
+
+  /** Returns whether there is room for one more connection of the party, and counts it until it closes. */
+  admit(party: string, socket: Pick<TLSSocket, 'once'>): boolean {
+    const release = this.#places.take(party)
+    if (release !== undefined) socket.once('close', release)
+    return release !== undefined
+  }
+}
+
+/**
+ * Bounds the requests of one connection that are not answered yet. A client may send the next ones before the answer
+ * (RFC 9112, section 9.3.2), and Node takes them all as long as no answer waits in the socket. A long poll holds its
+ * request for a minute, so one connection could make the daemon hold any number.
+ */
+export class RequestsAtOnce {
+  readonly #open = new WeakMap<object, number>()
+
+  /** Returns how many requests of the connection are not answered yet. */
+  of({ socket }: IncomingMessage): number {
+    return this.#open.get(socket) ?? 0
+  }
+
+  /** Wraps a handler. A connection with one request too many is closed, and none of its further requests is taken. */
+  bound(handler: RequestListener): RequestListener {
+    return (request, response) => {
+      const { socket } = request
+      if (socket.destroyed) return
+      if (this.of(request) >= limits.requestsPerConnectionMax) {
+        socket.destroy()
+        return
+      }
+      this.#open.set(socket, this.of(request) + 1)
+      response.once('close', () => this.#open.set(socket, this.of(request) - 1))
+      handler(request, response)
+    }
+  }
+}
 
 /**
  * Bounds the bytes of all answers that clients have not taken yet. Without a bound, clients that ask for much and read

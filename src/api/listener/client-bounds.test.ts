@@ -1,12 +1,26 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { connect } from 'node:net'
+import { EventEmitter, once } from 'node:events'
 import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
+import { ConnectionCounts, HeldAnswers } from './client-bounds.ts'
+import { connect } from 'node:net'
 import { until } from '../../../test/contract/until.ts'
-import { HeldAnswers } from './held-answers.ts'
 import { plainTransport } from './transports.ts'
+import type { TLSSocket } from 'node:tls'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TestContext } from 'node:test'
+
+test('a node has so many connections at once, whatever other nodes have', () => {
+  const connections = new ConnectionCounts(limits.connectionsOfNodeMax)
+  const open = (): TLSSocket => new EventEmitter() as TLSSocket
+  const sockets = Array.from({ length: limits.connectionsOfNodeMax }, open)
+  for (const socket of sockets) assert.ok(connections.admit('host-1', socket))
+  assert.ok(!connections.admit('host-1', open()))
+  assert.ok(connections.admit('host-2', open()))
+  sockets[0]?.emit('close')
+  assert.ok(connections.admit('host-1', open()))
+  assert.ok(!connections.admit('host-1', open()))
+})
 
 /** Larger than what the kernel takes for a client that reads nothing. */
 const ANSWER = Buffer.alloc(8 * 1024 * 1024, 'x')
