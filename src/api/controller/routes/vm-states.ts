@@ -2,11 +2,11 @@ import { Type } from 'typebox'
 import { closed } from '../../../lib/schema-check.ts'
 import { ref } from '../../wire/named.ts'
 import { vmStateToWire } from '../../wire/vm-state.ts'
-import { KeptAnswers } from '../kept-answers.ts'
 import { JSON_MEDIA_TYPE, problems } from '../../listener/answers.ts'
 import { pageOf } from './page.ts'
 import { pageQueryOf, vmFilterMembers } from './vm-filter.ts'
 import { contextOf, tags } from './vm-parts.ts'
+import { limits } from '../../../config/limits.ts'
 import type { VmStateListWire } from '../../wire/vm-state.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
@@ -40,4 +40,26 @@ export function vmStateRoutes(app: App, dependencies: ApiDependencies): void {
     // These bytes are the serialized page.
     return reply.type(JSON_MEDIA_TYPE).send(body as unknown as VmStateListWire)
   })
+}
+
+/**
+ * Keeps answers as the bytes that are sent, until the store has another revision. Each change that a reader can see has
+ * a revision of its own (`src/store/database/revisions.ts`). A controller asks often, and VMs at rest do not change.
+ */
+class KeptAnswers {
+  #revision: number | undefined
+  readonly #byQuery = new Map<string, Buffer>()
+
+  /** Returns the answer to a query at this revision. `make` returns its text. */
+  take(revision: number, query: object, make: () => string): Buffer {
+    if (revision !== this.#revision) this.#byQuery.clear()
+    this.#revision = revision
+    const key = JSON.stringify(query)
+    const kept = this.#byQuery.get(key)
+    if (kept !== undefined) return kept
+    if (this.#byQuery.size >= limits.keptAnswersMax) this.#byQuery.clear()
+    const body = Buffer.from(make())
+    this.#byQuery.set(key, body)
+    return body
+  }
 }
