@@ -4,7 +4,6 @@ import { capacity } from './capacity.ts'
 import { consoles } from './consoles.ts'
 import { events } from './events.ts'
 import { images } from './images.ts'
-import { maintenance } from './maintenance.ts'
 import { migrations } from './migrations.ts'
 import { network } from './network.ts'
 import { requests } from './requests.ts'
@@ -20,7 +19,6 @@ const everyRejection = {
   ...vms.rejections,
   ...consoles.rejections,
   ...capacity.rejections,
-  ...maintenance.rejections,
   ...storage.rejections,
   ...images.rejections,
   ...network.rejections,
