@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { markOfTests } from '../../../test/record.ts'
-import { judgeJoining, judgeOrphan } from './judge-orphan.ts'
-import type { Sha256, UserId } from '../ids.ts'
+import { judgeOrphans, judgeJoining, judgeOrphan } from './judge-orphan.ts'
+import type { VmId, Sha256, UserId } from '../ids.ts'
 import type { Orphan } from './judge-orphan.ts'
 
 const rootfsSha256 = 'a'.repeat(64) as Sha256
@@ -16,6 +16,19 @@ const disk = {
 const active = { kind: 'active', mainPid: 42, startedAtMs: 1500, mark: markOfTests } as const
 const absent = { kind: 'absent' } as const
 const known = { ...markOfTests, userId, diskMib: 64, rootfsSha256, rebuild: 2 }
+
+test('a VM without a record is left alone, unless its unit is of this store and has no disk', () => {
+  const of = (name: string) => ({ id: name as VmId, state: active, storeId: 'store-1' })
+  const units = [of('known'), of('unit'), of('bare'), { ...of('foreign'), storeId: 'other' }]
+  const disks = ['known', 'disk', 'unit'] as VmId[]
+  const judged = judgeOrphans({ units, disks }, new Set(['known' as VmId]), 'store-1')
+  assert.deepEqual([...judged].map(([id, { kind }]) => `${id} ${kind}`).toSorted(), [
+    'bare ends',
+    'disk lacks',
+    'foreign lacks',
+    'unit lacks',
+  ])
+})
 
 test('disk, note and unit say what is known of a VM without a record', () => {
   assert.deepEqual(judgeOrphan({ unit: absent, disk }), { ok: true, value: known })

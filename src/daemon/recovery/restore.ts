@@ -1,5 +1,5 @@
 import { mayRunHere } from '../../core/migration/arrival.ts'
-import { judgeOrphans } from '../../core/recovery/judge-orphans.ts'
+import { judgeOrphans } from '../../core/recovery/judge-orphan.ts'
 import { judgeRestored, losesSomething } from '../../core/recovery/judge-restored.ts'
 import { given } from '../../lib/given.ts'
 import { listHost, lookAtVm, userIdsOf } from './look-at-host.ts'
