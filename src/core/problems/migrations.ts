@@ -44,7 +44,7 @@ export const migrations = {
         'Move the VM with `mode` `cold`, or stop it first: then its disk moves, and it boots here. Or give both hosts the same monitor.',
       example:
         'the memory of web-1 could not be restored here: its processor is of vendor GenuineIntel, and here is AuthenticAMD',
-      writtenBy: ['src/owners/migration/read-offer.ts', 'src/core/saved/why-not-restorable.ts'],
+      writtenBy: ['src/owners/migration/read-offer.ts', 'src/core/saved/judge-saved-state.ts'],
       quotes: ['GenuineIntel', 'AuthenticAMD'],
       advice: ['vmhostctl vm migrate {name} --cold moves it without its memory'],
     },
