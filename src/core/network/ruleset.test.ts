@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { prefixOfChain } from './prefix.ts'
+import { prefixOfChain } from './guest-rule.ts'
 import { compileRuleset } from './ruleset.ts'
 import type { DeviceName, MacAddress } from '../ids.ts'
 import type { GuestRule } from '../world/network-state.ts'

@@ -1,10 +1,9 @@
 import { limits } from '../../config/limits.ts'
 import { GATEWAY_IPV4, GATEWAY_IPV6, DEVICE_PREFIX } from './tap.ts'
 import { closedNetworks } from './guest-address.ts'
-import { guestChains, RULE_MAPS } from './guest-rule.ts'
+import { guestChains, RULE_MAPS, FROM_PREFIX, OTHER_SOURCE } from './guest-rule.ts'
 import { REFUSED } from './inbound.ts'
 import { DENIED } from './outbound.ts'
-import { FROM_PREFIX, OTHER_SOURCE } from './prefix.ts'
 import type { GuestRule } from '../world/network-state.ts'
 import type { Chain } from './rule-chains.ts'
 

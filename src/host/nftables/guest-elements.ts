@@ -1,6 +1,5 @@
 import { formatAddress, networkContains, parseAddress } from '../../core/network/address.ts'
-import { prefixOfChain } from '../../core/network/prefix.ts'
-import { RULE_MAPS } from '../../core/network/guest-rule.ts'
+import { prefixOfChain, RULE_MAPS } from '../../core/network/guest-rule.ts'
 import { GUEST_SETS } from '../../core/network/ruleset.ts'
 import type { GuestRule } from '../../core/world/network-state.ts'
 import type { Element } from './nft-codec.ts'
