@@ -7,8 +7,7 @@ import {
   judgeRevocations,
   judgeTlsFiles,
 } from './judge-certificates.ts'
-import { judgeListeners } from './judge-listeners.ts'
-import { judgeNetwork } from './judge-network.ts'
+import { judgeListeners, judgeNetwork } from './judge-network.ts'
 import { judgePool, judgeRecords, judgeRoom } from './judge-room.ts'
 import type { Fact, HostFacts } from './host-facts.ts'
 import type { Finding } from './finding.ts'
