@@ -1,5 +1,5 @@
 import { fstatSync } from 'node:fs'
-import { exitNow } from '../host/ffi/exit-now.ts'
+import { exitNow } from '../host/ffi/this-process.ts'
 import type { Log } from '../log/log.ts'
 import { limits } from '../config/limits.ts'
 import { errorChain } from '../log/error-chain.ts'

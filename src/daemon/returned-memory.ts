@@ -1,8 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { limits } from '../config/limits.ts'
-import { returnProgramPages } from '../host/ffi/program-pages.ts'
-import { trimMemory } from '../host/ffi/trim-memory.ts'
+import { returnProgramPages, trimMemory } from '../host/ffi/this-process.ts'
 
 /** V8's collector. Only the flavor `last-resort` also gives back pages that have become free (V8: gc-extension.h). */
 type Collect = (options: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { mapFile } from '../../src/host/ffi/map-file.ts'
-import { punchHole } from '../../src/host/ffi/sparse.ts'
+import { punchHole } from '../../src/host/ffi/file-extents.ts'
 import { randomFrom } from '../sim/random.ts'
 
 const BLOCK = 4096

@@ -1,4 +1,4 @@
-import { crc32InThread } from '../ffi/crc32.ts'
+import { callInThread, thisProgram } from '../ffi/koffi.ts'
 import type { GatedFile } from './gated-file.ts'
 
 /** The bytes of one read. Holes inside are read as zeros. */
@@ -58,8 +58,17 @@ export async function checksumOf(
   }
 }
 
+/**
+ * Node's own zlib, which it exports for addons (Node.js documentation, "Linking to libraries included with Node.js");
+ * node:zlib computes on the thread that asks.
+ */
+const crc32 = thisProgram().func(
+  'unsigned long crc32(unsigned long crc, const uint8_t *bytes, unsigned int length)',
+)
+
 async function pieceOf(handle: GatedFile, buffer: Bytes, extent: Extent): Promise<Piece> {
-  return { ...extent, crc32: await crc32InThread(await readWhole(handle, buffer, extent)) }
+  const bytes = await readWhole(handle, buffer, extent)
+  return { ...extent, crc32: await callInThread(crc32, 0, bytes, bytes.length) }
 }
 
 /** Yields the stretches of a file that may contain data, in pieces of one read each. */

@@ -1,8 +1,7 @@
 import { open } from 'node:fs/promises'
-import { readMap } from '../ffi/fiemap.ts'
-import { dataFrom, isHoleToEnd, punchHole, writeOut } from '../ffi/sparse.ts'
+import { readMap, dataFrom, isHoleToEnd, punchHole, writeOut } from '../ffi/file-extents.ts'
 import type { FileHandle } from 'node:fs/promises'
-import type { MapPage } from '../ffi/fiemap.ts'
+import type { MapPage } from '../ffi/file-extents.ts'
 import type { BoundedCalls } from './bounded-calls.ts'
 
 /** The places for calls on one file system. */

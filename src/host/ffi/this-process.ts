@@ -1,10 +1,32 @@
+/** The end of this process, and its memory: functions that node:process does not offer. */
 import { readFileSync } from 'node:fs'
+import { assert } from '../../lib/assert.ts'
 import { library } from './koffi.ts'
 
 /** asm-generic/mman-common.h; the same on x86-64 and arm64. */
 const MADV_DONTNEED = 4
 
-const madvise = library('libc.so.6').func('int madvise(uint64_t address, size_t length, int advice)')
+const libc = library('libc.so.6')
+const _exit = libc.func('void _exit(int status)')
+const malloc_trim = libc.func('int malloc_trim(size_t pad)')
+const madvise = libc.func('int madvise(uint64_t address, size_t length, int advice)')
+
+/**
+ * Ends this process at once (_exit(2)). process.exit() runs the exit handlers of libraries, and libuv's handler waits
+ * for its threads. If one hangs in a dead file system, that wait would never end.
+ */
+export function exitNow(status: number): never {
+  _exit(status)
+  assert(false, '_exit returned')
+}
+
+/**
+ * Gives memory that libraries have freed back to the host (malloc_trim(3)). The C library otherwise keeps it in an arena of
+ * each thread.
+ */
+export function trimMemory(): void {
+  malloc_trim(0)
+}
 
 /**
  * Takes the pages of the program's own file out of this process. Those that it still uses come back from the page cache

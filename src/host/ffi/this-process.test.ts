@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { returnProgramPages, unchangedMappings } from './program-pages.ts'
+import { leaveFreedMemory } from '../../../test/freed-memory.ts'
+import { trimMemory, returnProgramPages, unchangedMappings } from './this-process.ts'
+import { readFileSync } from 'node:fs'
+
+const FREED_BYTES = 64 * 1024 * 1024
+
+test('memory that a library has freed goes back to the host', () => {
+  const freeRest = leaveFreedMemory(FREED_BYTES)
+  const before = process.memoryUsage.rss()
+  trimMemory()
+  const after = process.memoryUsage.rss()
+  freeRest()
+  assert.ok(after < before - FREED_BYTES / 2, `${before - after} bytes were returned`)
+})
 
 const SMAPS = `00400000-00c00000 r--p 00000000 fe:00 1234                       /usr/bin/vmhostd
 Rss:                8192 kB
