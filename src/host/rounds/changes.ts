@@ -6,7 +6,7 @@ import { ExtentCutter } from '../../core/migration/extents.ts'
 import type { Extent } from '../../core/migration/extents.ts'
 import { assert } from '../../lib/assert.ts'
 import type { GatedFile } from '../files/gated-file.ts'
-import type { QuietStretches } from './quiet-stretches.ts'
+import type { QuietStretches } from './kept-of-streams.ts'
 
 /** Two clones of one disk. Without `before`, all data of `now` has changed: so it may be any file. */
 export type Clones = {

@@ -16,10 +16,8 @@ import { listVmDirectories } from '../pool/vm-directory.ts'
 import { changesOf } from './changes.ts'
 import type { Clones } from './changes.ts'
 import { framesOf } from './frame-stream.ts'
-import { KeptDigests } from './kept-digests.ts'
-import { KeptOfVms } from './kept-of-vms.ts'
+import { KeptDigests, KeptOfVms, QuietStretches } from './kept-of-streams.ts'
 import { checkArrival, lostRound, roundFault } from './lost-round.ts'
-import { QuietStretches } from './quiet-stretches.ts'
 
 const never = new AbortController().signal
 

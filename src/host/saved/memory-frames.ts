@@ -3,8 +3,7 @@ import type { VmId } from '../../core/ids.ts'
 import { open } from '../files/pool-files.ts'
 import { changesOf } from '../rounds/changes.ts'
 import { framesOf } from '../rounds/frame-stream.ts'
-import type { KeptDigests } from '../rounds/kept-digests.ts'
-import type { KeptOfVms } from '../rounds/kept-of-vms.ts'
+import type { KeptDigests, KeptOfVms } from '../rounds/kept-of-streams.ts'
 
 export type MemoryStream = {
   readonly id: VmId

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { randomFrom } from '../../../test/sim/random.ts'
 import { limits } from '../../config/limits.ts'
-import { groupsOf } from './extent-groups.ts'
+import { groupsOf } from './frame-stream.ts'
 import type { Extent } from '../../core/migration/extents.ts'
-import type { ExtentGroup } from './extent-groups.ts'
+import type { ExtentGroup } from './frame-stream.ts'
 
 const { roundFrameBytesMax: READ_MAX, roundGapBytesMax: GAP_MAX, roundGroupExtentsMax: EXTENTS_MAX } = limits
 

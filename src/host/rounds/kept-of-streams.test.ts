@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { FrameWriter } from '../../core/migration/frames.ts'
-import { KeptDigests } from './kept-digests.ts'
+import { KeptDigests } from './kept-of-streams.ts'
 import { streamChecks } from './stream-checks.ts'
 
 const STEP = limits.roundDigestEveryBytes / 4
