@@ -7,7 +7,7 @@ import type { RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { open } from '../files/pool-files.ts'
 import { MonitorRefusal } from '../monitors/monitor-error.ts'
-import { makeRuntimeFile } from '../systemd/runtime-files.ts'
+import { makeRuntimeFile } from '../systemd/runtime-directories.ts'
 import { askFirecracker } from './firecracker-api.ts'
 
 /** Paths of one guest, from {@link firecrackerPaths}. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
-import { parseResident, residentIn } from './unit-memory.ts'
+import { parseResident, residentIn, cpuTimeIn, parseCpuTime } from './unit-usage.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 
@@ -73,4 +73,25 @@ test('many groups are read in several turns of the event loop', async (t) => {
   setImmediate(tick)
   assert.equal((await residentIn(groups, proc)).size, count)
   assert.ok(turns >= 2, `${turns} turns`)
+})
+
+test('a group has the CPU time that the kernel counts for it, and others are left out', async (t) => {
+  const root = mkdtempSync(join(tmpdir(), 'unit-cpu-'))
+  t.after(() => rmSync(root, { recursive: true }))
+  const group = (id: string, stat?: string): readonly [VmId, string] => {
+    const path = join(root, id)
+    mkdirSync(path)
+    if (stat !== undefined) writeFileSync(join(path, 'cpu.stat'), stat)
+    return [id as VmId, path]
+  }
+  const groups = [
+    group('busy', 'usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\n'),
+    group('uncounted'),
+    ['gone' as VmId, join(root, 'gone')] as const,
+  ]
+  assert.deepEqual([...(await cpuTimeIn(groups))], [['busy', 1_234_567]])
+})
+
+test('a file without the usage has no CPU time', () => {
+  assert.equal(parseCpuTime('nr_periods 0\n'), undefined)
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { unitSpecOf } from '../../../test/fakes/unit-spec.ts'
-import { makeRuntimeFile, makeRuntimeFiles } from './runtime-files.ts'
+import { makeRuntimeFile, makeRuntimeFiles } from './runtime-directories.ts'
 
 const userId = (process.getuid?.() === 0 ? 700_001 : process.getuid?.()) as UserId
 const specOf = (...runtimeFiles: { name: string; content: string }[]) =>
