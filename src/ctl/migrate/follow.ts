@@ -5,10 +5,12 @@ import { isInTrouble } from '../vm/vm-words.ts'
 import { waitFor } from '../wait.ts'
 import { arrivalOf, departureOf, hostOf } from './hosts.ts'
 import { hasArrived, lineOf, moveNotes, moveWriter, stageWords } from './migrate-words.ts'
-import { watchBoth } from './watch-both.ts'
-import type { Context } from '../command.ts'
+import { watchVm } from '../../client/watch.ts'
+import type { Context, Daemon } from '../command.ts'
 import type { Move, Sides } from './hosts.ts'
 import type { Offered } from './offer.ts'
+import type { Sight, WatchOptions } from '../../client/watch.ts'
+import type { Vm } from '../../client/api-client.ts'
 
 type Followed = {
   readonly offered: Offered
@@ -83,3 +85,52 @@ function refuseTrouble({ here, there }: Sides, { earlier }: Offered): void {
     advice: ['the hosts go on trying; the same command again follows'],
   })
 }
+
+/**
+ * Yields what both hosts have of a VM once both have answered, and after each change at one of them, until the destination
+ * has it no more. Throws CtlError if a host refuses.
+ */
+async function* watchBoth(
+  { source, destination, id }: Move,
+  options: WatchOptions,
+): AsyncGenerator<Sight<Sides>> {
+  const over = new AbortController()
+  const signal = AbortSignal.any([options.signal, over.signal])
+  const events: (Event | { readonly thrown: unknown })[] = []
+  let news = Promise.withResolvers<void>()
+  const watch = async (side: Event['side'], daemon: Daemon): Promise<void> => {
+    try {
+      for await (const sight of watchVm(daemon.client, id, { ...options, signal, wasThere: true })) {
+        events.push({ side, sight })
+        news.resolve()
+      }
+    } catch (error) {
+      events.push({ thrown: signal.aborted ? signal.reason : daemon.failed(error) })
+      news.resolve()
+    }
+  }
+  void watch('here', source)
+  void watch('there', destination)
+  let sides: Sides = {}
+  try {
+    for (;;) {
+      await news.promise
+      news = Promise.withResolvers()
+      for (const event of events.splice(0)) {
+        if ('thrown' in event) throw event.thrown
+        const { side, sight } = event
+        if (sight.kind === 'silent') yield sight
+        else if (sight.kind === 'gone' && side === 'there') return yield sight
+        else {
+          sides = { ...sides, [side]: sight.kind === 'gone' ? undefined : sight.seen }
+          // One host alone does not show how far the move is.
+          if ('here' in sides && 'there' in sides) yield { kind: 'there', seen: sides, etag: '' }
+        }
+      }
+    }
+  } finally {
+    over.abort()
+  }
+}
+
+type Event = { readonly side: 'here' | 'there'; readonly sight: Sight<Vm> }
