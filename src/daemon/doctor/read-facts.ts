@@ -1,6 +1,6 @@
 import { release } from 'node:os'
-import { advertisedRoutes } from '../../host/figures/advertised-routes.ts'
 import {
+  advertisedRoutes,
   connectionsMaxOf,
   controllersIn,
   forwardingOf,
@@ -9,6 +9,7 @@ import {
   linkDownIgnoredOf,
   loadableModules,
   systemdVersion,
+  availableMibIn,
 } from '../../host/figures/host-features.ts'
 import { forwardDrops } from '../../host/nftables/forward-drops.ts'
 import { checkFirewall } from '../../host/nftables/nft-firewall.ts'
@@ -27,10 +28,13 @@ import { buildMonitors } from '../build-monitors.ts'
 import { extraAuthorities } from '../extra-authorities.ts'
 import { given } from '../../lib/given.ts'
 import { fact } from './fact.ts'
-import { readListeners } from './read-listeners.ts'
-import { readNodeFact } from './read-node-fact.ts'
-import { readRoom } from './read-room.ts'
-import { readTlsFacts } from './read-tls-facts.ts'
+import { readNodeFact, readTlsFacts } from './read-tls-facts.ts'
+import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { listenAt } from '../../api/listener/listen-at.ts'
+import { bareAddress } from '../../config/config.ts'
 import type { Config } from '../../config/config.ts'
 import type { Fact, HostFacts, RecordsLook, StoreFact } from '../../core/doctor/host-facts.ts'
 
@@ -118,4 +122,48 @@ async function descriptorStore(): Promise<StoreFact> {
   } finally {
     bus.close()
   }
+}
+
+/** Reads how much room the directories of this host have. */
+export async function readRoom({
+  stateDirectory,
+  runDirectory,
+}: Pick<Config, 'stateDirectory' | 'runDirectory'>): Promise<HostFacts['room']> {
+  // A boot empties the file system of this directory, and the start of the daemon makes it there again.
+  const ofRun = existsSync(runDirectory) ? runDirectory : dirname(runDirectory)
+  return [
+    {
+      what: 'state',
+      directory: stateDirectory,
+      availableMib: await fact(() => availableMibIn(stateDirectory)),
+    },
+    { what: 'run', directory: runDirectory, availableMib: await fact(() => availableMibIn(ofRun)) },
+  ]
+}
+
+/** Reads whether each listener of the configuration can be bound on this host. A daemon that runs may have its port. */
+export function readListeners({
+  controller,
+  coordination,
+  metrics,
+}: Pick<Config, 'controller' | 'coordination' | 'metrics'>): Promise<HostFacts['listeners']> {
+  const listeners = [
+    { listener: 'controller', table: 'controller', address: controller.listenAddress },
+    ...(coordination.enabled
+      ? [{ listener: 'nodes', table: 'coordination', address: coordination.listenAddress }]
+      : []),
+    ...(metrics.enabled ? [{ listener: 'metrics', table: 'metrics', address: metrics.listenAddress }] : []),
+  ]
+  return Promise.all(
+    listeners.map(async (one) => ({ ...one, boundAt: await fact(() => bindAt(bareAddress(one.address))) })),
+  )
+}
+
+/** Binds an address for a moment, at a port that the kernel chooses. Returns the address that it is then. */
+async function bindAt(address: string): Promise<string> {
+  const server = createServer((socket) => socket.destroy())
+  const found = await listenAt(server, address, 0)
+  server.close()
+  await once(server, 'close')
+  return found
 }

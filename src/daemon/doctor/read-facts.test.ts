@@ -1,8 +1,22 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { readRoom, readListeners } from './read-facts.ts'
 import { parseConfig } from '../../config/config.ts'
 import { refuseCall } from '../../../test/refuse-call.ts'
-import { readListeners } from './read-listeners.ts'
+
+test('after a boot there is room for the files of a daemon that was not started yet, and none without a state', async () => {
+  const room = await readRoom({
+    stateDirectory: '/nonexistent/state',
+    runDirectory: '/run/vmhostd-not-started',
+  })
+  assert.deepEqual(
+    room.map(({ what, directory, availableMib }) => [what, directory, availableMib.known]),
+    [
+      ['state', '/nonexistent/state', false],
+      ['run', '/run/vmhostd-not-started', true],
+    ],
+  )
+})
 
 const AF_INET6 = 10
 // As a kernel that was booted with ipv6.disable=1, for all tests of this file.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { advertisedDevicesIn } from './advertised-routes.ts'
+import { advertisedDevicesIn } from './host-features.ts'
 
 const ZERO = '0'.repeat(32)
 const ROUTER = 'fe8000000000000000fc00fffe000001'
