@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { vmOnWire } from '../../../test/vm-on-wire.ts'
-import { rowOf } from './row.ts'
+import { rowOf, agoWords, coarseSpan } from './row.ts'
 import type { VmChanges } from '../../../test/vm-on-wire.ts'
 
 const NOW = Date.parse('2030-01-01T15:00:03.204Z')
@@ -91,4 +91,21 @@ test('what is not known is said, and not shown as zero', () => {
   const vm = { ...vmOnWire('other'), desired }
   const shown = rowOf(vm, now)
   assert.deepEqual([shown.traffic, shown.addresses, shown.resident], ['no network', '', ''])
+})
+
+test('a span has one unit', () => {
+  const MINUTE = 60_000
+  for (const [words, ms] of [
+    ['under 1 min', -5],
+    ['under 1 min', 59_999],
+    ['1 min', MINUTE],
+    ['119 min', 119 * MINUTE],
+    ['2 h', 120 * MINUTE],
+    ['47 h', 47 * 60 * MINUTE],
+    ['2 d', 48 * 60 * MINUTE],
+  ] as const)
+    assert.equal(coarseSpan(ms), words)
+  assert.equal(agoWords(119_999), 'just now')
+  assert.equal(agoWords(-3 * MINUTE), 'just now')
+  assert.equal(agoWords(120_000), '2 min ago')
 })
