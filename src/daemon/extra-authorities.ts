@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { certificatesIn } from '../lib/certificates-in.ts'
+import { certificatesIn } from '../lib/certificates.ts'
 import type { Config } from '../config/config.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { Revocations } from '../api/listener/revocations.ts'
-import { parsedCertificatesIn } from '../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../lib/certificates.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import type { TLSSocket } from 'node:tls'
 import type { Log } from '../log/log.ts'

@@ -2,7 +2,7 @@ import { constants, createHash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { limits } from '../../config/limits.ts'
-import { certificatesIn } from '../../lib/certificates-in.ts'
+import { certificatesIn } from '../../lib/certificates.ts'
 import type { SecureContextOptions } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 

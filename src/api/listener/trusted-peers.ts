@@ -1,5 +1,5 @@
 import { certificatesSent, isIssuedBy, peerCertificate, withIssuers } from './peer-chain.ts'
-import { parsedCertificatesIn } from '../../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../../lib/certificates.ts'
 import { Revocations } from './revocations.ts'
 import type { X509Certificate } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'

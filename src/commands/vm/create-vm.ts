@@ -1,7 +1,7 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { given } from '../../lib/given.ts'
-import { isObject } from '../../lib/is-object.ts'
+import { isObject } from '../../lib/parsed-values.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'

@@ -1,5 +1,5 @@
 import { MIB } from '../../lib/byte-units.ts'
-import { isCount } from '../../lib/is-count.ts'
+import { isCount } from '../../lib/parsed-values.ts'
 import type { DiskLimits } from '../desired.ts'
 import type { MonitorDisk, MonitorState } from '../world/world.ts'
 

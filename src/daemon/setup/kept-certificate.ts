@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { commonNameOf, lackingUsages, usagesOf } from '../../lib/leaf-certificate.ts'
+import { commonNameOf, lackingUsages, usagesOf } from '../../lib/certificates.ts'
 import type { LeafRequest } from './certificates.ts'
 import type { PairPaths } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'

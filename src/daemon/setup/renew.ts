@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { parsedCertificatesIn } from '../../lib/certificates-in.ts'
+import { parsedCertificatesIn } from '../../lib/certificates.ts'
 import { namesLackingIn, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
 import { replacePair } from './pair-files.ts'

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { certificatesIn } from '../../lib/certificates-in.ts'
+import { certificatesIn } from '../../lib/certificates.ts'
 import { kindOf, SIGNING_KINDS, signs } from './signing-algorithm.ts'
 import type { KeyObject } from 'node:crypto'
 import type { CertificatePair } from './certificates.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createAuthority } from '../daemon/setup/certificates.ts'
 import { labelled } from '../../test/daemon/support/labelled.ts'
-import { certificatesIn, parsedCertificatesIn } from './certificates-in.ts'
+import { certificatesIn, parsedCertificatesIn } from './certificates.ts'
 
 test('certificates are found under each label that TLS reads, and no other block is', async () => {
   const { certificate, key } = await createAuthority('authority', Date.now())

@@ -1,4 +1,18 @@
-import type { X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
+
+/** A block with one of the labels under which OpenSSL, and so TLS, reads a certificate (PEM_read_bio_X509_AUX(3)). */
+const BLOCK = /-----BEGIN (?<label>(?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*-----END \k<label>-----/g
+
+/**
+ * Returns each certificate of a file (PEM, RFC 7468), as it is there: under each label that TLS takes from the file too,
+ * so an authority that it trusts is not missing here.
+ */
+export const certificatesIn = (pem: Buffer | string): readonly string[] =>
+  (typeof pem === 'string' ? pem : pem.toString('latin1')).match(BLOCK) ?? []
+
+/** Does the same, parsed. Throws an error of OpenSSL if one of them is not a certificate. */
+export const parsedCertificatesIn = (pem: Buffer | string): readonly X509Certificate[] =>
+  certificatesIn(pem).map((one) => new X509Certificate(one))
 
 /** The extended key usages of TLS (RFC 5280, 4.2.1.12). */
 const USAGES = {
@@ -7,7 +21,7 @@ const USAGES = {
 } as const
 
 /** A side of a connection for which a certificate may be used. */
-export type CertificateUsage = keyof typeof USAGES
+type CertificateUsage = keyof typeof USAGES
 
 /** Returns the usages that a certificate has. */
 export function usagesOf({ keyUsage }: X509Certificate): readonly CertificateUsage[] {
