@@ -139,7 +139,7 @@ function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   const nowMs = pass.host.clock.now()
   const waits = waitOf(pass, waiting, nowMs)
   const waitedMs = waiting.waitedMs ?? nowMs - shown.sinceMs
-  if (waitedMs >= waiting.deadlineMs) {
+  if (waitedMs >= (waiting.deadlineMs ?? Infinity)) {
     const message = `${state} for ${Math.round(waitedMs / 1000)} s, waiting for ${waiting.for}`
     return overdue(pass, waiting, { state, message, waits })
   }

@@ -28,7 +28,8 @@ export const planSchema = Type.Object(
     waiting_for: Type.Optional(Type.String({ examples: ['the unit to stop'] })),
     deadline_seconds: Type.Optional(
       Type.Number({
-        description: 'A wait that lasts longer than this in the present state counts as a fault.',
+        description:
+          'A wait that lasts longer than this counts as a fault. Absent if another host, a packet, a boot or an operator ends the wait.',
       }),
     ),
     blocked: Type.Optional(
@@ -80,7 +81,11 @@ function outcomeToWire(plan: Plan): Omit<PlanWire, 'text' | 'operation_id'> {
     case 'act':
       return { outcome, steps: plan.steps.map(stepToWire) }
     case 'wait':
-      return { outcome, waiting_for: plan.for, deadline_seconds: plan.deadlineMs / 1000 }
+      return {
+        outcome,
+        waiting_for: plan.for,
+        ...(plan.deadlineMs === undefined ? {} : { deadline_seconds: plan.deadlineMs / 1000 }),
+      }
     case 'blocked': {
       const { step, code, because } = plan
       return { outcome, blocked: { step, code, because: shownText(because) } }

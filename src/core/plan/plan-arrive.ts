@@ -66,9 +66,6 @@ function waitFor(what: WaitReason, { trouble }: Arrival): Waiting | Blocked {
     outcome: 'wait',
     for: what,
     recheckMs: limits.resyncMs,
-    // The end of the offer ends the wait.
-    deadlineMs: limits.offerMsMax,
-    waitedMs: 0,
   }
 }
 

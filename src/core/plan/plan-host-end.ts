@@ -10,13 +10,11 @@ import type { Facet, Facts } from './facet.ts'
 import type { Unusable } from './plan-wake.ts'
 import type { Plan, Waiting } from './step.ts'
 
-/** The wait of every VM while the host shuts down. The daemon ends long before its deadline. */
+/** The wait of every VM while the host shuts down. The next boot ends it. */
 const WAIT_FOR_HOST: Waiting = {
   outcome: 'wait',
   for: 'the host to start again',
   recheckMs: limits.resyncMs,
-  deadlineMs: limits.shutdownMsMax,
-  waitedMs: 0,
 }
 
 /**

@@ -13,14 +13,11 @@ import type { Facet, Facts } from './facet.ts'
 import type { Unusable } from './plan-wake.ts'
 import type { Plan, Step, Waiting } from './step.ts'
 
-/** The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn. */
+/** The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn or ends. */
 export const WAIT_FOR_DESTINATION: Waiting = {
   outcome: 'wait',
   for: 'the destination',
   recheckMs: limits.resyncMs,
-  // The expiry of the offer ends the wait.
-  deadlineMs: limits.offerMsMax,
-  waitedMs: 0,
 }
 
 /** Plans for a guest that another host takes now. It is saved, and neither started nor woken. */
@@ -60,8 +57,6 @@ function keepLatePackets({ departure }: VmRecord, { traffic }: World, { nowMs }:
     outcome: 'wait',
     for: 'late packets',
     recheckMs: leftMs,
-    deadlineMs: limits.departedFramesMs,
-    waitedMs: 0,
   }
 }
 

@@ -60,8 +60,6 @@ const WAIT_FOR_TURN: Waiting = {
   outcome: 'wait',
   for: 'a turn to wake',
   recheckMs: limits.resyncMs,
-  deadlineMs: limits.shutdownMsMax,
-  waitedMs: 0,
 }
 
 /** The wait of a guest on a host that is drained. Only the end of the maintenance ends it. */
@@ -69,8 +67,6 @@ export const WAIT_FOR_MAINTENANCE: Waiting = {
   outcome: 'wait',
   for: 'the end of maintenance',
   recheckMs: limits.resyncMs,
-  deadlineMs: limits.resyncMs,
-  waitedMs: 0,
 }
 
 /** Returns why a saved guest must run again now. On a drained host nothing wakes. */

@@ -74,8 +74,11 @@ export type Waiting = {
   readonly outcome: 'wait'
   readonly for: WaitReason
   readonly recheckMs: number
-  /** Bound of the whole wait. Beyond it the wait is a fault, and continues. */
-  readonly deadlineMs: number
+  /**
+   * Bound of the whole wait. Beyond it the wait is a fault, and continues. Absent if something outside of this VM ends
+   * the wait: another host, a packet, a boot or an operator.
+   */
+  readonly deadlineMs?: number
   /** How long the wait has lasted already; if absent, it counts from when the state began. */
   readonly waitedMs?: number
   /** The place in the queue that the wait is for. */
@@ -107,13 +110,16 @@ export function renderPlan(plan: Plan): string {
     case 'act':
       return ['act', ...plan.steps.map((step) => `  ${renderStep(step)} because ${step.because}`)].join('\n')
     case 'wait':
-      return `wait for ${plan.for}${queueWords(plan)}, look again in ${plan.recheckMs} ms; a fault after ${plan.deadlineMs / 1000} s`
+      return `wait for ${plan.for}${queueWords(plan)}, rechecked in ${plan.recheckMs / 1000} s${deadlineWords(plan)}`
     case 'blocked':
       return `blocked at ${plan.step} with ${plan.code} because ${plan.because}`
     default:
       return unreachable(plan)
   }
 }
+
+const deadlineWords = ({ deadlineMs }: Waiting): string =>
+  deadlineMs === undefined ? '' : `; a fault after ${deadlineMs / 1000} s`
 
 const queueWords = ({ queue }: Waiting): string =>
   queue === undefined ? '' : ` (place ${queue.place}, ${queue.missingMib} MiB missing)`
