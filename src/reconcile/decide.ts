@@ -14,7 +14,7 @@ import type { VmInputs } from '../core/vm/create.ts'
 /** Facts that only this process knows. */
 export type ProcessFacts = Pick<
   Facts,
-  'maySave' | 'mayRestore' | 'hostEnds' | 'drain' | 'silentMs' | 'memory' | 'memoryIsShort'
+  'maySave' | 'mayRestore' | 'guestsAtShutdown' | 'drain' | 'silentMs' | 'memory' | 'memoryIsShort'
 >
 
 /** Returns the facts of this host and moment. */

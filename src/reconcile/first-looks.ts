@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { tapDrift } from '../core/network/tap.ts'
-import { hasNoGuest, isAtRest } from '../core/vm/at-rest.ts'
+import { hasNoGuest, needsNoLook } from '../core/vm/at-rest.ts'
 import { areHeld } from '../core/world/network-state.ts'
 import { given } from '../lib/given.ts'
 import { partsOf } from '../lib/parts.ts'
@@ -58,7 +58,7 @@ type Resting = {
 
 function restOnRecord({ store, memory }: WorkerContext, id: VmId): Resting | undefined {
   const record = store.vms.readable(id)
-  if (record === undefined || !isAtRest(record) || memory.isToLend(record, record.observed.state))
+  if (record === undefined || !needsNoLook(record) || memory.isToLend(record, record.observed.state))
     return undefined
   return { id, isAsleep: record.observed.state === 'sleeping', ...given({ tap: tapSpecOf(record) }) }
 }

@@ -17,12 +17,12 @@ type Noted = { readonly record: VmRecord; readonly drain: Facts['drain'] }
 export function noteLook(
   context: PassContext,
   read: VmRecord,
-  { world, hostEnds }: { readonly world: World; readonly hostEnds: boolean },
+  { world, isHostShuttingDown }: { readonly world: World; readonly isHostShuttingDown: boolean },
 ): Noted {
   const unsaved = noteUnsaved(context, read, world)
   const stopped = noteStop(context, noteGrace(context, unsaved, world), world)
   const drain = drainFact(context.store.maintenance.get(), stopped)
-  return { record: hostEnds ? stopped : noteWake(context, stopped, world, drain), drain }
+  return { record: isHostShuttingDown ? stopped : noteWake(context, stopped, world, drain), drain }
 }
 
 /** Returns the record without the note that something may be saved, if this look finds nothing saved. */

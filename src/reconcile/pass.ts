@@ -39,8 +39,8 @@ async function passOver(context: WorkerContext, read: VmRecord, turn: Turn): Pro
   // The desired state must be on the disk before the host shows it.
   await context.store.flushed()
   if (turn.signal.aborted) return { kind: 'again' }
-  const hostEnds = context.hostEnd.policy !== undefined
-  const { record: noted, drain } = noteLook(context, read, { world, hostEnds })
+  const isHostShuttingDown = context.hostEnd.policy !== undefined
+  const { record: noted, drain } = noteLook(context, read, { world, isHostShuttingDown })
   const record = context.memory.lendAfterFailedWake(noted, world)
   const pass: Pass = {
     ...context,
@@ -60,7 +60,7 @@ async function passOver(context: WorkerContext, read: VmRecord, turn: Turn): Pro
   // A host that no longer lends memory lets a VM start without taking it back.
   if (record.memoryLent === true && hasUnit(world)) context.memory.end(id)
   // A guest that systemd ends while the host shuts down has not exited.
-  const next = (hostEnds ? undefined : noteLaunch(pass)) ?? (await pursue(pass))
+  const next = (isHostShuttingDown ? undefined : noteLaunch(pass)) ?? (await pursue(pass))
   return untilGraceEnds(record, next, context.host.clock.now())
 }
 
@@ -107,7 +107,7 @@ const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory, drai
   silentMs,
   memory: () => memory.standing(record),
   memoryIsShort: memory.isShort,
-  ...given({ hostEnds: hostEnd.fact(record.id), drain }),
+  ...given({ guestsAtShutdown: hostEnd.fact(record.id), drain }),
 })
 
 async function pursue(pass: Pass): Promise<Next> {

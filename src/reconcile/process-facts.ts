@@ -104,21 +104,21 @@ export class Silences {
  * boot.
  */
 export class HostEnd {
-  #policy: Facts['hostEnds']
+  #policy: Facts['guestsAtShutdown']
   readonly #asked = new Set<VmId>()
 
   /** Undefined while the host does not shut down. */
-  get policy(): Facts['hostEnds'] {
+  get policy(): Facts['guestsAtShutdown'] {
     return this.#policy
   }
 
   /** Begins, or goes on to what becomes of the guests that are left. */
-  begin(policy: NonNullable<Facts['hostEnds']>): void {
+  begin(policy: NonNullable<Facts['guestsAtShutdown']>): void {
     this.#policy = policy
   }
 
   /** Returns what becomes of this guest. It is asked to end only once. */
-  fact(id: VmId): Facts['hostEnds'] {
+  fact(id: VmId): Facts['guestsAtShutdown'] {
     return this.#policy === 'ask' && this.#asked.has(id) ? 'leave' : this.#policy
   }
 

@@ -99,7 +99,7 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
     maySave: !room('saves').has('full'),
     mayRestore: !room('restores').has('full'),
     ...given({
-      hostEnds: room('host').after('shuts-down=') as Facts['hostEnds'],
+      guestsAtShutdown: room('host').after('shuts-down=') as Facts['guestsAtShutdown'],
       drain: room('host').after('drains=') as Facts['drain'],
     }),
     ...memoryOf(room('memory')),

@@ -63,7 +63,7 @@ export type Facts = {
    * Present while the host shuts down: what becomes of a guest that runs. `save`: it is saved. `ask`: it is asked to end.
    * `leave`: it is left to systemd.
    */
-  readonly hostEnds?: 'save' | 'ask' | 'leave'
+  readonly guestsAtShutdown?: 'save' | 'ask' | 'leave'
   /**
    * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: in addition, the guest is saved.
    */

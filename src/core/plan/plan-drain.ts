@@ -12,13 +12,13 @@ import type { Plan } from './step.ts'
 const DRAINED = 'the host is drained'
 
 /** Returns whether a guest in a unit must be saved for the maintenance of the host. One whose disk failed goes on first. */
-export const mustRest = (world: World, { drain }: Facts): boolean =>
+export const mustSaveForDrain = (world: World, { drain }: Facts): boolean =>
   drain === 'save' &&
   !hasForeignDisk(world) &&
   !(world.monitor.known && world.monitor.value.kind === 'stalled')
 
 /** Plans for a guest that must come to rest: it is saved whatever its traffic. Another look ends its unit. */
-export const planRest = (record: VmRecord, world: World, facts: Facts): Plan =>
+export const planSaveForDrain = (record: VmRecord, world: World, facts: Facts): Plan =>
   inOrder(
     () => removeUnit(record, world),
     () => (facts.capabilities.save ? [] : cannotSave(record)),

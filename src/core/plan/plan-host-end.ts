@@ -33,15 +33,15 @@ const BECAUSE = 'the host shuts down'
 function endGuest(
   record: VmRecord,
   { unit, monitor, saved, traffic }: World,
-  { silentMs, hostEnds, capabilities }: Facts,
+  { silentMs, guestsAtShutdown, capabilities }: Facts,
 ): Facet {
   return when('unit', unit, ({ kind }) => {
     if (kind === 'activating') return waitForUnit('the unit to start')
-    if (kind !== 'active' || hostEnds === 'leave') return []
+    if (kind !== 'active' || guestsAtShutdown === 'leave') return []
     return when('storage', saved, (state) => {
       if (state.kind === 'unusable') return goOn(record, monitor, state)
       if (state.kind === 'present') return []
-      if (hostEnds === 'save')
+      if (guestsAtShutdown === 'save')
         return capabilities.save ? saveAnyway({ monitor, traffic }, silentMs, BECAUSE) : []
       return when('monitor', monitor, ({ kind: seen }) =>
         seen === 'running' ? [{ kind: 'monitor.ask-to-end', because: BECAUSE }] : [],

@@ -12,18 +12,18 @@ import type { DiskState, MonitorDisk, StorageState, World } from '../world/world
 
 /** Ensures that the images are in the pool, the disk has its size, and the seed is as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {
-  const gone = world.unit.known && isGone(world.unit.value)
-  const mayGrow = gone || facts.capabilities.growDiskOnline
+  const noGuest = world.unit.known && isGone(world.unit.value)
+  const mayGrow = noGuest || facts.capabilities.growDiskOnline
   return when('storage', world.storage, (storage) => {
     const unfit =
       unfitDisk(record, storage) ??
-      (gone ? (unfitImages(record, storage) ?? unreadableImage(record, storage, facts)) : undefined)
+      (noGuest ? (unfitImages(record, storage) ?? unreadableImage(record, storage, facts)) : undefined)
     if (unfit !== undefined) return unfit
     return [
       // A running guest has already read its kernel; a missing image matters only at its next start.
-      ...(gone ? fetchImages(record, storage) : []),
-      ...ensureDisk(record, storage, { mayGrow, gone }),
-      ...ensureSeed(record, storage, { seedDigest: facts.seedDigest, gone }),
+      ...(noGuest ? fetchImages(record, storage) : []),
+      ...ensureDisk(record, storage, { mayGrow, noGuest }),
+      ...ensureSeed(record, storage, { seedDigest: facts.seedDigest, noGuest }),
     ]
   })
 }
@@ -55,7 +55,7 @@ export function changeStoppedDisk(record: VmRecord, world: World): Facet {
       unfitDisk(record, storage) ??
       unfitImages(record, storage, ['rootfs']) ?? [
         ...fetchImages(record, storage, ['rootfs']),
-        ...ensureDisk(record, storage, { mayGrow: true, gone: true }),
+        ...ensureDisk(record, storage, { mayGrow: true, noGuest: true }),
       ],
   )
 }
@@ -144,7 +144,7 @@ const diskMissing = (record: VmRecord): Blocked => ({
   step: 'storage.ensure-disk',
   code: 'disk_missing',
   retry: 'backoff',
-  because: `the disk of ${record.id} is gone from the pool; put it back, or delete the VM`,
+  because: `the disk of ${record.id} is gone from the pool; put it back, rebuild the VM, or delete it`,
 })
 
 /** Returns whether an image is needed now: that of the disk only until the disk is cloned from it. */
@@ -195,17 +195,17 @@ function fetchImages(record: VmRecord, storage: StorageState, among = ALL_ROLES)
     }))
 }
 
-/** `gone`: no guest has the disk. */
+/** Returns the step that makes, rebuilds, grows or repairs the disk, if one is due. `noGuest`: no guest has the disk. */
 function ensureDisk(
   record: VmRecord,
   { disk }: StorageState,
-  { mayGrow, gone }: { readonly mayGrow: boolean; readonly gone: boolean },
+  { mayGrow, noGuest }: { readonly mayGrow: boolean; readonly noGuest: boolean },
 ): Step[] {
   const { sizeMib } = record.desired.disk
   if (disk.kind === 'absent')
     return [{ kind: 'storage.ensure-disk', sizeMib, because: 'there is no disk yet' }]
   if (disk.kind === 'foreign') return []
-  if (gone && isOutdated(record, { disk })) {
+  if (noGuest && isOutdated(record, { disk })) {
     const because = `the disk is older than rebuild ${record.desired.image.rebuild}`
     return [{ kind: 'storage.rebuild-disk', sizeMib, because }]
   }
@@ -231,10 +231,10 @@ function whyRepair(
 function ensureSeed(
   { host }: VmRecord,
   { seed }: StorageState,
-  { seedDigest, gone }: { readonly seedDigest: string; readonly gone: boolean },
+  { seedDigest, noGuest }: { readonly seedDigest: string; readonly noGuest: boolean },
 ): Step[] {
   const isAsRendered = seed.kind === 'present' && seed.digest === seedDigest && seed.usableBy === host.userId
-  if (isAsRendered || (seed.kind === 'present' && !gone)) return []
+  if (isAsRendered || (seed.kind === 'present' && !noGuest)) return []
   const because =
     seed.kind === 'absent' ? 'there is no seed disk yet' : 'the seed disk is not as it should be'
   return [{ kind: 'storage.ensure-seed', digest: seedDigest, because }]
@@ -242,11 +242,11 @@ function ensureSeed(
 
 /** Removes the disk, the seed and the saved state of a VM under deletion. */
 export function removeDisk({ storage, saved }: World, because: string): Facet {
-  const gone: Facet = [{ kind: 'storage.remove-disk', because }]
+  const removal: Facet = [{ kind: 'storage.remove-disk', because }]
   return when('storage', storage, ({ disk, seed }) => {
     if (disk.kind === 'foreign') return []
-    if (disk.kind !== 'absent' || disk.hasDirectory || seed.kind !== 'absent') return gone
-    return when('storage', saved, ({ kind }) => (kind === 'absent' ? [] : gone))
+    if (disk.kind !== 'absent' || disk.hasDirectory || seed.kind !== 'absent') return removal
+    return when('storage', saved, ({ kind }) => (kind === 'absent' ? [] : removal))
   })
 }
 

@@ -33,7 +33,7 @@ import { mayRunHere } from '../migration/arrival.ts'
 import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
 import { backOffOf } from './back-off.ts'
 import { planArrival } from './plan-arrive.ts'
-import { mustRest, planRest } from './plan-drain.ts'
+import { mustSaveForDrain, planSaveForDrain } from './plan-drain.ts'
 import { planHostEnd } from './plan-host-end.ts'
 import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
@@ -64,7 +64,7 @@ export function plan(record: VmRecord, world: World, facts: Facts): Plan {
 function planHere(record: VmRecord, world: World, facts: Facts): Plan {
   const foreign = planForeign(record, world)
   if (foreign !== undefined) return foreign
-  if (facts.hostEnds !== undefined) return planHostEnd(record, world, facts)
+  if (facts.guestsAtShutdown !== undefined) return planHostEnd(record, world, facts)
   if (record.deleting) {
     return inOrder(
       () => removeUnit(record, world),
@@ -159,11 +159,11 @@ const goOnIfSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
 function planLive(record: VmRecord, world: World, facts: Facts): Plan {
   const saved = goOnIfSaved(record, world, facts)
   if (saved.outcome !== 'settled') return saved
-  const rest = mustRest(world, facts) ? planRest(record, world, facts) : undefined
-  if (rest !== undefined && isDue(rest, record, facts)) return rest
+  const drained = mustSaveForDrain(world, facts) ? planSaveForDrain(record, world, facts) : undefined
+  if (drained !== undefined && isDue(drained, record, facts)) return drained
   const awake = planAwake(record, world, facts)
-  // A guest that cannot come to rest now is looked after meanwhile.
-  if (rest !== undefined) return awake.outcome === 'act' ? awake : rest
+  // A guest that cannot be saved now is looked after meanwhile.
+  if (drained !== undefined) return awake.outcome === 'act' ? awake : drained
   return awake.outcome === 'settled' ? inOrder(() => sleepWhenIdle(record, world, facts)) : awake
 }
 

@@ -64,7 +64,7 @@ export const storage = {
         'The disk of the VM is gone from the pool. It is made again only by a rebuild: it would be another machine under the same name.',
       remedy:
         'Put the file back, rebuild the VM from an image, or delete it. The daemon repairs owner and mode of a disk that was put back.',
-      example: 'the disk of web-1 is gone from the pool; put it back, or delete the VM',
+      example: 'the disk of web-1 is gone from the pool; put it back, rebuild the VM, or delete it',
       writtenBy: ['src/core/plan/plan-storage.ts'],
     },
     storage_read_only: {

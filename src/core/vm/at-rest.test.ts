@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { restOf } from './at-rest.ts'
+import { handoverReadiness } from './at-rest.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { UnitState } from '../world/world.ts'
 
@@ -11,12 +11,12 @@ const SAVED = {
   unfinished: { kind: 'unfinished' },
 } as const satisfies Record<SavedState['kind'], SavedState>
 
-const results = (departure: Parameters<typeof restOf>[0]): string[] =>
-  Object.values(SAVED).map((saved) => restOf(departure, { kind: 'absent' }, saved))
+const results = (departure: Parameters<typeof handoverReadiness>[0]): string[] =>
+  Object.values(SAVED).map((saved) => handoverReadiness(departure, { kind: 'absent' }, saved))
 
 test('a guest that moves with its memory is at rest when it is saved, and lost without a usable state', () => {
   for (const lived of ['running', 'sleeping', 'paused'] as const)
-    assert.deepEqual(results({ mode: 'live', lived }), ['at_rest', 'lost', 'lost', 'lost'])
+    assert.deepEqual(results({ mode: 'live', lived }), ['ready', 'lost', 'lost', 'lost'])
 })
 
 test('a guest that moves without memory is at rest when nothing is saved', () => {
@@ -24,7 +24,7 @@ test('a guest that moves without memory is at rest when nothing is saved', () =>
     { mode: 'cold', lived: 'running' },
     { mode: 'live', lived: 'stopped' },
   ] as const)
-    assert.deepEqual(results(departure), ['moving', 'moving', 'at_rest', 'at_rest'])
+    assert.deepEqual(results(departure), ['not_yet', 'not_yet', 'ready', 'ready'])
 })
 
 test('no guest is at rest while a process of it may be left', () => {
@@ -37,5 +37,5 @@ test('no guest is at rest while a process of it may be left', () => {
   for (const unit of units)
     for (const mode of ['live', 'cold'] as const)
       for (const saved of Object.values(SAVED))
-        assert.equal(restOf({ mode, lived: 'running' }, unit, saved), 'moving')
+        assert.equal(handoverReadiness({ mode, lived: 'running' }, unit, saved), 'not_yet')
 })

@@ -8,24 +8,24 @@ import type { Departure } from '../migration/departure.ts'
 import type { ObservedState, VmRecord } from './record.ts'
 
 /**
- * Returns whether a guest that is handed over has come to rest: no process can write to its disk, and its memory is saved if it
- * moves too. `lost`: it never will, because the guest has ended without that.
+ * Returns whether a guest can be handed over now: no process can write to its disk, and its memory is saved if it moves
+ * too. `lost`: it never can, because the guest has ended without that.
  */
-export function restOf(
+export function handoverReadiness(
   { mode, lived }: Pick<Departure, 'mode' | 'lived'>,
   unit: UnitState,
   saved: SavedState,
-): 'moving' | 'at_rest' | 'lost' {
-  if (unit.kind !== 'absent') return 'moving'
+): 'not_yet' | 'ready' | 'lost' {
+  if (unit.kind !== 'absent') return 'not_yet'
   const hasMemory = mode === 'live' && lived !== 'stopped'
   switch (saved.kind) {
     case 'present':
-      return hasMemory ? 'at_rest' : 'moving'
+      return hasMemory ? 'ready' : 'not_yet'
     case 'unusable':
-      return hasMemory ? 'lost' : 'moving'
+      return hasMemory ? 'lost' : 'not_yet'
     case 'absent':
     case 'unfinished':
-      return hasMemory ? 'lost' : 'at_rest'
+      return hasMemory ? 'lost' : 'ready'
     default:
       return unreachable(saved)
   }
@@ -38,7 +38,7 @@ export const hasNoGuest = (state: ObservedState): boolean => state === 'sleeping
  * Returns whether a VM is settled without a guest and, by its record, nothing is left to do for it, now or at a known
  * time.
  */
-export function isAtRest(record: VmRecord): boolean {
+export function needsNoLook(record: VmRecord): boolean {
   const { generations, observed, deleting, wake, memoryWantedAtMs, stops } = record
   const isWell =
     observed.fault === undefined && observed.partialFaults === undefined && observed.waitingFor === undefined

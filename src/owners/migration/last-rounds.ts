@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { afterEvent } from '../../core/migration/departure.ts'
-import { restOf } from '../../core/vm/at-rest.ts'
+import { handoverReadiness } from '../../core/vm/at-rest.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext } from '../../log/log.ts'
 import { withdraw } from './withdraw.ts'
@@ -99,12 +99,12 @@ export class LastRounds {
     if (departure?.arrival === undefined || kind === undefined) return
     const unit = await host.units.inspect(id)
     const saved = await host.savedStates.inspect(id, await host.monitors[kind].installed())
-    const rest = restOf(departure, unit, saved)
-    if (rest === 'lost')
+    const readiness = handoverReadiness(departure, unit, saved)
+    if (readiness === 'lost')
       withdraw(this.#context, id, () =>
         this.#handingOver(id)?.id === departure.id ? 'guest_lost' : undefined,
       )
-    if (rest !== 'at_rest') return
+    if (readiness !== 'ready') return
     signal.throwIfAborted()
     const newest = departure.round ?? 0
     const round = await this.#rounds.ensureLast({ id, arrival: departure.arrival, newest }, signal)
