@@ -232,6 +232,10 @@ test('a VM is kept awake without a change of its desired state; a rehearsal show
   assert.match(kept.json.operation_id ?? '', /^op-/)
   assert.deepEqual(kept.json.generations, { desired: 1, observed: 1 })
   assert.equal((await keep({ until: time })).status, 200)
+  const ending = await keep({ until: null }, { dry_run: true })
+  assert.deepEqual(ending.json.dry_run?.changes, [{ pointer: '/keep_awake_until', from: time }])
+  assert.equal(ending.json.keep_awake_until, undefined, 'shown as it would be')
+  assert.equal((await get(host)).keep_awake_until, time)
   assert.equal((await keep({ until: null })).json.keep_awake_until, undefined)
 })
 

@@ -155,8 +155,9 @@ async function rehearse(
   const changes = changesBetween(wanted(before), wanted(record))
   const plan = planToWire(await dependencies.plan(record, inputs, signal))
   // Show the desired members as they would be, and all others as they are: the revision was rolled back.
-  const shown = { ...vmToWire(before ?? record), ...changeable(record) }
-  return { ...shown, dry_run: { changed, changes: [...changes], plan } }
+  // A member that the mutation removes is absent from what is laid over, so it must not come from before.
+  const { keep_awake_until: _before, ...present } = vmToWire(before ?? record)
+  return { ...present, ...changeable(record), dry_run: { changed, changes: [...changes], plan } }
 }
 
 /** Returns the members that a mutation can change. */
