@@ -86,6 +86,10 @@ test('an invalid handshake is answered with its fault, and holds no place', asyn
     [handshake({ 'sec-websocket-key': 'short' }), 426, /Sec-WebSocket-Key/],
     [handshake({ 'sec-websocket-version': undefined }), 426, /Sec-WebSocket-Version: 13/],
     [handshake({ 'sec-websocket-version': '8' }), 426, /Sec-WebSocket-Version: 13/],
+    ...['a, a', '', 'a,', ',a', 'a b', 'a/b', 'a, b\xa0'].map(
+      (named) =>
+        [handshake({ 'sec-websocket-protocol': named }), 426, /Sec-WebSocket-Protocol.*distinct/] as const,
+    ),
     [handshake({ upgrade: 'h2c' }), 426, /Upgrade: websocket/],
     [handshake({ connection: 'close' }), 426, /Connection: Upgrade/],
     [handshake({ 'content-length': '5' }) + 'hello', 426, /no body/],
@@ -98,13 +102,22 @@ test('an invalid handshake is answered with its fault, and holds no place', asyn
   ]
   for (const [sent, status, detail] of cases) {
     const connection = await rawConnection(t, host, pki)
-    connection.socket.write(sent)
+    connection.socket.write(sent, 'latin1')
     assert.equal(await connection.status(), status, sent)
     assert.match(connection.text, detail, sent)
     connection.socket.end()
     await connection.over()
   }
   assert.equal(host.hub.viewers(WEB), 0)
+})
+
+test('a handshake may name subprotocols, each once', async (t) => {
+  const host = await stage(t)
+  for (const named of ['a', 'a, b', "a\t,b ,  A!#$%&'*+-.^_`|~9"]) {
+    const connection = await rawConnection(t, host, pki)
+    connection.socket.write(handshake({ 'sec-websocket-protocol': named }))
+    assert.equal(await connection.status(), 101, named)
+  }
 })
 
 test('a request elsewhere that offers an upgrade is answered like one that does not', async (t) => {

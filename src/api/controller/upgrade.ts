@@ -16,6 +16,9 @@ const CONSOLE_PATH = /^\/v1\/vms\/[^/?%]+\/console(?:\?|$)/
 /** 16 bytes in base64 (RFC 6455, section 4.1). */
 const KEY = /^[A-Za-z0-9+/]{22}==$/
 
+/** A token (RFC 9110, section 5.6.2), with the white space that may be around it in a list. */
+const TOKEN = /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*$/
+
 export const WEBSOCKET_VERSION = '13'
 
 /** Says what is wrong with the opening handshake of a WebSocket (RFC 6455, section 4.2.1); undefined if it is valid. */
@@ -29,6 +32,9 @@ export function handshakeFault({ method, httpVersion, headers }: IncomingMessage
     return `the handshake has the header "Sec-WebSocket-Version: ${WEBSOCKET_VERSION}"`
   if (!KEY.test(headers['sec-websocket-key'] ?? ''))
     return 'the handshake has a Sec-WebSocket-Key of 16 bytes in base64'
+  // The library refuses such a header too, but only when the console is open, and not with a problem.
+  if (!namesEachOnce(headers['sec-websocket-protocol']))
+    return 'the header Sec-WebSocket-Protocol, if there is one, has distinct tokens with commas between them'
   if (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0')
     return 'the handshake has no body'
   return undefined
@@ -69,3 +75,9 @@ export async function acceptUpgrades(app: App, log: Log): Promise<void> {
 
 const hasToken = (header: string | undefined, token: string): boolean =>
   (header ?? '').split(',').some((one) => one.trim().toLowerCase() === token)
+
+/** Returns whether a list of tokens is well formed and has no token twice. A header that is absent is. */
+function namesEachOnce(header: string | undefined): boolean {
+  const tokens = header?.split(',').map((one) => TOKEN.exec(one)?.[1]) ?? []
+  return !tokens.includes(undefined) && new Set(tokens).size === tokens.length
+}
