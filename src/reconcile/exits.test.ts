@@ -122,6 +122,21 @@ test('a guest that ended stays ended over a restart of the daemon and of the hos
   assert.equal(vm().observed.restarts, undefined)
 })
 
+test('a guest that ended while it was to be paused starts with the same request for power, once', async (t) => {
+  const { id, context, vm, end, shown, idle } = await running(t, { restartPolicy: 'never' })
+  const pause = async (): Promise<unknown> => {
+    const result = setPower(context, id, 'paused')
+    await idle()
+    return result.ok && result.value.changed
+  }
+  assert.deepEqual([await pause(), shown()], [true, 'paused'])
+  await end(OFF)
+  assert.equal(shown(), 'stopped')
+  assert.deepEqual([await pause(), shown()], [true, 'paused'])
+  assert.deepEqual(vm().generations, { desired: 3, observed: 3 })
+  assert.equal(await pause(), false)
+})
+
 test('the disk of a guest that ended for good grows at once, and its former prefix leaves the tap', async (t) => {
   const prefix = '2001:db8:7::/64'
   const network = { ipv6Address: '2001:db8::10', ipv6Prefix: prefix }

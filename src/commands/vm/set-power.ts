@@ -11,9 +11,10 @@ import { owesStop } from '../../core/vm/record.ts'
 import { hasEnded } from '../../core/vm/exit-policy.ts'
 
 /**
- * Stores the desired power state. `stopped` is a hard stop unless the terms give the guest time. `running` for a sleeping guest is a change even if
- * `running` was desired before: its generation is reached when the guest is back. A request for the power that is
- * already desired makes the worker try again at once, if its last attempt failed.
+ * Stores the desired power state. `stopped` is a hard stop unless the terms give the guest time. `running` for a
+ * sleeping guest is a change even if `running` was desired before: its generation is reached when the guest is back. So
+ * is `running` or `paused` for a guest that ended for good. A request for the power that is already desired makes the
+ * worker try again at once, if its last attempt failed.
  */
 export function setPower(
   context: CommandContext,
@@ -25,7 +26,8 @@ export function setPower(
     reason: `power ${power}`,
     decide: ({ desired }) => ok({ ...desired, power }),
     stops: (before) => (power === 'stopped' ? askedStop(before, terms, context.now()) : undefined),
-    setsPowerAnew: (before) => power === 'running' && (asksForWake(before) || hasEnded(before)),
+    repeatsPower: (before) =>
+      (power === 'running' && asksForWake(before)) || (power !== 'stopped' && hasEnded(before)),
   })
   if (!result.ok) return result
   const { record, changed } = result.value

@@ -28,9 +28,10 @@ type Change = {
    */
   readonly decide: (before: VmRecord) => Result<Desired, Refusal>
   /**
-   * Returns whether a request for the power that is already desired is a change, because it asks for a sleeping guest.
+   * Returns whether a request for the power that is already desired is a change, because it asks for a guest that
+   * sleeps or has ended for good.
    */
-  readonly setsPowerAnew?: (before: VmRecord) => boolean
+  readonly repeatsPower?: (before: VmRecord) => boolean
   /** Returns the stop that the request asks for; undefined if it asks for none, or for the one that is under way. */
   readonly stops?: (before: VmRecord) => Stop | undefined
   /** Stored beside a desired state that differs. */
@@ -52,9 +53,9 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const before = found.value
     const desired = change.decide(before)
     if (!desired.ok) return err(desired.error)
-    const setsPowerAnew = change.setsPowerAnew?.(before) === true
+    const repeatsPower = change.repeatsPower?.(before) === true
     const stops = change.stops?.(before)
-    if (!setsPowerAnew && stops === undefined && isDeepStrictEqual(desired.value, before.desired))
+    if (!repeatsPower && stops === undefined && isDeepStrictEqual(desired.value, before.desired))
       return ok({ record: before, changed: false })
     const refusal =
       refuseGrowth(context, id, { before: before.desired, after: desired.value }) ??
@@ -68,7 +69,7 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     const operationId = context.newOperationId()
     const record = store.vms.changeDesired(id, {
       ...end.value,
-      setsPowerAnew,
+      repeatsPower,
       ...given({ stops, inputs: change.inputs }),
       operationId,
       nowMs,

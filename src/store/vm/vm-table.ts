@@ -42,8 +42,8 @@ import type { ProgressColumns, UnwrittenProgress, VmRow } from './vm-row.ts'
 
 export type DesiredChange = {
   readonly desired?: Desired
-  /** Counts the power as set by this change even if it was desired before: the request wants a sleeping guest. */
-  readonly setsPowerAnew?: boolean
+  /** Counts the power as set by this change even if it was desired before: the request wants a guest that sleeps or has ended. */
+  readonly repeatsPower?: boolean
   readonly deleting?: true
   /** Ends the guest that may exist now, whatever power follows. */
   readonly stops?: {
@@ -200,7 +200,7 @@ export class VmTable {
     const deleting = before.deleting || change.deleting === true
     const generation = before.generations.desired + 1
     const setsPower =
-      change.setsPowerAnew === true || change.stops !== undefined || desired.power !== before.desired.power
+      change.repeatsPower === true || change.stops !== undefined || desired.power !== before.desired.power
     const stops = change.stops !== undefined || (setsPower && desired.power === 'stopped')
     const untilMs = change.stops?.graceUntilMs
     const grace = untilMs === undefined ? undefined : { stop: generation, fromMs: change.nowMs, untilMs }

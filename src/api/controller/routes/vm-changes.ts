@@ -102,7 +102,8 @@ function putPower(app: App, dependencies: ApiDependencies): void {
       'back. The same request again while the wake is under way changes nothing. `stopped` discards saved state, and ' +
       'is the remedy if that cannot be used. With `grace_seconds`, `stopped` asks the guest to end first, and wakes a VM that sleeps for it; ' +
       'a second request without them stops it at once. An accepted stop is carried out before any later start. A request for the power that ' +
-      'is desired already changes nothing; if `observed.fault` is present, the daemon tries again at once.',
+      'is desired already changes nothing; if `observed.fault` is present, the daemon tries again at once. ' +
+      'Only a guest that ended for good is started again by it.',
     body: ref('SetPower'),
   }
   app.put('/v1/vms/:id/power', { schema }, async (request, reply): Promise<VmWire> => {
