@@ -29,8 +29,9 @@ export function settingsWith(
 /** Replaces the owners that act on stored changes: records their calls, and does nothing. */
 export const listening = (
   note: (line: string) => void,
-): Pick<CommandContext, 'poke' | 'pokeHost' | 'pokeSnapshot'> => ({
+): Pick<CommandContext, 'poke' | 'notice' | 'pokeHost' | 'pokeSnapshot'> => ({
   poke: (id, reason) => note(`${id}: ${reason}`),
+  notice: (id, reason) => note(`${id} noticed: ${reason}`),
   pokeHost: (reason) => note(`host: ${reason}`),
   pokeSnapshot: (id, { reason }) => note(`snapshot ${id}: ${reason}`),
 })

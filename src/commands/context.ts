@@ -27,6 +27,8 @@ export type CommandContext = {
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */
   readonly poke: (id: VmId, reason: string) => void
+  /** Makes the VM's worker look; unlike a poke, that ends no back-off. For changes that are not desired state. */
+  readonly notice: (id: VmId, reason: string) => void
   /** Wakes everything that depends on the state of the host. */
   readonly pokeHost: (reason: string) => void
   /** Wakes a snapshot's owner; everything but the id is for the log. */

@@ -49,7 +49,7 @@ export type Settings = Pick<
 >
 
 /** Parts that carry out stored changes: the workers of VMs, and the owner of snapshots. */
-type Actors = Pick<CommandContext, 'poke' | 'pokeHost' | 'pokeSnapshot'>
+type Actors = Pick<CommandContext, 'poke' | 'notice' | 'pokeHost' | 'pokeSnapshot'>
 
 export type Parts = {
   readonly store: Store
@@ -110,6 +110,7 @@ export function compose(parts: Parts): Composition {
   const snapshots = buildSnapshots(parts, reconciler, inspector)
   const actors: Actors = parts.instead?.actors ?? {
     poke: (id, reason) => reconciler.poke(id, reason),
+    notice: (id, reason) => reconciler.notice(id, reason),
     pokeHost: (reason) => {
       reconciler.pokeAll(reason)
       drainer.poke()

@@ -220,8 +220,20 @@ test('a VM is deleted some time after its stop, unless it was started or protect
   await pass(120_000)
   assert.equal(shown(), 'stopped')
   assert.ok(setMetadata(context, id, { labels: {}, protected: false }).ok)
-  await pass(limits.resyncMs)
-  assert.equal(store.vms.get(id), undefined)
+  await idle()
+  assert.equal(store.vms.get(id), undefined, 'it is due')
+})
+
+test('a VM whose protection is lifted before its time is deleted at that time', async (t) => {
+  const { context, id, isThere, pass } = await stoppedForAnHour(t)
+  assert.ok(setMetadata(context, id, { protected: true }).ok)
+  await pass(HOUR_MS - 3000)
+  await pass(2000)
+  assert.ok(setMetadata(context, id, { protected: false }).ok)
+  await pass(0)
+  assert.ok(isThere())
+  await pass(1000)
+  assert.ok(!isThere())
 })
 
 /** A VM that was stopped just now, and is to be deleted an hour after that. */

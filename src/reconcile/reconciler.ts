@@ -51,18 +51,18 @@ export class Reconciler {
           memoryTerms: () => capacity().memoryTerms(),
         },
       },
-      (id, reason) => this.#notice(id, reason),
+      (id, reason) => this.notice(id, reason),
     )
     this.memory = memory
-    this.#lost = new ReportedLooks(context.host.clock, (reason) => this.#notice(undefined, reason), {
+    this.#lost = new ReportedLooks(context.host.clock, (reason) => this.notice(undefined, reason), {
       burst: 1,
       everyMs: limits.lostChangesLookEveryMs,
     })
     this.#context = {
       ...context,
       vmCount: () => this.#workers.size,
-      saves: new Places(limits.savesMax, (id) => this.#notice(id, 'a place to be saved is free')),
-      restores: new Places(limits.restoresMax, (id) => this.#notice(id, 'a turn to wake has come')),
+      saves: new Places(limits.savesMax, (id) => this.notice(id, 'a place to be saved is free')),
+      restores: new Places(limits.restoresMax, (id) => this.notice(id, 'a turn to wake has come')),
       silences: this.silences,
       stopped: new StoppedVms(),
       hostEnd: new HostEnd(),
@@ -78,7 +78,7 @@ export class Reconciler {
   async start(): Promise<void> {
     if (this.#stopping) return
     const { store, host } = this.#context
-    host.units.watch((id) => this.#notice(id, 'unit changed'))
+    host.units.watch((id) => this.notice(id, 'unit changed'))
     for (const kind of MONITOR_KINDS)
       host.monitors[kind].watch((id) => this.#workers.get(id)?.report('guest changed'))
     host.taps.watch((device) => this.#noticeDevice(device))
@@ -87,11 +87,11 @@ export class Reconciler {
       if (id === undefined) return
       // The preparation of a start runs while the host is inspected.
       if (store.vms.readable(id)?.observed.state === 'sleeping') host.units.expectStart()
-      this.#notice(id, 'traffic')
+      this.notice(id, 'traffic')
     })
     // Counts as a change: the reason of the refusal is gone, and so is the back-off.
     host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', true))
-    host.firewall.watch(() => this.#notice(undefined, 'firewall changed'))
+    host.firewall.watch(() => this.notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()
     // Before the first wait: what is noticed meanwhile finds its worker.
     for (const id of ids) this.#worker(id)
@@ -116,6 +116,12 @@ export class Reconciler {
   /** Wakes all workers after a change on the host that any VM may depend on; it ends every back-off. */
   pokeAll(reason: string): void {
     for (const worker of this.#workers.values()) worker.pokeWithAll(reason, true)
+  }
+
+  /** Wakes the worker of a VM, or all workers, for a look. Unlike a poke, that ends no back-off. */
+  notice(id: VmId | undefined, reason: string): void {
+    if (id !== undefined) this.#workers.get(id)?.poke(reason, false)
+    else for (const worker of this.#workers.values()) worker.pokeWithAll(reason, false)
   }
 
   /**
@@ -246,11 +252,6 @@ export class Reconciler {
   async idle(): Promise<void> {
     await this.#firstLooks
     await Promise.all([...this.#workers.values()].map((worker) => worker.idle()))
-  }
-
-  #notice(id: VmId | undefined, reason: string): void {
-    if (id !== undefined) this.#workers.get(id)?.poke(reason, false)
-    else for (const worker of this.#workers.values()) worker.pokeWithAll(reason, false)
   }
 
   #noticeDevice(device: DeviceName | undefined): void {

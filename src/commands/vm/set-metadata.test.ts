@@ -17,6 +17,18 @@ test('labels and protection raise the revision and no generation', (t) => {
   assert.deepEqual(pokes, [], 'the host has nothing to do')
 })
 
+test('protection that is lifted from a VM which is to be deleted makes its worker look, without a poke', (t) => {
+  const { context, id, create, accepted, pokes, seenAs } = commandStage(t)
+  const exit = { restartPolicy: 'always', deleteAfterSeconds: 60 } as const
+  create({ power: 'stopped', exit, metadata: { labels: {}, protected: true } })
+  seenAs('stopped')
+  pokes.length = 0
+  accepted(setMetadata(context, id, { labels: { env: 'prod' } }))
+  assert.deepEqual(pokes, [])
+  accepted(setMetadata(context, id, { protected: false }))
+  assert.deepEqual(pokes, ['web-1 noticed: deletion possible'])
+})
+
 test('a protected VM is not deleted until the protection is lifted', (t) => {
   const { context, id, create, accepted, refusal } = commandStage(t)
   create({ metadata: { labels: {}, protected: true } })

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { deletionDueMs } from '../../core/vm/exit-policy.ts'
 import { isLeaving, refuseWhileMoving } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { changeableVm } from './store-desired.ts'
@@ -7,12 +8,12 @@ import type { Metadata } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
 /**
- * Stores labels, protection or both. They do not affect the host, so no generation rises. While a migration is not decided,
+ * Stores labels, protection or both. They are not desired state, so no generation rises. While a migration is not decided,
  * they are refused: the destination has read them already.
  */
 export function setMetadata(context: CommandContext, id: VmId, change: Partial<Metadata>): CommandResult {
   const { store, now, newOperationId } = context
-  return store.transaction(() => {
+  const result = store.transaction((): CommandResult => {
     const found = changeableVm(store, id)
     if (!found.ok) return found
     const metadata = { ...found.value.metadata, ...change }
@@ -22,4 +23,8 @@ export function setMetadata(context: CommandContext, id: VmId, change: Partial<M
     const record = store.vms.changeMetadata(id, metadata, now())
     return ok({ record, changed: true, operationId: newOperationId() })
   })
+  // A deletion that protection held back may be due, and the worker would not look for long.
+  if (result.ok && result.value.changed && deletionDueMs(result.value.record) !== undefined)
+    context.notice(id, 'deletion possible')
+  return result
 }

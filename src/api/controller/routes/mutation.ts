@@ -118,19 +118,23 @@ export async function mutate(
   return answer
 }
 
+type Wake = CommandContext['poke']
+
 /** Returns the context with pokes that come after the answer: a pass that begins holds the event loop for milliseconds. */
-const answeringFirst = (context: CommandContext, { log }: Pick<ApiDependencies, 'log'>): CommandContext => ({
-  ...context,
-  poke: (id, reason) => {
-    const poke = async (): Promise<void> => {
-      // The answer waits for the same flush. If that fails, the answer says so.
-      await context.store.flushed().catch(() => {})
-      await nextTurn()
-      context.poke(id, reason)
+function answeringFirst(context: CommandContext, { log }: Pick<ApiDependencies, 'log'>): CommandContext {
+  const afterAnswer =
+    (wake: Wake): Wake =>
+    (id, reason) => {
+      const wakeLater = async (): Promise<void> => {
+        // The answer waits for the same flush. If that fails, the answer says so.
+        await context.store.flushed().catch(() => {})
+        await nextTurn()
+        wake(id, reason)
+      }
+      wakeLater().catch((error: unknown) => log.error({ vm_id: id, error }, 'worker of the VM not woken'))
     }
-    poke().catch((error: unknown) => log.error({ vm_id: id, error }, 'worker of the VM not woken'))
-  },
-})
+  return { ...context, poke: afterAnswer(context.poke), notice: afterAnswer(context.notice) }
+}
 
 async function rehearse(
   dependencies: ApiDependencies,
@@ -149,7 +153,7 @@ async function rehearse(
 ): Promise<VmWire> {
   const { store } = context
   const { record, changed, inputs } = store.rehearse(() => {
-    const accepted = acceptedOf(command({ ...context, poke: () => {} }, id))
+    const accepted = acceptedOf(command({ ...context, poke: () => {}, notice: () => {} }, id))
     return { ...accepted, inputs: store.vms.inputs(id) }
   })
   const changes = changesBetween(wanted(before), wanted(record))
