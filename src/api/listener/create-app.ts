@@ -9,6 +9,7 @@ import { observeAnswers } from './answer-end.ts'
 import { describeApi } from './openapi.ts'
 import { requestIdOf } from './request-id.ts'
 import { parseJsonBodies, validateBySchema } from './validation.ts'
+import { refuseMalformed } from './refuse-malformed.ts'
 import { Refused } from './refused.ts'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { TSchema } from 'typebox'
@@ -100,8 +101,9 @@ declare module 'fastify' {
 }
 
 /**
- * Runs before every route, in this order: the request id, the peer's name, and whether the route and its method exist.
- * A request that fails here is answered before its body is read. `reference` is the path that lists all routes.
+ * Runs before every route, in this order: the request id, the peer's name, whether the request is valid HTTP, and
+ * whether the route and its method exist. A request that fails here is answered before its body is read. `reference` is
+ * the path that lists all routes.
  */
 function guardRequests(app: App, transport: Transport, reference: string): void {
   app.decorateRequest('peerName', '')
@@ -132,6 +134,8 @@ function guardRequests(app: App, transport: Transport, reference: string): void 
     const peer = transport.authorize(request.raw)
     if (!peer.ok) return done(new Refused(peer.error))
     request.peerName = peer.value
+    const malformed = refuseMalformed(request.raw)
+    if (malformed !== undefined) return done(new Refused(malformed))
     done(request.is404 ? refuseUnrouted(request.raw.url) : undefined)
   })
 }

@@ -1,5 +1,6 @@
 import { unroutedAnswers } from './answer-errors.ts'
 import { aliveAnswer } from './health.ts'
+import { refuseMalformed } from './refuse-malformed.ts'
 import { STORE_NOT_OPEN } from './refused.ts'
 import { requestIdOf } from './request-id.ts'
 import { JSON_MEDIA_TYPE } from './answers.ts'
@@ -22,8 +23,9 @@ export function answerWhileStarting({ transport, version, pages, log }: Starting
   return (request, response) => {
     const [path] = (request.url ?? '').split('?', 1)
     const asksForLife = path === '/healthz' && ['GET', 'HEAD'].includes(request.method ?? '')
-    if (!asksForLife || !transport.authorize(request).ok) {
-      unrouted.refuse(request, response, STORE_NOT_OPEN)
+    const malformed = refuseMalformed(request)
+    if (!asksForLife || malformed !== undefined || !transport.authorize(request).ok) {
+      unrouted.refuse(request, response, malformed ?? STORE_NOT_OPEN)
       return
     }
     response

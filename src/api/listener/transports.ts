@@ -7,7 +7,7 @@ import { ok } from '../../lib/result.ts'
 import { HandshakeGate, RefusedHandshakes } from './handshake-gate.ts'
 import { peerCertificate } from './peer-chain.ts'
 import { RequestsAtOnce } from './client-bounds.ts'
-import type { IncomingMessage, Server } from 'node:http'
+import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
 import type { Rejection } from '../../core/errors.ts'
@@ -30,6 +30,8 @@ const httpOptions = {
   requestTimeout: limits.requestMs,
   keepAliveTimeout: limits.keepAliveMs,
   connectionsCheckingInterval: limits.connectionCheckMs,
+  // The handler refuses it, as every other malformed request.
+  requireHostHeader: false,
 } as const
 
 /** Lets no request become another protocol while an earlier one of its connection has no answer. */
@@ -38,14 +40,19 @@ const alone =
   (request) =>
     requests.of(request) === 0 && beginsUpgrade(request)
 
+/** Gives a server its handler, also for requests with an expectation that Node does not know and would answer itself. */
+const handleAll = <S extends Server>(server: S, handler: RequestListener): S =>
+  server.on('request', handler).on('checkExpectation', handler)
+
 /** No TLS and no authentication: only for tests and for viewing the pages, on loopback. */
 export const plainTransport = (beginsUpgrade: BeginsUpgrade): Transport => ({
   createServer: (handler) => {
     const requests = new RequestsAtOnce()
-    return createPlainServer(
-      { ...httpOptions, shouldUpgradeCallback: alone(requests, beginsUpgrade) },
-      requests.bound(handler),
-    )
+    const server = createPlainServer({
+      ...httpOptions,
+      shouldUpgradeCallback: alone(requests, beginsUpgrade),
+    })
+    return handleAll(server, requests.bound(handler))
   },
   peer: ({ socket }) => given({ peer_address: socket.remoteAddress }),
   authorize: () => ok('plain'),
@@ -85,18 +92,16 @@ export function tlsTransport({
     authorize: authorizeByName(admit),
     createServer: (handler) => {
       const requests = new RequestsAtOnce()
-      const server = createTlsServer(
-        {
-          ...httpOptions,
-          ...secure,
-          shouldUpgradeCallback: alone(requests, beginsUpgrade),
-          requestCert: true,
-          rejectUnauthorized: true,
-          handshakeTimeout: limits.handshakeMs,
-          ALPNProtocols: ['http/1.1'],
-        },
-        requests.bound(handler),
-      )
+      const server = createTlsServer({
+        ...httpOptions,
+        ...secure,
+        shouldUpgradeCallback: alone(requests, beginsUpgrade),
+        requestCert: true,
+        rejectUnauthorized: true,
+        handshakeTimeout: limits.handshakeMs,
+        ALPNProtocols: ['http/1.1'],
+      })
+      handleAll(server, requests.bound(handler))
       server.maxConnections = limits.connectionsMax
       const refused = new RefusedHandshakes(log)
       guardHandshakes(server, { gate, refused, isRevoked, hasRoom })
