@@ -4,6 +4,7 @@ import { given } from '../lib/given.ts'
 import { drainFact } from '../core/maintenance/drain.ts'
 import { backOffOf } from '../core/plan/back-off.ts'
 import { isInTurn } from '../core/plan/plan-wake.ts'
+import { launchBeforeMove } from '../core/status/launch.ts'
 import { withDelivery } from '../core/status/wake-progress.ts'
 import { isOvertaken } from '../core/vm/record.ts'
 import { errorChain } from '../log/error-chain.ts'
@@ -37,7 +38,10 @@ export async function act(
   if (cause.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
   const saves = isSave(hold.free)
   const shown = observed(pass, hold.ms > 0 ? record.observed.state : state)
-  write(pass, { observed: shown, ...(saves ? { mayBeSaved: true } : {}) })
+  const launch = launchBeforeMove(record, hold.free)
+  write(pass, { observed: shown, ...given({ launch }), ...(saves ? { mayBeSaved: true } : {}) })
+  // The note that the daemon ends the guest must be on the disk before the guest ends.
+  if (launch !== undefined) await pass.store.flushed()
   if (!saves) {
     const take = (): Promise<Next> => takeSteps(pass, hold.free, state)
     const takesPlace = isInTurn(record.wake?.reason) && isRestore(hold.free)

@@ -92,6 +92,7 @@ function noteLaunch(pass: Pass): Next | undefined {
       write(pass, { observed: record.observed, launch: finding.launch })
       return { kind: 'again' }
     case 'asleep':
+    case 'ended-quietly':
       write(pass, { observed: record.observed, launch: null })
       return { kind: 'again' }
     case 'exited':

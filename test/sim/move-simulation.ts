@@ -35,6 +35,8 @@ export type MoveOptions = {
   readonly powerLoss: boolean
   /** Whether the VM has a network; absent: it has. */
   readonly hasNetwork?: boolean
+  /** Whether the VM is deleted when its guest ends by itself; absent: the guest is started again. */
+  readonly endsOnce?: boolean
 }
 
 /** One VM, its source, and two hosts with the node certificate that its offer names. */
@@ -48,12 +50,13 @@ export class MoveSimulation {
   readonly #lives: Life
   readonly #mode: MigrationMode
   readonly #hasNetwork: boolean
+  readonly #endsOnce: boolean
   /** The furthest that the guest was seen to be; each write to its disk is numbered by it. */
   #guest: GuestMemory | undefined
   #written = 0
   #sent = 0
 
-  constructor({ seed, lives, mode, powerLoss, hasNetwork = true }: MoveOptions) {
+  constructor({ seed, lives, mode, powerLoss, hasNetwork = true, endsOnce = false }: MoveOptions) {
     this.random = randomFrom(seed)
     this.clock = new FakeClock({ random: this.random })
     const parts = { clock: this.clock, random: this.random, powerLoss }
@@ -64,6 +67,7 @@ export class MoveSimulation {
     this.#lives = lives
     this.#mode = mode
     this.#hasNetwork = hasNetwork
+    this.#endsOnce = endsOnce
   }
 
   get hosts(): readonly SimulatedHost[] {
@@ -88,6 +92,8 @@ export class MoveSimulation {
     await this.quiet()
     this.live()
     if (power !== 'running') setPower(this.source.context, VM, power)
+    if (this.#endsOnce)
+      assert.ok(setExit(this.source.context, VM, { restartPolicy: 'never', deleteOnExit: true }).ok)
     await this.pass(10_000)
     assert.equal(this.source.record?.observed.state, this.#lives)
   }

@@ -257,16 +257,18 @@ test('a guest that stands still does not wait for what went wrong before its han
 /** More moments than any move has; a search that gets here does not end. */
 const MOMENTS_MAX = 1000
 
-for (const [who, powerLoss] of [
-  ['daemon dies', 0],
-  ['host loses its power', 1],
+for (const [who, powerLoss, mode] of [
+  ['daemon dies', 0, 'live'],
+  ['host loses its power', 1, 'live'],
+  ['daemon dies', 0, 'cold'],
 ] as const) {
-  for (const side of ['source', 'destination'] as const) {
-    test(`a VM moves once and whole if the ${who} at the ${side}, at any one moment`, async () => {
+  // Only the source ends a guest for a cold move, and must not take that for an end by itself.
+  for (const side of mode === 'cold' ? (['source'] as const) : (['source', 'destination'] as const)) {
+    test(`a VM moves ${mode}, once and whole, if the ${who} at the ${side}, at any one moment`, async () => {
       let moments = 0
       for (let dieAt = 1; dieAt <= MOMENTS_MAX; dieAt += STRIDE) {
         const died = await simulate(
-          { ...still, lives: 'running', powerLoss: powerLoss > 0 },
+          { ...still, mode, lives: 'running', powerLoss: powerLoss > 0, endsOnce: mode === 'cold' },
           async (simulation) => {
             const mortal = simulation[side]
             mortal.chaos.restart({ ...calm, dieAt, powerLoss })
@@ -310,6 +312,7 @@ for (const [name, odds] of Object.entries(histories)) {
         lives: LIVES[seed % LIVES.length] ?? 'running',
         mode: seed % 7 === 0 ? 'cold' : 'live',
         powerLoss: (odds.powerLoss ?? 0) > 0,
+        endsOnce: seed % 5 === 0,
       }
       await simulate(
         options,
@@ -327,6 +330,7 @@ for (const [name, odds] of Object.entries(histories)) {
             await simulation.take(simulation.destination)
           }
           await simulation.heal()
+          assert.ok(simulation.source.record !== undefined, 'the VM is gone, and was not deleted')
           simulation.checkAtRest()
           simulation.checkSameGuest()
           seen[simulation.source.record?.departure?.stage === 'released' ? 'released' : 'stayed'] += 1

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { recordOf, worldOf } from '../../../test/record.ts'
-import { findLaunch } from './launch.ts'
+import { findLaunch, launchBeforeMove } from './launch.ts'
+import type { Departure } from '../migration/departure.ts'
+import type { MigrationId, NodeName } from '../migration/offer.ts'
+import type { Step } from '../plan/step.ts'
+import type { VmRecord } from '../vm/record.ts'
 import type { ConsoleState } from '../world/world.ts'
 
 const now = { nowMs: 10_000, bootId: 'this-boot' }
@@ -125,4 +129,46 @@ test('a guest that may be saved in a pool out of sight is not taken for one that
   const noted = { ...launched, mayBeSaved: true } as const
   assert.deepEqual(findLaunch(noted, { ...gone, saved: outOfSight }, now), { kind: 'as-recorded' })
   assert.equal(findLaunch(launched, { ...gone, saved: outOfSight }, now).kind, 'exited')
+})
+
+const moving = recordOf({
+  departure: {
+    id: 'move-7' as MigrationId,
+    node: 'node-2' as NodeName,
+    mode: 'cold',
+    stage: 'handing_over',
+    sinceMs: 5000,
+  },
+  launch: { bootId: 'this-boot', atMs: 4000, compute },
+})
+const END: Step = { kind: 'unit.ensure-stopped', because: 'the VM moves' }
+
+test('a guest that the daemon ends for a move without its memory did not exit, also if the move is withdrawn', () => {
+  const launch = launchBeforeMove(moving, [END])
+  assert.deepEqual(launch, { ...moving.launch, endsQuietly: true })
+  const withdrawn = { ...moving.departure, stage: 'withdrawn' } as Departure
+  for (const record of [
+    { ...moving, launch },
+    { ...moving, launch, departure: withdrawn },
+  ] as VmRecord[]) {
+    assert.deepEqual(findLaunch(record, gone, now), { kind: 'ended-quietly' })
+  }
+})
+
+test('a guest whose move is withdrawn before the daemon has ended it goes on as it was started', () => {
+  const ending = { ...moving, launch: launchBeforeMove(moving, [END]) } as VmRecord
+  assert.deepEqual(findLaunch(ending, worldOf(), now), { kind: 'as-recorded' })
+  const withdrawn = { ...ending, departure: { ...ending.departure, stage: 'withdrawn' } } as VmRecord
+  assert.deepEqual(findLaunch(withdrawn, worldOf(), now), { kind: 'adopted', launch: moving.launch })
+})
+
+test('a guest that ends by itself before the daemon ends it for a move has exited', () => {
+  assert.equal(findLaunch(moving, gone, now).kind, 'exited')
+})
+
+test('only the end of a unit for a move without memory is noted before it is done, and once', () => {
+  const live = { ...moving, departure: { ...moving.departure, mode: 'live' } } as VmRecord
+  const noted = { ...moving, launch: launchBeforeMove(moving, [END]) } as VmRecord
+  for (const record of [live, noted, launched]) assert.equal(launchBeforeMove(record, [END]), undefined)
+  assert.equal(launchBeforeMove(moving, []), undefined)
 })

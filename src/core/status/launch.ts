@@ -1,20 +1,27 @@
 import { mayBeSaved } from '../plan/plan-wake.ts'
 import { isAsleep, isInPool } from '../world/world.ts'
+import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
 import { exitInWords } from '../monitor/exit-status.ts'
+import type { Step } from '../plan/step.ts'
 import type { ConsoleState, World } from '../world/world.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
 
 /** The difference between the launch on record and what the host shows. */
 export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
-  /** A unit of this VM is active but no launch is on record: the daemon died between the start and its record. */
+  /**
+   * A unit of this VM is active but no launch is on record: the daemon died between the start and its record. Or the launch on
+   * record ends for a move that was withdrawn.
+   */
   | { readonly kind: 'adopted'; readonly launch: Launch }
   /**
    * The guest is saved in the pool and no unit has it: its restore failed, or the daemon did not live to note the end of its
    * unit.
    */
   | { readonly kind: 'asleep' }
+  /** The daemon has ended the unit for a move, and did not live to note it, or did not get the answer. */
+  | { readonly kind: 'ended-quietly' }
   /** The VM was started in this boot, was not asked to stop, and has ended. */
   | (Over & { readonly kind: 'exited'; readonly ranMs: number })
 
@@ -49,9 +56,25 @@ export function findLaunch(
   const mayBeInPool = world.saved.known ? isInPool(world) : mayBeSaved(record)
   if (mayBeInPool) return { kind: isAsleep(world) ? 'asleep' : 'as-recorded' }
   const over = whyOver(world)
-  return over === undefined
-    ? { kind: 'as-recorded' }
-    : { kind: 'exited', ...over, ranMs: Math.max(0, now.nowMs - launch.atMs) }
+  if (over === undefined) {
+    const { endsQuietly, ...goesOn } = launch
+    // The offer was withdrawn before the unit was ended.
+    const stays = endsQuietly === true && unit.kind === 'active' && !isHeldBack(record)
+    return stays ? { kind: 'adopted', launch: goesOn } : { kind: 'as-recorded' }
+  }
+  if (launch.endsQuietly === true) return { kind: 'ended-quietly' }
+  return { kind: 'exited', ...over, ranMs: Math.max(0, now.nowMs - launch.atMs) }
+}
+
+/**
+ * Returns the launch to put on record before these steps end the unit of a guest that moves without its memory; undefined if they do
+ * not. Without that note, a daemon that dies in the step would leave an end that looks like one of the guest itself.
+ */
+export function launchBeforeMove(record: VmRecord, steps: readonly Step[]): Launch | undefined {
+  const { launch, departure } = record
+  if (launch === undefined || departure?.mode !== 'cold' || !isHeldBack(record)) return undefined
+  const ends = steps.some(({ kind }) => kind === 'unit.ensure-stopped')
+  return ends && launch.endsQuietly !== true ? { ...launch, endsQuietly: true } : undefined
 }
 
 /** The states of a console whose terminal no process holds open. */

@@ -117,6 +117,11 @@ export type Launch = {
   readonly compute: Compute
   /** Offset in the console's session from which on the output is of this start; absent if no session was there. */
   readonly consoleFrom?: number
+  /**
+   * An end of the unit is not an exit. Set and flushed before the daemon ends the unit for a move without memory; removed when a
+   * look shows that the unit stays.
+   */
+  readonly endsQuietly?: true
 }
 
 /** Host names that belong to the VM, allocated with the record and recorded before the objects exist. */

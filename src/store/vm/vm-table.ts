@@ -301,9 +301,9 @@ export class VmTable {
   }
 
   /**
-   * Writes the result of a pass. It is flushed only if the observed generation rises, or a guest may be saved from now
-   * on; another look finds the rest again. While nothing can be written, the result is kept in memory, and the
-   * generation stays as it is. Throws StateUnwritable when a guest may be saved from now on, and when a start follows a
+   * Writes the result of a pass. It is flushed only if the observed generation rises, or a guest may be saved or ends for
+   * its move from now on; another look finds the rest again. While nothing can be written, the result is kept in memory,
+   * and the generation stays as it is. Throws StateUnwritable when such a save or end begins, and when a start follows a
    * stop that is carried out. Returns the record as it is now, or undefined if the VM is gone.
    */
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
@@ -330,10 +330,11 @@ export class VmTable {
     const isNew = visible || exitStreak !== before.exitStreak || !kept
     if (!isNew && !this.#unwritten.has(id)) return before
     const startsSaving = mayBeSaved && before.mayBeSaved !== true
+    const startsEnding = launch?.endsQuietly === true && before.launch?.endsQuietly !== true
     // Without this write, a later daemon would end the guest that starts next, because of a stop that this daemon has
     // carried out already.
     const comesBeforeStart = stopCarriedOut > before.stops.carriedOut && before.desired.power !== 'stopped'
-    const mustLast = startsSaving || comesBeforeStart
+    const mustLast = startsSaving || startsEnding || comesBeforeStart
     const columns = (observed: Observed, isVisible: boolean): ProgressColumns => ({
       observed: JSON.stringify(observed),
       state: observed.state,
@@ -359,7 +360,7 @@ export class VmTable {
       this.#events.append(progress.nowMs, bodies)
     }
     try {
-      if (rises || startsSaving) this.#transactions.commit(write)
+      if (rises || startsSaving || startsEnding) this.#transactions.commit(write)
       else if (bodies.length > 0) this.#transactions.writeTogether(write)
       else this.#transactions.writeAlone(write)
     } catch (error) {
