@@ -87,6 +87,26 @@ test('a restore that takes longer than the grace of a stop ends with it', async 
   assert.equal(shown(), 'stopped')
 })
 
+for (const end of ['stop', 'deletion'] as const) {
+  test(`a ${end} does not wait for the check of a guest that is restored, in a pool that hangs`, async (t) => {
+    const { context, host, id, fallAsleep, turns } = await sleepStage(t)
+    await fallAsleep()
+    const hangs = Promise.withResolvers<void>()
+    t.mock.method(host.savedStates, 'verify', () => hangs.promise)
+    setPower(context, id, 'running')
+    await turns()
+    const unit = () => host.fakeUnits.stateOf(id).kind
+    const before = unit()
+    if (end === 'stop') setPower(context, id, 'stopped')
+    else deleteVm(context, id)
+    await turns()
+    const after = unit()
+    // Before a check can fail: the daemon that is stopped then waits for this.
+    hangs.resolve()
+    assert.deepEqual([before, after], ['active', 'absent'])
+  })
+}
+
 test('a shutdown of the host ends downloads, and saves the guests at once', async (t) => {
   const { id, create, createWithoutImage, idle, turns, endWithHost } = await reconcileStage(t)
   create()

@@ -4,6 +4,7 @@ import type { SavingMonitor } from '../../core/world/saved-state.ts'
 import type { TrafficSubject } from '../../core/world/network-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 import { HostFault } from '../../core/errors.ts'
+import { abortable } from '../../lib/abortable.ts'
 import { given } from '../../lib/given.ts'
 
 /**
@@ -144,7 +145,8 @@ export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, c
   }
   const [restored, verified] = await Promise.allSettled([
     orFail(host.monitors[record.monitor].ensureRestored(guest, both)),
-    orFail(host.savedStates.verify(record.id, both)),
+    // A read of a pool that hangs keeps its descriptor until it returns, and must not keep the step.
+    orFail(abortable(host.savedStates.verify(record.id, both), signal)),
   ])
   const errors: unknown[] = [verified, restored].flatMap((one) =>
     one.status === 'rejected' ? [one.reason] : [],
