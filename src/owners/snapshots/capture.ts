@@ -114,7 +114,7 @@ async function clone({ host, entry }: Task, id: VmId, until: AbortSignal): Promi
 
 type Bounds = { readonly still: AbortSignal; readonly until: AbortSignal }
 
-/** Clones the disk of a running guest. Whatever happens, the guest runs afterwards, and its file systems are thawed. */
+/** Clones the disk of a running guest. Afterwards the guest runs and its file systems are thawed, unless it must end at once. */
 async function cloneRunning(task: Task, vm: VmRecord, { still, until }: Bounds): Promise<Cloned> {
   const { store, host, entry } = task
   const { id } = vm
@@ -128,7 +128,7 @@ async function cloneRunning(task: Task, vm: VmRecord, { still, until }: Bounds):
   try {
     freeze = await host.monitors[vm.monitor].freezeFileSystems(id, until)
     until.throwIfAborted()
-    const cloned = await cloneStanding(task, vm, until)
+    const cloned = await cloneStanding(task, vm, { still, until })
     return { ...cloned, consistency: freeze === 'frozen' ? 'file_system' : 'crash' }
   } finally {
     // File systems that an earlier capture may have frozen keep their note.
@@ -142,19 +142,36 @@ async function cloneRunning(task: Task, vm: VmRecord, { still, until }: Bounds):
  * guest that may end by itself is thawed first.
  */
 async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> {
+  const outcome = await unlessItEnds(task, { id, still }, (ending) => thaw(task, id, ending))
+  if (outcome === undefined || outcome === 'not_yet') task.thawLater(id)
+}
+
+/**
+ * Does something for a guest that goes on, within a signal that aborts when the guest must end without grace. Does nothing
+ * and returns undefined if the guest must end so already.
+ */
+async function unlessItEnds<T>(
+  { store }: Task,
+  { id, still }: { readonly id: VmId; readonly still: AbortSignal },
+  act: (ending: AbortSignal) => Promise<T>,
+): Promise<T | undefined> {
   const ending = new AbortController()
   const look = (): void => {
-    const vm = task.store.vms.get(id)
+    const vm = store.vms.get(id)
     if (vm === undefined || vm.deleting || (mustEnd(vm) && vm.stops.grace === undefined)) ending.abort()
   }
   look()
+  if (ending.signal.aborted) return undefined
   still.addEventListener('abort', look, { once: true })
-  if (ending.signal.aborted || (await thaw(task, id, ending.signal)) === 'not_yet') task.thawLater(id)
-  still.removeEventListener('abort', look)
+  try {
+    return await act(ending.signal)
+  } finally {
+    still.removeEventListener('abort', look)
+  }
 }
 
 /** Clones the disk while the guest stands still, which it does for a bounded time. */
-async function cloneStanding(task: Task, vm: VmRecord, until: AbortSignal): Promise<Cloned> {
+async function cloneStanding(task: Task, vm: VmRecord, { still, until }: Bounds): Promise<Cloned> {
   const { clock, monitors } = task.host
   const beganMs = clock.monotonicMs()
   const tooLong = new AbortController()
@@ -168,18 +185,22 @@ async function cloneStanding(task: Task, vm: VmRecord, until: AbortSignal): Prom
     cloned = await clone(task, vm.id, AbortSignal.any([until, tooLong.signal]))
   } finally {
     cancel()
-    await letRun(task, vm)
+    await letRun(task, vm, still)
   }
   return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
 }
 
 /**
- * Lets the guest run again. If that fails, the worker of the VM resumes it, since it looks as soon as the capture ends.
+ * Lets the guest run again, unless it must end at once. If that fails, the worker of the VM resumes it, since it looks as
+ * soon as the capture ends.
  */
-async function letRun({ host, log }: Task, { id, monitor }: VmRecord): Promise<void> {
-  try {
-    await host.monitors[monitor].ensureRunning(id, new AbortController().signal)
-  } catch (error) {
-    warnOfFault(log, error, 'guest not resumed at once after its capture')
-  }
+async function letRun(task: Task, { id, monitor }: VmRecord, still: AbortSignal): Promise<void> {
+  const { host, log } = task
+  await unlessItEnds(task, { id, still }, async (ending) => {
+    try {
+      await host.monitors[monitor].ensureRunning(id, ending)
+    } catch (error) {
+      if (!ending.aborted) warnOfFault(log, error, 'guest not resumed at once after its capture')
+    }
+  })
 }
