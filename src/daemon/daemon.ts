@@ -7,7 +7,7 @@ import { startWatchdog } from '../host/systemd/watchdog.ts'
 import { FileFlusher } from '../host/threads/file-flusher.ts'
 import { newOperationId, warnOfFault } from '../log/log.ts'
 import { takeConsoleCensus } from '../owners/console/console-census.ts'
-import { sweepOrphans } from '../reconcile/sweep-orphans.ts'
+import { sweepUntilDone } from '../reconcile/sweep-orphans.ts'
 import { Store } from '../store/store.ts'
 import { userIdRangeOf } from '../store/vm/user-ids.ts'
 import { openAdminSocket } from './admin-socket.ts'
@@ -164,7 +164,7 @@ export class Daemon {
     void this.#parts.arrivals.start()
     void this.#parts.images.start()
     const { host } = this.#built
-    await sweepOrphans({ store: this.#store, host, log: this.#log }, ending)
+    await sweepUntilDone({ store: this.#store, host, log: this.#log }, ending)
     // Later, because requests that waited for the start are answered first.
     if (!ending.aborted) returnMemoryUntil(ending)
   }

@@ -7,7 +7,7 @@ import { setPower } from '../commands/vm/set-power.ts'
 import { HostFault } from '../core/errors.ts'
 import { silentLog } from '../log/log.ts'
 import { recordingLog } from '../../test/recording-log.ts'
-import { sweepOrphans } from './sweep-orphans.ts'
+import { sweepOrphans, sweepUntilDone } from './sweep-orphans.ts'
 import type { FakeHost } from '../../test/fakes/fake-host.ts'
 import type { VmId } from '../core/ids.ts'
 
@@ -310,7 +310,7 @@ test('the user id of a VM that a sweep leaves alone goes to no other VM while it
   const { store, host } = await reconcileStage(t)
   const younger = 'younger' as VmId
   const userId = store.vms.freeUserId() ?? assert.fail()
-  const sweep = (): Promise<void> =>
+  const sweep = (): Promise<boolean> =>
     sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
   host.storage.disks.set(younger, { sizeMib: 64, userId })
   await sweep()
@@ -327,6 +327,34 @@ test('a disk that cannot be looked at does not give away the user ids of the oth
   host.storage.failNext('inspect', new HostFault('storage_inspection_failed', 'on purpose'))
   await sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
   assert.equal(store.vms.freeUserId(), userId + 1)
+})
+
+test('a sweep that fails is repeated after a while, until one completes or the daemon stops', async (t) => {
+  const { store, host, clock, id, create, idle, turns } = await reconcileStage(t)
+  const ending = new AbortController()
+  const isThere = (name: string): boolean => host.fakeUnits.stateOf(name as VmId).kind === 'active'
+  const pass = async (ms: number): Promise<void> => {
+    clock.advance(ms)
+    await turns()
+  }
+  create()
+  await idle()
+  await startUnit(host, id, 'orphan')
+  for (let time = 0; time < 2; time += 1) host.taps.failNext('list', fault('network_failed'))
+  await sweepUntilDone({ store, host, log: silentLog }, ending.signal)
+  await pass(limits.retryBackoffMsMax)
+  await pass(limits.retryBackoffMsMax - 1)
+  assert.ok(isThere('orphan'))
+  await pass(1)
+  assert.ok(!isThere('orphan'))
+  await startUnit(host, id, 'later')
+  await pass(limits.retryBackoffMsMax)
+  assert.ok(isThere('later'))
+  host.taps.failNext('list', fault('network_failed'))
+  await sweepUntilDone({ store, host, log: silentLog }, ending.signal)
+  ending.abort()
+  await pass(limits.retryBackoffMsMax)
+  assert.ok(isThere('later'))
 })
 
 test('a sweep removes nothing when a listing fails', async (t) => {

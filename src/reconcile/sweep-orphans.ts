@@ -1,3 +1,4 @@
+import { limits } from '../config/limits.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
 import type { PassContext } from './progress.ts'
@@ -14,8 +15,10 @@ import type { PassContext } from './progress.ts'
  *
  * The end of a unit takes time. A VM that is created meanwhile under the id of an orphan keeps what it finds, or its
  * worker removes it.
+ *
+ * Returns whether the sweep completed.
  */
-export async function sweepOrphans({ store, host, log }: PassContext, signal: AbortSignal): Promise<void> {
+export async function sweepOrphans({ store, host, log }: PassContext, signal: AbortSignal): Promise<boolean> {
   try {
     const [units, consoles, taps, disks] = await Promise.all([
       // The units of VMs on record, which may be a thousand, are not looked at again.
@@ -58,16 +61,29 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
         : 'the pool has a disk whose VM is not on record: give it its record again (vmhostd recover), or remove it by hand'
       log.error({ vm_id: id }, what)
     }
-    if (kept.size === 0) return store.releaseUserIds()
+    if (kept.size === 0) store.releaseUserIds()
     // In sequence: a lost state directory leaves many disks, and the pool has few places.
     for (const id of unknown) {
       await reserveUserId({ store, host }, id).catch((error: unknown) =>
         warnOfFault(log, error, 'disk not looked at, so its user id may go to a new VM', { vm_id: id }),
       )
     }
+    return true
   } catch (error) {
-    warnOfFault(log, error, 'orphan sweep failed')
+    if (!signal.aborted) warnOfFault(log, error, 'orphan sweep failed; repeated later')
+    return false
   }
+}
+
+/** Sweeps, and repeats that after a while until one sweep completes. Resolves after the first. */
+export async function sweepUntilDone(context: PassContext, signal: AbortSignal): Promise<void> {
+  const isDone = await sweepOrphans(context, signal)
+  if (isDone || signal.aborted) return
+  const cancel = context.host.clock.after(limits.retryBackoffMsMax, () => {
+    signal.removeEventListener('abort', cancel)
+    void sweepUntilDone(context, signal)
+  })
+  signal.addEventListener('abort', cancel, { once: true })
 }
 
 /** Keeps the user of a disk from new VMs. Throws HostFault. */
