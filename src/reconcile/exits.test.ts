@@ -290,3 +290,35 @@ test('a daemon that starts after the time of a deletion deletes the VM after a w
   await pass(limits.deletionHoldMs)
   assert.ok(!isThere())
 })
+
+/** Puts a launch on record as it is after a restore, while no daemon runs. */
+async function putBack({ store, id, vm, clock, stop }: Awaited<ReturnType<typeof running>>): Promise<void> {
+  await stop()
+  const { launch, observed } = vm()
+  assert.ok(launch !== undefined)
+  store.vms.recordProgress(id, { observed, launch: { ...launch, endsQuietly: true }, nowMs: clock.now() })
+}
+
+test('a guest that was stopped since the backup whose records are put back is started, and is not one that ended', async (t) => {
+  const stage = await running(t, { restartPolicy: 'never', deleteOnExit: true })
+  await putBack(stage)
+  stage.host.fakeUnits.exit(stage.id, 0)
+  stage.host.monitor.ended(stage.id)
+  await stage.start()
+  await stage.idle()
+  assert.equal(stage.shown(), 'running')
+  assert.equal(stage.vm().observed.lastExit, undefined)
+  await stage.end(OFF)
+  assert.equal(stage.store.vms.get(stage.id), undefined)
+})
+
+test('a guest that runs as in the records that are put back is taken over with its launch, and its end counts', async (t) => {
+  const stage = await running(t, { restartPolicy: 'never' })
+  const { launch } = stage.vm()
+  await putBack(stage)
+  await stage.start()
+  await stage.idle()
+  assert.deepEqual([stage.shown(), stage.vm().launch], ['running', launch])
+  await stage.end(OFF)
+  assert.deepEqual([stage.shown(), stage.vm().observed.lastExit?.cause], ['stopped', 'powered_off'])
+})

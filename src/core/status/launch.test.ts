@@ -172,3 +172,16 @@ test('only the end of a unit for a move without memory is noted before it is don
   for (const record of [live, noted, launched]) assert.equal(launchBeforeMove(record, [END]), undefined)
   assert.equal(launchBeforeMove(moving, []), undefined)
 })
+
+test('a unit that was started after a launch whose end is quiet is adopted with its own start time', () => {
+  const earlier = {
+    bootId: 'this-boot',
+    atMs: 1000,
+    compute: { ...compute, memoryMib: 128 },
+    endsQuietly: true,
+  } as const
+  assert.deepEqual(findLaunch(recordOf({ launch: earlier }), worldOf(), now), {
+    kind: 'adopted',
+    launch: { bootId: 'this-boot', atMs: 1500, compute },
+  })
+})

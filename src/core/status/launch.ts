@@ -11,8 +11,8 @@ import type { Launch, VmRecord } from '../vm/record.ts'
 export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
   /**
-   * A unit of this VM is active but no launch is on record: the daemon died between the start and its record. Or the launch on
-   * record ends for a move that was withdrawn.
+   * A unit of this VM is active but no launch is on record: the daemon died between the start and its record. Or the end of the
+   * launch on record would be quiet, and the unit stays.
    */
   | { readonly kind: 'adopted'; readonly launch: Launch }
   /**
@@ -20,7 +20,7 @@ export type LaunchFinding =
    * unit.
    */
   | { readonly kind: 'asleep' }
-  /** The daemon has ended the unit for a move, and did not live to note it, or did not get the answer. */
+  /** The daemon has ended the unit for a move without having noted that, or the launch is of a backup. */
   | { readonly kind: 'ended-quietly' }
   /** The VM was started in this boot, was not asked to stop, and has ended. */
   | (Over & { readonly kind: 'exited'; readonly ranMs: number })
@@ -48,8 +48,7 @@ export function findLaunch(
   if (!thisBoot) {
     // An end was noted when it happened, and the plan is about to remove its unit.
     if (unit.kind !== 'active' || whyOver(world) !== undefined) return { kind: 'as-recorded' }
-    const adopted = { bootId: now.bootId, atMs: unit.startedAtMs, compute: record.desired.compute }
-    return { kind: 'adopted', launch: adopted }
+    return { kind: 'adopted', launch: launchOf(unit, record, now.bootId) }
   }
   if (mustEnd(record)) return { kind: 'as-recorded' }
   // A saved guest has not ended, whatever happened to the unit. If the pool cannot be inspected, the record decides.
@@ -58,13 +57,24 @@ export function findLaunch(
   const over = whyOver(world)
   if (over === undefined) {
     const { endsQuietly, ...goesOn } = launch
-    // The offer was withdrawn before the unit was ended.
     const stays = endsQuietly === true && unit.kind === 'active' && !isHeldBack(record)
-    return stays ? { kind: 'adopted', launch: goesOn } : { kind: 'as-recorded' }
+    if (!stays) return { kind: 'as-recorded' }
+    // A unit that was started since has another guest than the launch of a backup.
+    const isSame = unit.startedAtMs <= launch.atMs
+    return { kind: 'adopted', launch: isSame ? goesOn : launchOf(unit, record, now.bootId) }
   }
   if (launch.endsQuietly === true) return { kind: 'ended-quietly' }
   return { kind: 'exited', ...over, ranMs: Math.max(0, now.nowMs - launch.atMs) }
 }
+
+type Started = { readonly startedAtMs: number }
+
+/** Returns the launch of a unit whose start is not on record. */
+const launchOf = ({ startedAtMs }: Started, { desired }: VmRecord, bootId: string): Launch => ({
+  bootId,
+  atMs: startedAtMs,
+  compute: desired.compute,
+})
 
 /**
  * Returns the launch to put on record before these steps end the unit of a guest that moves without its memory; undefined if they do

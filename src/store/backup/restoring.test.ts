@@ -5,6 +5,7 @@ import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { Restoring } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
+import type { Launch } from '../../core/vm/record.ts'
 
 test('a restore removes the copy that a killed one left unfinished, because its name is not used again', (t) => {
   const stage = new StoreStage(t)
@@ -45,4 +46,21 @@ test('a user id of the replaced records, of a VM that is left out or of a disk o
   stage.removeVm('b' as VmId, 2000)
   stage.reopen()
   assert.equal(userIdOf(stage.insertVm('c', image)), 600_004)
+})
+
+test('a launch that is put back says that its end is not an exit: what ended its guest since is not known', (t) => {
+  const stage = new StoreStage(t)
+  const { directory } = stage
+  const [launched, other] = [stage.insertVm('launched', image), stage.insertVm('other', image)]
+  const launch = { bootId: 'this-boot', atMs: 1000, compute: { cpuMillicores: 1000, memoryMib: 256 } }
+  const observed = stage.store.vms.get(launched)?.observed ?? assert.fail()
+  stage.store.vms.recordProgress(launched, { observed, launch: launch as Launch, nowMs: 1000 })
+  const file = `${directory}/b.vmhostd`
+  writeBackup(directory, file, about)
+  stage.reopen(() => {
+    const at = { stateDirectory: directory, directory: `${directory}/restore.new` }
+    new Restoring(file, at, { first: 600_000, count: 100 }).putBack([], 1_800_000_000_000)
+  })
+  assert.deepEqual(stage.store.vms.get(launched)?.launch, { ...launch, endsQuietly: true })
+  assert.equal(stage.store.vms.get(other)?.launch, undefined)
 })

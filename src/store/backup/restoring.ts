@@ -226,6 +226,10 @@ function complete(restored: string, { leftOut, userIdsOnHost, replaced, nowMs }:
     // What readers know by earlier numbers is another history.
     const meta = new Meta(db)
     for (const key of ['revisions', KEPT_AFTER]) meta.set(key, String(first))
+    // The guest may have been stopped since, by its controller.
+    db.exec(
+      "UPDATE vms SET launch = json_set(launch, '$.endsQuietly', json('true')) WHERE json_valid(launch)",
+    )
     keepMaintenance(db, replaced?.maintenance, { nowMs, revision: first })
     db.exec('PRAGMA journal_mode = DELETE')
   })
