@@ -81,7 +81,7 @@ test('a request on kept connections that the daemon has just closed uses a new o
   assert.equal(cut, 2)
 })
 
-test('a request that would begin again when it is repeated is sent once, and on a connection of its own', async (t) => {
+test('a request that has another outcome when it is repeated is sent once, and on a connection of its own', async (t) => {
   let asked = 0
   const client = await clientOf(t, (request, response) => {
     if (request.method === 'GET') return answer(request, response)
@@ -90,9 +90,12 @@ test('a request that would begin again when it is repeated is sent once, and on 
   })
   const params = { path: { id: 'web-1' } }
   const rootfs = { url: 'https://i.example/root', sha256: 'a'.repeat(64) }
+  const headers = { 'if-match': '"7"' }
   const calls = [
     () => done(client.POST('/v1/vms/{id}/reboot', { params, body: {} })),
     () => done(client.POST('/v1/vms/{id}/rebuild', { params, body: { rootfs } })),
+    () => done(client.PUT('/v1/vms/{id}/metadata', { params, headers, body: {} })),
+    () => done(client.DELETE('/v1/vms/{id}', { params, headers })),
   ]
   for (const [index, call] of calls.entries()) {
     await list(client)

@@ -153,9 +153,10 @@ func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	if r.body != nil {
 		sent.Header.Set("Content-Type", "application/json")
 	}
-	// Repeating any request is safe. An empty list is not sent; it lets net/http repeat a request if the daemon closed the
-	// kept connection just as it was used.
-	sent.Header["Idempotency-Key"] = []string{}
+	if !isForOnce(sent) {
+		// An empty list is not sent; it lets net/http repeat a request if the daemon closed the kept connection just as it was used.
+		sent.Header["Idempotency-Key"] = []string{}
+	}
 	response, err := c.HTTP.Do(sent)
 	if err != nil {
 		return nil, err
@@ -165,6 +166,14 @@ func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	}
 	defer response.Body.Close()
 	return nil, failure(response)
+}
+
+// isForOnce says whether a repeat of a request that is done has another outcome: a reboot or a rebuild begins again, and If-Match
+// refuses the repeat for the change that the request itself made.
+func isForOnce(r *http.Request) bool {
+	path := r.URL.Path
+	return r.Header.Get("If-Match") != "" ||
+		r.Method == http.MethodPost && (strings.HasSuffix(path, "/reboot") || strings.HasSuffix(path, "/rebuild"))
 }
 
 func failure(response *http.Response) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"example.org/vmhostd"
@@ -62,14 +63,32 @@ func logs(ctx context.Context, client *vmhostd.Client, names []string) any {
 }
 
 func repeat(ctx context.Context, client *vmhostd.Client, names []string) any {
+	calls := map[string]func(name, ifMatch string) (*vmhostd.Answer[vmhostd.Vm], error){
+		"metadata": func(name, ifMatch string) (*vmhostd.Answer[vmhostd.Vm], error) {
+			return client.SetVmMetadata(ctx, name, vmhostd.SetMetadata{}, vmhostd.SetVmMetadataOptions{IfMatch: ifMatch})
+		},
+		"reboot": func(name, ifMatch string) (*vmhostd.Answer[vmhostd.Vm], error) {
+			return client.RebootVm(ctx, name, vmhostd.Reboot{}, vmhostd.RebootVmOptions{IfMatch: ifMatch})
+		},
+		"rebuild": func(name, ifMatch string) (*vmhostd.Answer[vmhostd.Vm], error) {
+			return client.RebuildVm(ctx, name, vmhostd.Rebuild{}, vmhostd.RebuildVmOptions{IfMatch: ifMatch})
+		},
+	}
 	seen := map[string][]string{}
 	for _, name := range names {
-		for range 2 {
-			answer, err := client.SetVmMetadata(ctx, name, vmhostd.SetMetadata{}, vmhostd.SetVmMetadataOptions{})
-			if err != nil {
-				seen[name] = append(seen[name], outcome(err))
-			} else {
-				seen[name] = append(seen[name], fmt.Sprint(answer.Status))
+		for kind, call := range calls {
+			for _, ifMatch := range []string{"", `"7"`} {
+				// The first request makes a connection, and the second finds it closed.
+				client.HTTP.CloseIdleConnections()
+				key := strings.TrimSpace(name + " " + kind + " " + ifMatch)
+				for range 2 {
+					answer, err := call(name, ifMatch)
+					if err != nil {
+						seen[key] = append(seen[key], outcome(err))
+					} else {
+						seen[key] = append(seen[key], fmt.Sprint(answer.Status))
+					}
+				}
 			}
 		}
 	}
