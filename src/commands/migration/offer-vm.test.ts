@@ -8,7 +8,7 @@ import { startSnapshot } from '../snapshots/snapshots.ts'
 import { deleteVm } from '../vm/delete-vm.ts'
 import { setDisk, setExit } from '../vm/reshape.ts'
 import { setMetadata } from '../vm/set-metadata.ts'
-import { setPower } from '../vm/set-power.ts'
+import { rebootVm, setPower } from '../vm/set-power.ts'
 import { keepAwake } from '../vm/wake-vm.ts'
 import { offerVm, withdrawOffer } from './offer-vm.ts'
 import type { TestContext } from 'node:test'
@@ -16,6 +16,7 @@ import type { ArrivalId, DepartureEvent } from '../../core/migration/departure.t
 import type { MigrationId, NodeName, Offer } from '../../core/migration/offer.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
+import type { CommandContext } from '../context.ts'
 
 const arrival = 'a' as ArrivalId
 const COPY: DepartureEvent = { kind: 'copy', arrival }
@@ -186,6 +187,19 @@ test('a VM is not offered before its snapshot is uploaded, and takes none while 
   accepted(offers())
   const refused = startSnapshot(context, nightly, request)
   assert.equal(refused.ok ? undefined : refused.error.code, 'vm_migrating')
+})
+
+test('a VM is not offered before a stop with grace or a reboot is carried out', (t) => {
+  for (const ends of [
+    (context: CommandContext, id: VmId) => setPower(context, id, 'stopped', { graceSeconds: 30 }),
+    (context: CommandContext, id: VmId) => rebootVm(context, id, { graceSeconds: 30 }),
+  ]) {
+    const { context, id, offers, accepted, refusal } = stage(t)
+    accepted(ends(context, id))
+    const { code, text } = refusal(offers())
+    assert.equal(code, 'vm_busy')
+    assert.match(text, /the guest of web-1 is to end: wait until that is done/)
+  }
 })
 
 test('an offer is seen by its node alone, and not after it was withdrawn', async (t) => {

@@ -95,12 +95,12 @@ function refuseOffer({ store }: CommandContext, before: VmRecord, offer: Offer):
   if (leaving !== undefined) return leaving
   if (departure?.id === offer.id) return ended(id, departure)
   if (owesStop(before) && (before.desired.power !== 'stopped' || before.stops.grace !== undefined))
-    return { code: 'conflict', detail: `the guest of ${id} is to end: wait until that is done` }
+    return { code: 'vm_busy', detail: `the guest of ${id} is to end: wait until that is done` }
   if (owesRebuild(before))
-    return { code: 'conflict', detail: `the disk of ${id} is being rebuilt: wait until that is done` }
+    return { code: 'vm_busy', detail: `the disk of ${id} is being rebuilt: wait until that is done` }
   if (owesBootImages(before))
     return {
-      code: 'conflict',
+      code: 'vm_busy',
       detail: `${id} is being given another kernel or initrd: wait until that is done`,
     }
   const other = store.departures.of(offer.id)

@@ -129,10 +129,14 @@ test('a VM is not offered to another host before its rebuild is done, and its ke
     mode: 'cold',
     expiresAtMs: 60_000,
   } as const
-  assert.match(refusal(offerVm(context, id, offer)).text, /is being rebuilt/)
+  const rebuilding = refusal(offerVm(context, id, offer))
+  assert.equal(rebuilding.code, 'vm_busy')
+  assert.match(rebuilding.text, /is being rebuilt/)
   rebuilt(1)
   accepted(setBoot(context, id, { kernel: rootfs() }))
-  assert.match(refusal(offerVm(context, id, offer)).text, /is being given another kernel/)
+  const booting = refusal(offerVm(context, id, offer))
+  assert.equal(booting.code, 'vm_busy')
+  assert.match(booting.text, /is being given another kernel/)
   const observed = { state: 'stopped', sinceMs: 1000, rebuild: 1, bootRevision: 1 } as const
   store.vms.recordProgress(id, { observed, nowMs: 1000 })
   accepted(offerVm(context, id, offer))

@@ -93,6 +93,18 @@ export const migrations = {
       writtenBy: ['src/commands/migration/offer-vm.ts'],
       advice: ['vmhostctl snapshot ls --vm {name} shows its snapshots'],
     },
+    vm_busy: {
+      status: 409,
+      retryAfterSeconds: 5,
+      title: 'The VM has something to finish before it can be offered',
+      meaning:
+        'A stop with grace or a reboot is not carried out yet, the disk is being rebuilt, or another kernel or initrd is on its way. The VM can be offered when that is done.',
+      remedy:
+        'Wait until the generations of the VM are equal, then send the same request again. If that takes long, `observed.error` says why.',
+      example: 'the disk of web-1 is being rebuilt: wait until that is done',
+      writtenBy: ['src/commands/migration/offer-vm.ts'],
+      advice: ['vmhostctl vm get {name} shows what it is doing; then the same again'],
+    },
     offers_full: {
       status: 409,
       title: 'Too many VMs are offered to other hosts',

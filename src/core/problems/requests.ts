@@ -73,7 +73,8 @@ export const requests = {
     conflict: {
       status: 409,
       title: 'The id is taken by a different resource',
-      meaning: 'The id belongs to a VM or snapshot that was created by a different request.',
+      meaning:
+        'The id belongs to a VM or snapshot that was created by a different request, or to a migration of another VM or of one that is gone.',
       remedy: 'Read what is there. Delete it first, or choose another id.',
       example:
         'web-1 was created by a request that differs in disk.size_mib: delete it first, or choose another id',

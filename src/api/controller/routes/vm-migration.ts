@@ -29,6 +29,7 @@ function putOffer(app: App, dependencies: ApiDependencies): void {
       'vm_deleting',
       ...LEAVING_CODES,
       'migration_ended',
+      'vm_busy',
       'snapshot_under_way',
       'offers_full',
       'conflict',
