@@ -1,7 +1,7 @@
 import createOpenapiClient from 'openapi-fetch'
 import { ApiProblem, isProblem, UnexpectedAnswer } from './api-problem.ts'
 import { createHttpsFetch } from './https-fetch.ts'
-import type { Client } from 'openapi-fetch'
+import type { Client, Middleware } from 'openapi-fetch'
 import type { Connection } from './connection.ts'
 import type { components, paths } from './schema.d.ts'
 
@@ -20,7 +20,34 @@ export type ApiClient = Client<paths> & {
 export function createApiClient(connection: Connection): ApiClient {
   const fetch = createHttpsFetch(connection)
   const client = createOpenapiClient<paths>({ baseUrl: connection.url, fetch })
+  client.use(texts)
   return Object.assign(client, { close: () => fetch.close() })
+}
+
+type AnswersText = {
+  readonly get: {
+    readonly responses: { readonly 200: { readonly content: { readonly 'text/plain': string } } }
+  }
+}
+type TextPath = { [P in keyof paths]: paths[P] extends AnswersText ? P : never }[keyof paths]
+
+/** The routes that answer plain text. */
+const TEXT_PATHS: Readonly<Record<TextPath, true>> = { '/v1/vms/{id}/console/log': true, '/metrics': true }
+
+/**
+ * Makes a text the JSON of the same string: openapi-fetch parses each successful answer as JSON, unless the caller says
+ * otherwise with `parseAs`.
+ */
+const texts: Middleware = {
+  onResponse: async ({ schemaPath, request, response, options }) => {
+    const isText = Object.hasOwn(TEXT_PATHS, schemaPath) && request.method === 'GET'
+    if (!isText || !response.ok || options.parseAs !== 'json') return undefined
+    if (!/^text\/plain\s*(?:;|$)/i.test(response.headers.get('content-type') ?? ''))
+      throw new UnexpectedAnswer(response.status)
+    const headers = new Headers(response.headers)
+    headers.delete('content-length')
+    return new Response(JSON.stringify(await response.text()), { status: response.status, headers })
+  },
 }
 
 /** A successful answer. */
@@ -75,10 +102,7 @@ export async function answeredUnlessUnchanged<T>(
   return { data, status: response.status, etag: response.headers.get('etag') ?? '' }
 }
 
-/**
- * Handles a failure to parse: openapi-fetch parses every successful answer as JSON, and the page of another server is
- * not JSON.
- */
+/** Handles a failure to parse: the page of another server is not JSON. */
 function asUnexpected(error: unknown): never {
   throw error instanceof SyntaxError ? new UnexpectedAnswer(200) : error
 }

@@ -133,6 +133,32 @@ test('an answer that does not come from vmhostd is reported as such, whatever it
   }
 })
 
+/** A client whose server answers 200 with this content. */
+const contentClient = (t: TestContext, type: string, body: string): Promise<ApiClient> =>
+  clientOf(t, (_request, response) =>
+    response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body),
+  )
+
+const params = { path: { id: 'web-1' } }
+
+test('an answer of text is a text, whatever is in it', async (t) => {
+  for (const text of ['guest booted\nlogin: ', '42\n', '"quoted"', '']) {
+    const client = await contentClient(t, 'text/plain; charset=utf-8', text)
+    assert.equal((await answered(client.GET('/v1/vms/{id}/console/log', { params }))).data, text)
+    assert.equal((await answered(client.GET('/metrics'))).data, text)
+    const { data = '' } = await client.GET('/v1/vms/{id}/console/log', { params, parseAs: 'text' })
+    assert.equal(data, text)
+  }
+})
+
+test('an answer that is not of the kind of its route does not come from vmhostd', async (t) => {
+  await assert.rejects(list(await contentClient(t, 'text/plain', 'hello')), UnexpectedAnswer)
+  for (const type of ['application/json', 'text/html', 'text/plainer']) {
+    const client = await contentClient(t, type, '42')
+    await assert.rejects(answered(client.GET('/v1/vms/{id}/console/log', { params })), UnexpectedAnswer, type)
+  }
+})
+
 test('an abandoned request fails with the reason', async (t) => {
   const client = await clientOf(t, () => {})
   const over = new AbortController()

@@ -1,4 +1,4 @@
-import { done } from '../../client/api-client.ts'
+import { answered } from '../../client/api-client.ts'
 import { limits } from '../../config/limits.ts'
 import { printableLines } from '../../lib/text.ts'
 import { usageError } from '../ctl-error.ts'
@@ -28,10 +28,7 @@ export const logCommand: Command = {
     const path = { id: given.operand }
     const text = given.text('lines')
     const query = text === undefined ? {} : { tail: parseLines(text, '--lines') }
-    const call = client().GET('/v1/vms/{id}/console/log', { params: { path, query }, parseAs: 'text' })
-    await done(call)
-    // An answer without a byte has no data.
-    const { data = '' } = await call
+    const { data } = await answered(client().GET('/v1/vms/{id}/console/log', { params: { path, query } }))
     const log = data.replace(/\n$/, '')
     print({ id: path.id, lines: log === '' ? [] : log.split('\n') }, () => printableLines(log))
     return exitStatus.done
