@@ -110,7 +110,7 @@ export const eventStartSchema = Type.Object(
     kept_after: Type.Integer({ minimum: 0, description: 'Events with higher numbers are kept.' }),
     missed: Type.Boolean({
       description:
-        'Events between the number that was asked for and `after` are not kept, or that number is not of this host, from before its records were put back, or of progress that was lost with the daemon: read everything again.',
+        'Events between the number that was asked for, or of the last message, and `after` are not kept, or the number that was asked for is not of this host, from before its records were put back, or of progress that was lost with the daemon: read everything again.',
     }),
   },
   { examples: [{ after: exampleNumber(1042), kept_after: 0, missed: false }] },

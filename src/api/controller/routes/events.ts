@@ -32,8 +32,9 @@ export function eventRoutes(app: App, dependencies: ApiDependencies): void {
 
 const STREAM_DESCRIPTION =
   'A stream of server-sent events (`text/event-stream`). The first message has the type `start` and the data `EventStart`: from which ' +
-  'number on events follow, and whether some are missing that were asked for. Each further message is an `Event`, and its id is the ' +
-  '`sequence`. A reader that connects again sends the last id as `Last-Event-ID`, as `EventSource` of browsers does, and misses ' +
+  'number on events follow, and whether some are missing that were asked for. Each further message without a type is an `Event`, and ' +
+  'its id is the `sequence`. `start` can come again, with `missed`, if events were removed before a slow reader took them. A `start` ' +
+  'with `missed` means: read everything again. An id without data brings the reader forward. A reader that connects again sends the last id as `Last-Event-ID`, as `EventSource` of browsers does, and misses ' +
   `nothing that is kept. A comment comes after ${limits.eventHeartbeatMs / 1000} s of silence. The daemon ends the connection of a ` +
   `reader that takes nothing for ${limits.eventReaderStallMs / 1000} s.`
 
