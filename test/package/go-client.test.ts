@@ -59,6 +59,7 @@ test('a Go program creates a VM, reads it, and is refused as the API says', { sk
     unchanged: 304,
     events: ['vm_created'],
     list: { part_urls: [] },
+    servers: { name_servers: [] },
   })
 })
 

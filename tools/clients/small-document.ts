@@ -39,6 +39,7 @@ export const SMALL_DOCUMENT: Document = {
           size_mib: { type: 'integer', description: 'How large. Absent: as it is.' },
           mode: { type: ['string', 'null'], enum: ['on', 'off', null], description: 'Removed if `null`.' },
           names: { type: 'array', items: { type: 'string' } },
+          servers: { anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'null' }] },
           owner_id: { type: 'string' },
           parts: { type: 'array', items: { type: 'string' } },
         },

@@ -73,7 +73,8 @@ func (n *Nullable[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// List is a list that a request must have. Any slice can be assigned to it; nil is sent as an empty list.
+// List is a list that a request must have, or one that Some sets, as in Some(List[string](slice)). Any slice can be assigned to
+// it; nil is sent as an empty list.
 type List[T any] []T
 
 // MarshalJSON implements json.Marshaler.

@@ -37,6 +37,8 @@ test('in Go, what can be absent is a pointer, what can be null in a request has 
 	Mode Nullable[string] \`json:"mode,omitzero"\`
 	// The member names.
 	Names []string \`json:"names,omitzero"\`
+	// The member servers.
+	Servers Nullable[List[string]] \`json:"servers,omitzero"\`
 	// The member owner_id.
 	OwnerID string \`json:"owner_id"\`
 	// The member parts.

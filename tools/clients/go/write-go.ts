@@ -17,7 +17,7 @@ const INITIALS: Readonly<Record<string, string>> = {
 const HEAD = `// Package vmhostd is the client of vmhostd's API for controllers. Made from the OpenAPI document; do not edit.
 //
 // A pointer that is nil, a slice or map that is nil, and a zero Nullable are left out of a request: what is stored stays as it is.
-// A List is always sent, and is empty if it is nil.
+// A List is sent as an empty list if it is nil.
 package vmhostd
 
 import (
@@ -88,12 +88,16 @@ function stringValues(shape: Shape): readonly string[] {
 }
 
 function memberType({ shape, required }: Member, isRequest: boolean): string {
-  if (shape.kind === 'list' && required && isRequest) return `List[${typeOf(shape.of)}]`
-  if (shape.kind === 'nullable' && !required && isRequest) return `Nullable[${typeOf(shape.of)}]`
+  if (shape.kind === 'list' && required && isRequest) return sentList(shape.of)
+  if (shape.kind === 'nullable' && !required && isRequest)
+    return `Nullable[${shape.of.kind === 'list' ? sentList(shape.of.of) : typeOf(shape.of)}]`
   const type = typeOf(shape)
   const canBeAbsent = ['list', 'map', 'nullable', 'any'].includes(shape.kind)
   return required || canBeAbsent ? type : `*${type}`
 }
+
+/** A list that is sent as an empty one if it is nil: null would have another meaning. */
+const sentList = (of: Shape): string => `List[${typeOf(of)}]`
 
 const SIMPLE = { string: 'string', integer: 'int64', number: 'float64', boolean: 'bool', any: 'any' } as const
 

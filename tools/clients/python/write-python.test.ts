@@ -39,6 +39,7 @@ test('in Python, a request has the values of a string as literals, and an answer
     # Removed if \`null\`.
     mode: NotRequired[Literal["on", "off"] | None]
     names: NotRequired[list[str]]
+    servers: NotRequired[list[str] | None]
     owner_id: str
     parts: list[str]
 `),

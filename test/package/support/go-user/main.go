@@ -143,7 +143,11 @@ func use(ctx context.Context, client *vmhostd.Client, body vmhostd.CreateVm) any
 	}
 	list, err := json.Marshal(vmhostd.SnapshotUrls{})
 	check(err)
+	var none []string
+	servers, err := json.Marshal(vmhostd.SetNetwork{NameServers: vmhostd.Some(vmhostd.List[string](none))})
+	check(err)
 	return map[string]any{
+		"servers": json.RawMessage(servers),
 		"list": json.RawMessage(list),
 		"missing": outcome(missing), "invalid": outcome(invalid), "made": made.Status, "kept": outcome(kept),
 		"stale": outcome(stale), "labels": vm.Data.Labels, "unchanged": unchanged.Status, "events": kinds,
