@@ -240,6 +240,22 @@ test('no request schema accepts an undescribed member', () => {
   for (const name of bodies) walk(namedSchemas[name as keyof typeof namedSchemas], name)
 })
 
+test('what clients read may have further members: no schema of an answer or of a frame of the daemon is closed', () => {
+  const walk = (node: Json, path: string): void => {
+    if (typeof node !== 'object' || node === null) return
+    assert.notEqual(node.additionalProperties, false, path)
+    for (const [key, member] of Object.entries(node)) if (key !== 'examples') walk(member, `${path}/${key}`)
+  }
+  for (const { name, operation } of operations()) walk(operation.responses, name)
+  const sent = operations().map(({ operation }) => JSON.stringify(operation.requestBody ?? {}))
+  for (const [name, schema] of Object.entries<Json>(document.components.schemas)) {
+    const isSent = name === 'ConsoleFromViewer' || sent.some((body) => body.includes(`/schemas/${name}"`))
+    if (!isSent) walk(schema, name)
+  }
+  assert.match(document.info.description, /answers? may have further members/)
+  assert.match(document.info.description, /values? of a string/)
+})
+
 test('the examples match their schemas', () => {
   for (const [name, schema] of Object.entries(namedSchemas)) {
     const { examples } = schema as { examples?: readonly unknown[] }

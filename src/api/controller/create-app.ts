@@ -79,6 +79,10 @@ learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes 
 A request that changes a part of a VM leaves out what stays: an absent member stays as it is stored, and \`null\` removes one that
 may be absent. Lists, labels, \`bandwidth\` and \`firewall\` are replaced as a whole. A member has the same name and form in the request and in the answer.
 
+**A later version of the daemon may add to what clients read.** Each object of an answer may have further members, and
+so may events and the messages of a console: pass over those that you do not know. A new value of a string may come, such as a
+state, a reason or a stage: treat it as something else than the values that you know.
+
 Errors are \`application/problem+json\`; decide on \`code\`, and see [all codes](/docs/errors). Unknown members, wrong types and
 unknown query parameters are refused. Bodies have at most 1 MiB. Times are RFC 3339 in UTC.
 

@@ -1,12 +1,11 @@
 import { Type } from 'typebox'
 import { Refused } from './refused.ts'
-import { closed } from '../../lib/schema-check.ts'
 import { problems, noQuery } from './answers.ts'
 import type { TProperties } from 'typebox'
 import type { App } from './app.ts'
 
 const statusSchema = <S extends string, P extends TProperties>(status: S, description: string, more: P) =>
-  Type.Object({ status: Type.Literal(status, { type: 'string' }), ...more }, { ...closed, description })
+  Type.Object({ status: Type.Literal(status, { type: 'string' }), ...more }, { description })
 
 const version = Type.String({ description: 'Version of vmhostd.', examples: ['1.2.3'] })
 

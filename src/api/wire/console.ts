@@ -23,7 +23,7 @@ const errorCodes = [
   'invalid_message',
 ] as const satisfies readonly MessageErrorCode[]
 
-/** Text messages from the daemon; each has exactly one member. */
+/** Text messages from the daemon; each has exactly one member. Like answers they are open: later versions may add members. */
 export const consoleFromDaemonSchema = Type.Object(
   {
     attached: Type.Optional(
@@ -47,7 +47,6 @@ export const consoleFromDaemonSchema = Type.Object(
           ),
         },
         {
-          ...closed,
           description:
             'Begins each session. Comes again within one if the guest wrote faster than the daemon could pass it on; ' +
             '`lost_bytes` then says how much is missing.',
@@ -55,16 +54,12 @@ export const consoleFromDaemonSchema = Type.Object(
       ),
     ),
     position: Type.Optional(
-      Type.Object(
-        { session: sessionSchema, cursor: cursorSchema },
-        { ...closed, description: 'Answers `position`.' },
-      ),
+      Type.Object({ session: sessionSchema, cursor: cursorSchema }, { description: 'Answers `position`.' }),
     ),
     waiting: Type.Optional(
       Type.Object(
         { for: Type.Enum(['start'], { type: 'string' }) },
         {
-          ...closed,
           description:
             'With `follow=true`: there is no session now; `attached` comes with the next. Input until then is dropped.',
         },
@@ -83,12 +78,11 @@ export const consoleFromDaemonSchema = Type.Object(
             description: 'The error, with a JSON pointer (RFC 6901), and what to do.',
           }),
         },
-        { ...closed, description: 'A text message was ignored. The session goes on.' },
+        { description: 'A text message was ignored. The session goes on.' },
       ),
     ),
   },
   {
-    ...closed,
     minProperties: 1,
     maxProperties: 1,
     description: 'A text message of the daemon on a console: exactly one of these members.',

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { isObject } from '../../lib/parsed-values.ts'
 import { problemSchema, exampleOf } from './problem.ts'
 import { consoleFromDaemonSchema, consoleFromViewerSchema } from './console.ts'
 import { offerVmSchema, takeVmSchema } from './migration.ts'
@@ -39,13 +40,13 @@ import { eventListSchema, eventSchema, eventStartSchema } from './events.ts'
 import { syncSchema } from './sync.ts'
 import { vmListSchema, vmSchema } from './vm.ts'
 import { vmStateListSchema, vmStateSchema } from './vm-state.ts'
-import type { Static } from 'typebox'
+import type { Static, TSchema } from 'typebox'
 
 const problem = { ...problemSchema, examples: [exampleOf('invalid_request')] }
 
 /** Schemas that have a name in the OpenAPI document of the controller API, and so in the clients made from it. */
 export const namedSchemas = {
-  Vm: vmSchema,
+  Vm: opened(vmSchema),
   VmList: vmListSchema,
   VmState: vmStateSchema,
   VmStateList: vmStateListSchema,
@@ -102,6 +103,22 @@ export const coordinationSchemas = {
 
 /** The same for readers of metrics. */
 export const metricsSchemas = { Problem: problem } as const
+
+/**
+ * Returns the schema of an answer without the bounds of the parts that it shares with requests: a later daemon may add members
+ * to an answer. A manifest keeps them: a host must not take a VM whose rules it does not understand.
+ */
+function opened<S extends TSchema>(schema: S): S {
+  return withoutBound(schema) as S
+}
+
+function withoutBound(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutBound)
+  if (!isObject(value)) return value
+  const { additionalProperties, ...members } = value
+  const kept = additionalProperties === false ? members : value
+  return Object.fromEntries(Object.entries(kept).map(([name, member]) => [name, withoutBound(member)]))
+}
 
 type Schemas = typeof namedSchemas & typeof coordinationSchemas
 
