@@ -256,6 +256,40 @@ test('what clients read may have further members: no schema of an answer or of a
   assert.match(document.info.description, /values? of a string/)
 })
 
+test('a change that raises no generation does not ask its client to poll the generations', () => {
+  const accepted = operations().flatMap(({ name, operation }) => {
+    const answer: Json = operation.responses[202]
+    return answer?.content?.['application/json'].schema.$ref?.endsWith('/Vm') === true
+      ? [[name, answer.description] as const]
+      : []
+  })
+  const without = accepted.filter(([, description]) => !/poll until the generations/.test(description))
+  assert.deepEqual(without.map(([name]) => name).toSorted(), [
+    'put /v1/vms/{id}/keep-awake',
+    'put /v1/vms/{id}/metadata',
+  ])
+  for (const [, description] of without) assert.match(description, /the generations stay/)
+})
+
+test('a member of a request that the answer names otherwise, or does not have, is in the description', () => {
+  const { schemas } = document.components
+  const memberNames = (node: Json): string[] => [
+    ...Object.keys(node?.properties ?? {}),
+    ...Object.values<Json>(node?.properties ?? {}).flatMap(memberNames),
+  ]
+  const answered = new Set([...memberNames(schemas.Vm), ...memberNames(schemas.Vm.properties.desired)])
+  // The VM does not keep these: seconds for its guest, and where it comes from.
+  const passing = ['grace_seconds', 'source_url']
+  const routes = operations().filter(({ name }) => /^(?:put|post) \/v1\/vms\//.test(name))
+  const missing = routes.flatMap(({ operation }) => {
+    const reference: string = operation.requestBody?.content['application/json'].schema.$ref ?? ''
+    const members = Object.keys(schemas[reference.split('/').at(-1) ?? '']?.properties ?? {})
+    return members.filter((name) => !answered.has(name) && !passing.includes(name))
+  })
+  assert.deepEqual([...new Set(missing)].toSorted(), ['check', 'ssh_authorized_keys', 'until', 'user_data'])
+  for (const name of missing) assert.ok(document.info.description.includes(`\`${name}\``), name)
+})
+
 test('the examples match their schemas', () => {
   for (const [name, schema] of Object.entries(namedSchemas)) {
     const { examples } = schema as { examples?: readonly unknown[] }

@@ -71,13 +71,21 @@ const DESCRIPTION = `Runs microVMs on one host.
 \`desired\` and \`observed\`; poll \`GET /v1/vms/{id}\` until \`generations.desired\` and \`generations.observed\` are equal. If
 \`observed\` stays behind, \`observed.error\` says why; the daemon keeps trying.
 
-A mutation that changes something answers 202 and raises the desired generation; one that changes nothing answers 200.
+A mutation that changes something answers 202; one that changes nothing answers 200. A deletion of what is gone answers 204, and so
+does each deletion of a snapshot. A change of what a VM is desired to be raises its desired generation; labels, protection and
+\`PUT …/keep-awake\` raise its revision alone.
+
 Repeating a request is safe, except a reboot or a rebuild: one that is done begins again, unless both requests have the same
 \`If-Match\`. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen, and \`?dry_run=true\` to
 learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM or a snapshot a long poll.
 
 A request that changes a part of a VM leaves out what stays: an absent member stays as it is stored, and \`null\` removes one that
-may be absent. Lists, labels, \`bandwidth\` and \`firewall\` are replaced as a whole. A member has the same name and form in the request and in the answer.
+may be absent. Lists, labels, \`bandwidth\` and \`firewall\` are replaced as a whole.
+
+A member of a VM has the same name and form in the request and in the answer, with these exceptions: \`state\` of \`PUT …/power\` is
+\`desired.power\`, \`check\` of \`PUT …/readiness\` is \`desired.readiness\`, and \`until\` of \`PUT …/keep-awake\` is \`keep_awake_until\`.
+An image is answered by its digest, without its URL, and is in \`desired.image\`, whatever the request. \`user_data\` and
+\`ssh_authorized_keys\` are never answered.
 
 **A later version of the daemon may add to what clients read.** Each object of an answer may have further members, and
 so may events and the messages of a console: pass over those that you do not know. A new value of a string may come, such as a

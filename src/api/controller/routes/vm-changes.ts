@@ -13,7 +13,7 @@ import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { ADMISSION_CODES, dryRun, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
 import { goneAnswer } from '../../listener/answers.ts'
-import { contextOf } from './vm-parts.ts'
+import { acceptedVm, contextOf } from './vm-parts.ts'
 import { versionsOf } from '../versions.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmWire } from '../../wire/vm.ts'
@@ -139,8 +139,13 @@ function postReboot(app: App, dependencies: ApiDependencies): void {
 }
 
 function putMetadata(app: App, dependencies: ApiDependencies): void {
+  const { response, ...others } = mutationSchema('not_found', 'vm_deleting', 'vm_migrating')
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', 'vm_migrating'),
+    ...others,
+    response: {
+      ...response,
+      202: acceptedVm('Stored, and complete: the revision rises, and the generations stay.'),
+    },
     operationId: 'setVmMetadata',
     summary: 'Set labels and protection',
     description:
@@ -156,8 +161,15 @@ function putMetadata(app: App, dependencies: ApiDependencies): void {
 }
 
 function putKeepAwake(app: App, dependencies: ApiDependencies): void {
+  const { response, ...others } = mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES)
   const schema = {
-    ...mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES),
+    ...others,
+    response: {
+      ...response,
+      202: acceptedVm(
+        'Stored: the revision rises, and the generations stay. `observed.state` says when a VM that sleeps is awake.',
+      ),
+    },
     operationId: 'keepVmAwake',
     summary: 'Keep a VM awake for a while',
     description:
