@@ -66,8 +66,17 @@ export const consoleLimits = {
    */
   sshKeyExchangeEveryMs: 5000,
   sshKeyExchangesBurst: 5,
-  /** Bytes kept of one connection, both ways; above it, it is cut. SSH's window holds honest guests below 4 MiB. */
+  /**
+   * Bytes kept of one connection, with what its messages cost; each way has its own. Above it, a guest that has a shell
+   * waits for its viewer, and one that has none, or does not read what it is sent, is cut off.
+   */
   sshKeptBytesMax: 8 * 1024 * 1024,
+  /** Cost of a message that is kept, beside its bytes: a buffer for each, of about 600 bytes. */
+  sshMessageKeptBytes: 1024,
+  /** Cost of a message when it is read, beside its bytes: its 14 us of a processor move about as many bytes. */
+  sshMessageMovedBytes: 4096,
+  /** How often a guest that waits for its viewer is looked at. */
+  sshFullLookMs: 20,
   /** Linux: 32 bytes including the final zero (useradd(8)). */
   sshUserBytesMax: 31,
 } as const

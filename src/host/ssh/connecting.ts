@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
 import { connectFailure, inWords, packetBytesOf, guardAgainstServer, Client } from './ssh2.ts'
 import { hangUp, SshShell } from './ssh-shell.ts'
+import { watchSocket } from './socket-watch.ts'
 import { createHash } from 'node:crypto'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 import type { Socket } from 'node:net'
@@ -84,11 +85,11 @@ export class Connecting {
       // The caller's deadline covers everything, including the shell.
       readyTimeout: 0,
     })
-    guardAgainstServer(this.#client)
-    watchSocket(socket, {
-      // What the guest sends before the shell stays in memory, and an honest guest sends little.
-      keptBytes: () => this.#shell?.keptBytes ?? socket.bytesRead,
-      onFlood: () => this.#cutOff('the guest sends more than SSH lets it'),
+    const onFlood = (): void => this.#cutOff('the guest sends more than SSH lets it')
+    guardAgainstServer(this.#client, onFlood)
+    watchSocket(this.#client, socket, {
+      shellBytes: () => this.#shell?.keptBytes,
+      onFlood,
       ...(options.bytesPerSecond === undefined ? {} : { bytesPerSecond: options.bytesPerSecond }),
     })
   }
@@ -155,37 +156,3 @@ export class Connecting {
  */
 export const fingerprintOf = (key: Uint8Array): HostKeyFingerprint =>
   `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`
-
-type SocketWatch = {
-  /** Returns how many bytes are kept for the connection, besides those that the socket itself keeps. */
-  readonly keptBytes: () => number
-  /** Called when the guest ignores its window, and the bytes that are kept for it exceed the limit. */
-  readonly onFlood: () => void
-  readonly bytesPerSecond?: number
-}
-
-/**
- * Bounds the cost of a guest that violates the protocol. It limits the rate at which the guest is read. It also limits
- * the memory for what the guest sends beyond its window, and for answers that the guest does not read. Must be called
- * on a paused socket.
- */
-function watchSocket(socket: Socket, watch: SocketWatch): void {
-  const perSecond = watch.bytesPerSecond ?? limits.consoleMovedBytesPerSecond
-  const budget = new TokenBucket({
-    perSecond,
-    burst: limits.consoleMovedBurstBytes,
-    nowMs: performance.now(),
-  })
-  let rest: NodeJS.Timeout | undefined
-  socket.on('data', (chunk: Buffer) => {
-    if (socket.writableLength + watch.keptBytes() > limits.sshKeptBytesMax) return watch.onFlood()
-    const pauseMs = budget.spend(performance.now(), chunk.length)
-    if (pauseMs === 0 || rest !== undefined) return
-    socket.pause()
-    rest = setTimeout(() => {
-      rest = undefined
-      socket.resume()
-    }, pauseMs)
-  })
-  socket.on('close', () => clearTimeout(rest))
-}

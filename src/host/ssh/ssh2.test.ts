@@ -57,7 +57,7 @@ for (const message of AUTHENTICATION) {
     assert.equal(typeof handlers()[message], 'function', 'ssh2 has the handler that is replaced')
     let obeyed = 0
     handlers()[message] = () => (obeyed += 1)
-    guardAgainstServer(client)
+    guardAgainstServer(client, assert.fail)
     for (const _time of [1, 2, 3]) handlers()[message]({})
     assert.equal(obeyed, 1)
   })
@@ -67,7 +67,7 @@ test('a client refuses what a server asks of it, also to check more host keys', 
   const { client, handlers } = clientOf(t)
   const before = handlers().GLOBAL_REQUEST
   assert.equal(typeof before, 'function', 'ssh2 has the handler that is replaced')
-  guardAgainstServer(client)
+  guardAgainstServer(client, assert.fail)
   assert.notEqual(handlers().GLOBAL_REQUEST, before)
   const answers: string[] = []
   const protocol = { requestFailure: () => answers.push('refused') }

@@ -15,13 +15,17 @@ export type * from 'ssh2'
 /** An error with ssh2's `level` and a code, which is an errno, or a reason of SSH_MSG_DISCONNECT. */
 export type SshError = Error & { readonly level?: string; readonly code?: string | number }
 
-/** Keeps a hostile server from what ssh2 would let it do to its client. Must be called after `connect`. */
-export function guardAgainstServer(client: Client): void {
+/**
+ * Keeps a hostile server from what ssh2 would let it do to its client. `onFlood` is called when the server sends beyond
+ * its window. Must be called after `connect`.
+ */
+export function guardAgainstServer(client: Client, onFlood: () => void): void {
   const { _protocol, _chanMgr } = client as unknown as Internals
   const handlers = _protocol._handlers
   refuseGlobalRequests(handlers)
   for (const message of AUTHENTICATION) handlers[message] = onlyOnce(handlers[message])
   hearErrorsFromTheStart(handlers, _chanMgr)
+  for (const message of CHANNEL_OUTPUT) handlers[message] = withinWindow(handlers[message], _chanMgr, onFlood)
 }
 
 /** The handlers of messages and the channels that ssh2 keeps for a connection. */
@@ -71,6 +75,47 @@ function hearErrorsFromTheStart(handlers: Handlers, channels: Internals['_chanMg
     for (const stream of [channel, (channel as ClientChannel).stderr] as EventEmitter[])
       stream.on('error', () => {})
   }
+}
+
+/** The messages that take a part of the window (RFC 4254, section 5.2). */
+const CHANNEL_OUTPUT = ['CHANNEL_DATA', 'CHANNEL_EXTENDED_DATA'] as const
+
+/**
+ * Holds the server to its window. ssh2 ignores data only when exactly nothing of the window is left, so a server that
+ * steps over that would have no window at all.
+ */
+function withinWindow(
+  handler: Handler | undefined,
+  channels: Internals['_chanMgr'],
+  onFlood: () => void,
+): Handler {
+  return (protocol, recipient, data, ...rest) => {
+    const channel = channels.get(recipient as number) as Receiving | undefined
+    const left = channel?.incoming?.window ?? Infinity
+    if ((data as Uint8Array).length > left) return onFlood()
+    handler?.(protocol, recipient, data, ...rest)
+  }
+}
+
+type Receiving = { readonly incoming?: { readonly window: number } }
+
+/**
+ * Returns the numbers of the next messages of a connection (RFC 4253, section 6.4). A key exchange may begin them at 0
+ * again.
+ */
+export function messageNumbersOf(client: Client): { readonly received: number; readonly sent: number } {
+  const { _protocol } = client as unknown as {
+    readonly _protocol: {
+      readonly _decipher?: { readonly inSeqno: number }
+      readonly _cipher: { readonly outSeqno: number }
+    }
+  }
+  return { received: _protocol._decipher?.inSeqno ?? 0, sent: _protocol._cipher.outSeqno }
+}
+
+/** Counts the server as alive. One that is not read cannot answer, and ssh2 would give it up. */
+export function noteKeptAlive(client: Client): void {
+  ;(client as unknown as { readonly _resetKA?: () => void })._resetKA?.()
 }
 
 /**
