@@ -254,6 +254,10 @@ const bans: readonly Ban[] = [
     except:
       /^src\/(?!host\/(disks|files|images|pool|rounds|saved|staging|storage)\/)|^src\/host\/files\/gated-files?\.ts$/,
   },
+  {
+    pattern: /\bwatch(File)?\b.* from 'node:fs'/,
+    instead: 'look again after a delay: a program that makes changes without end would stop the event loop',
+  },
   { pattern: /@ts-(ignore|expect-error|nocheck)|\bas any\b|: any\b/, instead: 'types that hold' },
   {
     // Scrubbing alone suffices only for text that a viewer or a client sent or typed, and for text that root on this host reads.

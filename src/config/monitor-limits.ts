@@ -32,6 +32,12 @@ export const monitorLimits = {
    */
   monitorLooksBurst: 30,
   monitorLookEveryMs: 5000,
+  /**
+   * The shortest and the longest time between two looks for the socket of a monitor that starts. It comes after 10 to
+   * 60 ms, and a guest that wakes waits for it.
+   */
+  monitorSocketLookMsMin: 1,
+  monitorSocketLookMsMax: 20,
   /** Until an agent in the guest takes a connection; Firecracker itself gives up after as long. */
   vsockConnectMs: 2000,
 

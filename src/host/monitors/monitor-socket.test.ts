@@ -1,6 +1,16 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -140,7 +150,7 @@ function connection(...reasons: string[]): { connect: () => Promise<string>; tri
   }
 }
 
-test('a socket that does not exist is tried again when its directory changes, and not before', async (t) => {
+test('a socket that does not exist is tried again when it does, and not before', async (t) => {
   const path = join(directoryOf(t), 'qmp.sock')
   const { connect, tried } = connection('ENOENT', 'ECONNREFUSED', 'ECONNREFUSED')
   const connecting = onceListening(path, connect, never)
@@ -150,6 +160,21 @@ test('a socket that does not exist is tried again when its directory changes, an
   t.after(() => server.close())
   assert.equal(await connecting, 'connected')
   assert.equal(tried(), 4)
+})
+
+test('a directory in which a monitor may make files without end is not watched while its socket is waited for', async (t) => {
+  const path = join(directoryOf(t), 'qmp.sock')
+  const aborting = new AbortController()
+  const waiting = onceListening(path, connection('ENOENT').connect, aborting.signal)
+  await new Promise(setImmediate)
+  // proc_pid_fdinfo(5): each watch of inotify(7) has a line.
+  const open = readdirSync('/proc/self/fd').map((fd) => `/proc/self/fdinfo/${fd}`)
+  const watching = open.filter(
+    (file) => existsSync(file) && readFileSync(file, 'utf8').includes('inotify wd:'),
+  )
+  aborting.abort(new Error('seen'))
+  await assert.rejects(waiting, /seen/)
+  assert.deepEqual(watching, [])
 })
 
 test('a directory that does not exist, or is removed, ends the wait', async (t) => {

@@ -1,11 +1,11 @@
-import { closeSync, fstatSync, lstatSync, openSync, constants, existsSync, watch } from 'node:fs'
+import { closeSync, fstatSync, lstatSync, openSync, constants, existsSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectUnix, peerUserId } from '../ffi/unix-socket.ts'
+import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { MonitorLost } from './monitor-error.ts'
-import type { FSWatcher } from 'node:fs'
 
 /** asm-generic/fcntl.h; the same on x86-64 and arm64. */
 const O_PATH = 0o10000000
@@ -44,12 +44,13 @@ function connectWithoutLinks(path: string): number {
   }
 }
 
-/** The time between the creation of a socket's file and the moment its process listens (bind(2), listen(2)). */
-const LISTEN_MS = 1
-
 /**
- * Connects to a socket that may not exist yet, as soon as it does: the kernel reports every change in its directory
- * (inotify(7)). Throws MonitorLost if the directory does not exist or is removed, as happens at the end of its unit.
+ * Connects to a socket that may not exist yet, soon after it does. Throws MonitorLost if the directory does not exist or
+ * is removed, as happens at the end of its unit.
+ *
+ * It looks again and again, with a delay that is about a tenth of the time that it has waited. inotify(7) would be a
+ * little faster, but the monitor can write in the directory: libuv reads events until there are none, so a monitor that
+ * makes them without end would stop the event loop.
  */
 export async function onceListening<T>(
   path: string,
@@ -57,48 +58,24 @@ export async function onceListening<T>(
   signal: AbortSignal,
 ): Promise<T> {
   signal.throwIfAborted()
-  const directory = new WatchedDirectory(dirname(path))
-  try {
-    for (;;) {
-      const change = directory.change()
-      try {
-        return await abortable(connect(), signal)
-      } catch (error) {
-        if (!(error instanceof MonitorLost)) throw error
-        if (error.why === 'ECONNREFUSED') await delay(LISTEN_MS, undefined, { signal })
-        else if (error.why === 'ENOENT' && existsSync(dirname(path))) await abortable(change, signal)
-        else throw error
-      }
-    }
-  } finally {
-    directory.close()
-  }
-}
-
-class WatchedDirectory {
-  readonly #watcher: FSWatcher
-  #change = Promise.withResolvers<void>()
-
-  constructor(path: string) {
+  let delayMs: number = limits.monitorSocketLookMsMin
+  for (;;) {
     try {
-      this.#watcher = watch(path, () => this.#notify())
+      return await abortable(connect(), signal)
     } catch (error) {
-      throw new MonitorLost((error as NodeJS.ErrnoException).code ?? 'error')
+      if (!(error instanceof MonitorLost)) throw error
+      const isComing = error.why === 'ECONNREFUSED' || error.why === 'ENOENT'
+      if (!isComing || !existsSync(dirname(path))) throw error
     }
-    this.#watcher.on('error', () => this.#notify())
-  }
-
-  /** Resolves at the next change after this call. */
-  change(): Promise<void> {
-    this.#change = Promise.withResolvers()
-    return this.#change.promise
-  }
-
-  close(): void {
-    this.#watcher.close()
-  }
-
-  #notify(): void {
-    this.#change.resolve()
+    // A look at the file costs far less than an attempt. Each round waits, as the monitor may remove the file again.
+    do {
+      await abortable(delay(delayMs), signal)
+      delayMs = Math.min(delayMs * DELAY_GROWTH, limits.monitorSocketLookMsMax)
+    } while (isMissing(path) && existsSync(dirname(path)))
   }
 }
+
+const DELAY_GROWTH = 1.1
+
+/** Returns whether there is no file. A link is not followed: it may lead to a file system that hangs. */
+const isMissing = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) === undefined
