@@ -42,6 +42,8 @@ export const migrationLimits = {
   departureIdleMs: 30_000,
   /** The longest answer to a request for the handover, which waits until the guest stands still. */
   handoverPollMs: 20_000,
+  /** Age of a packet from a source: far more than `heldFrameAgeMs`, after which a source drops it. */
+  heldPacketAgeMsMax: 24 * 3600 * 1000,
   /**
    * Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries, and
    * between two requests for the handover.

@@ -281,6 +281,11 @@ export class FakeTraffic implements Traffic {
       else this.#give(userId, packet.name)
       return
     }
+    if (this.#isTooOld(packet)) {
+      this.lost.push(packet.name)
+      watched.dropped += 1
+      return
+    }
     const isFirst = packet.counts && wantedMsOf(watched) === undefined
     if (packet.counts) watched.injectedWantedMs = Math.min(packet.atMs, watched.injectedWantedMs ?? Infinity)
     this.#enqueue(watched, watched.injected, packet)

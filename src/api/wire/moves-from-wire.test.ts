@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { manifest } from '../../../test/daemon/support/coordination-host.ts'
+import { limits } from '../../config/limits.ts'
+import { checkerFor } from '../../lib/schema-check.ts'
 import { manifestToWire } from './manifest.ts'
+import { heldPacketsSchema } from './moves.ts'
 import { handOverToWire } from './moves-to-wire.ts'
 import { handOverFromWire, manifestFromWire } from './moves-from-wire.ts'
 
@@ -24,4 +27,14 @@ test('the format of saved memory is the same after its way over the wire', () =>
   }
   const sent = handOverToWire({ stage: 'handed_over', lastRound: 4, memory: { lengthBytes: 1, terms } })
   assert.deepEqual(handOverFromWire(JSON.parse(JSON.stringify(sent))).memory?.terms, terms)
+})
+
+test('a packet may be somewhat too old, and not so old that its arrival has no time', () => {
+  const check = checkerFor(heldPacketsSchema, new Map())
+  const aged = (age_ms: number) => ({
+    packets: [{ number: 1, gso_size: 0, age_ms, counts: true, frame: '/////w==' }],
+  })
+  assert.deepEqual(check(aged(2 * limits.heldFrameAgeMs)), [])
+  const [complaint] = check(aged(Number.MAX_SAFE_INTEGER))
+  assert.deepEqual([complaint?.pointer, complaint?.code], ['/packets/0/age_ms', 'out_of_range'])
 })

@@ -131,7 +131,11 @@ const heldPacketSchema = Type.Object({
     maximum: 65_535,
     description: 'Bytes of a segment, of a frame that has several; 0 of any other.',
   }),
-  age_ms: Type.Integer({ minimum: 0, description: 'Since it came to the source.' }),
+  age_ms: Type.Integer({
+    minimum: 0,
+    maximum: limits.heldPacketAgeMsMax,
+    description: 'Since it came to the source.',
+  }),
   counts: Type.Boolean({ description: 'Whether a sleeping guest wakes for it.' }),
   frame: Type.String({ description: 'The Ethernet frame in Base64.' }),
 })

@@ -1,3 +1,5 @@
+import { limits } from '../../config/limits.ts'
+
 /** A frame that waits for its guest. The frame of a held one is a view of the ring buffer. */
 export type HeldFrame = {
   readonly ifindex: number
@@ -8,6 +10,10 @@ export type HeldFrame = {
   readonly counts: boolean
   readonly frame: Uint8Array
 }
+
+/** Returns whether a frame has waited so long that it is useless to its sender. */
+export const isTooOld = ({ atNs }: HeldFrame, nowNs: bigint): boolean =>
+  Number(nowNs - atNs) / 1e6 > limits.heldFrameAgeMs
 
 type Place = {
   held: HeldFrame

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { isTooOld } from './held-frames.ts'
 import type { HeldFrame } from './held-frames.ts'
 
 type Injected = {
@@ -15,8 +16,12 @@ type Injected = {
 export class InjectedFrames {
   readonly #devices = new Map<number, Injected>()
 
-  /** Adds a frame behind the others of its device. Returns false if there is no room for it. */
-  add(held: HeldFrame): boolean {
+  /**
+   * Adds a frame behind the others of its device. Returns false if there is no room for it, or it is too old already. The
+   * age is the word of another host, so a frame that is too old wants no guest.
+   */
+  add(held: HeldFrame, nowNs: bigint): boolean {
+    if (isTooOld(held, nowNs)) return false
     const { ifindex, frame, counts, atNs } = held
     const injected = this.#devices.get(ifindex) ?? { waiting: [], bytes: 0 }
     this.#devices.set(ifindex, injected)

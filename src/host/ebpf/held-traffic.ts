@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { HeldFrames } from '../../core/sleep/held-frames.ts'
+import { HeldFrames, isTooOld } from '../../core/sleep/held-frames.ts'
 import { InjectedFrames } from '../../core/sleep/injected-frames.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { FrameSender } from './frame-sender.ts'
@@ -74,7 +74,7 @@ export class HeldTraffic {
     this.#takeIn()
     let delivered = 0
     for (let held = this.#first(ifindex); held !== undefined; held = this.#first(ifindex)) {
-      const isSent = deliver && !this.#isTooOld(held) && this.#send(held)
+      const isSent = deliver && !isTooOld(held, this.#options.nowNs()) && this.#send(held)
       if (isSent) delivered += 1
       else this.#drop(ifindex, 1)
       this.#settleFirst(ifindex)
@@ -87,7 +87,7 @@ export class HeldTraffic {
   expire(ifindex: number): void {
     this.#takeIn()
     for (let held = this.#first(ifindex); held !== undefined; held = this.#first(ifindex)) {
-      if (!this.#isTooOld(held)) break
+      if (!isTooOld(held, this.#options.nowNs())) break
       this.#drop(ifindex, 1)
       this.#settleFirst(ifindex)
     }
@@ -108,13 +108,14 @@ export class HeldTraffic {
   /** Lets a frame of another host wait before all held frames of its device, or sends it if frames flow. */
   inject(held: HeldFrame): void {
     const { ifindex, counts } = held
+    const nowNs = this.#options.nowNs()
     const guest = this.#program.guest(ifindex)
     if (guest?.frames !== 'held') {
-      if (!this.#isTooOld(held)) this.#send(held)
+      if (!isTooOld(held, nowNs)) this.#send(held)
       return
     }
-    if (!this.#injected.add(held)) this.#drop(ifindex, 1)
-    if (counts) this.#report(ifindex, guest.userId)
+    if (!this.#injected.add(held, nowNs)) this.#drop(ifindex, 1)
+    if (counts && this.#injected.wantedAtNs(ifindex) !== undefined) this.#report(ifindex, guest.userId)
   }
 
   /** Returns the number of frames that wait for the device. */
@@ -254,10 +255,6 @@ export class HeldTraffic {
       this.#takeIn()
       if (this.#program.held(ifindex)?.frames === before.frames || before === NOTHING) return before
     }
-  }
-
-  #isTooOld({ atNs }: HeldFrame): boolean {
-    return Number(this.#options.nowNs() - atNs) / 1e6 > limits.heldFrameAgeMs
   }
 
   /** Sends a frame, and returns whether it went to the guest. Throws if the device cannot take any frame. */
