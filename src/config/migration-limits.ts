@@ -88,6 +88,8 @@ export const migrationLimits = {
   quietStretchesMax: 4096,
   /** Between two states of the digest of a round that are kept, so that a stream continues without reading all again. */
   roundDigestEveryBytes: 16 * 1024 * 1024,
+  /** What is read and not sent again, of all rounds and of all memory: a third of what one processor reads and hashes. */
+  roundSkippedBytesPerSecond: 512 * 1024 * 1024,
   /** The states that are kept of one round. They must cover what connections may have under way. */
   roundDigestsMax: 16,
 } as const

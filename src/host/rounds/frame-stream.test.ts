@@ -2,8 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { randomFrom } from '../../../test/sim/random.ts'
 import { limits } from '../../config/limits.ts'
-import { groupsOf } from './frame-stream.ts'
+import { FRAME_HEAD_BYTES, FrameWriter } from '../../core/migration/frames.ts'
+import { streamChecks } from './stream-checks.ts'
+import { framesOf, groupsOf } from './frame-stream.ts'
 import type { Extent } from '../../core/migration/extents.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 import type { ExtentGroup } from './frame-stream.ts'
 
 const { roundFrameBytesMax: READ_MAX, roundGapBytesMax: GAP_MAX, roundGroupExtentsMax: EXTENTS_MAX } = limits
@@ -61,4 +64,51 @@ test('no group reads more than a frame may have, or more gaps than allowed, and 
       }
     }
   }
+})
+
+const LENGTH = limits.roundFrameBytesMax
+const FRAMES = 10
+
+async function* extents(): AsyncGenerator<Extent> {
+  for (let frame = 0; frame < FRAMES; frame += 1)
+    yield { kind: 'data', offset: frame * LENGTH, length: LENGTH }
+}
+
+/** Returns a stream of frames of which the first three are skipped, and how often its file was read. */
+function skipping(spend: (bytes: number) => Promise<void>) {
+  let reads = 0
+  const read = async (_room: unknown, _at: number, length: number) => {
+    reads += 1
+    return { bytesRead: length }
+  }
+  const frames = framesOf({
+    file: { read } as unknown as GatedFile,
+    extents: extents(),
+    writer: new FrameWriter(streamChecks),
+    from: 3 * LENGTH,
+    skipped: { spend },
+    onFrame: () => {},
+    signal: new AbortController().signal,
+  })
+  return { frames, reads: () => reads }
+}
+
+test('frames that are read and not sent are paced', async () => {
+  const spent: number[] = []
+  const { frames } = skipping(async (bytes) => void spent.push(bytes))
+  const sent = await Array.fromAsync(frames, ({ length }) => length)
+  assert.deepEqual(spent, Array(3).fill(FRAME_HEAD_BYTES + LENGTH))
+  assert.equal(sent.length, FRAMES - 3 + 1)
+})
+
+test('a stream whose skipped frames must wait reads no further', async () => {
+  const pause = Promise.withResolvers<void>()
+  const { frames, reads } = skipping(() => pause.promise)
+  const first = frames.next()
+  await new Promise(setImmediate)
+  // The group that is skipped, and the one that is read ahead.
+  assert.equal(reads(), 2)
+  pause.resolve()
+  assert.equal((await first).done, false)
+  await frames.return()
 })

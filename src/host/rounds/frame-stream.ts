@@ -4,6 +4,7 @@ import { FileCutShort } from '../files/checksum.ts'
 import type { Extent } from '../../core/migration/extents.ts'
 import type { FrameWriter } from '../../core/migration/frames.ts'
 import type { GatedFile } from '../files/gated-file.ts'
+import type { SkippedBytes } from './skipped-bytes.ts'
 
 /** Extents whose data is read with one call, from the first of it to the last. */
 export type ExtentGroup = {
@@ -52,6 +53,7 @@ export type FrameStream = {
   readonly writer: FrameWriter
   /** Frames that begin before this offset are counted and not yielded. */
   readonly from: number
+  readonly skipped: Pick<SkippedBytes, 'spend'>
   /** Called after each frame with the offset of its end. */
   readonly onFrame: (end: number) => void
   readonly signal: AbortSignal
@@ -81,8 +83,8 @@ class GroupRoom {
     }
   }
 
-  /** Renders the frames of the group. Returns those that begin at `from` or later. */
-  render({ writer, from, onFrame }: FrameStream): Bytes {
+  /** Renders the frames of the group. Returns those that begin at `from` or later, and the bytes of the others. */
+  render({ writer, from, onFrame }: FrameStream): { readonly frames: Bytes; readonly skipped: number } {
     let at = 0
     let begin = 0
     for (const { kind, offset, length } of this.#group.extents) {
@@ -100,7 +102,7 @@ class GroupRoom {
       onFrame(offset + length)
       if (offset < from) begin = at
     }
-    return this.#frames.subarray(begin, at)
+    return { frames: this.#frames.subarray(begin, at), skipped: begin }
   }
 }
 
@@ -128,7 +130,8 @@ export async function* framesOf(stream: FrameStream): AsyncGenerator<Uint8Array,
       reading = readOn(free)
       // The caller may stop before it needs this group.
       reading.catch(() => {})
-      const frames = read.render(stream)
+      const { frames, skipped } = read.render(stream)
+      if (skipped > 0) await stream.skipped.spend(skipped, signal)
       if (frames.length > 0) yield frames
     }
   } finally {

@@ -17,6 +17,7 @@ import { changesOf } from './changes.ts'
 import type { Clones } from './changes.ts'
 import { framesOf } from './frame-stream.ts'
 import { KeptDigests, KeptOfVms, QuietStretches } from './kept-of-streams.ts'
+import { SkippedBytes } from './skipped-bytes.ts'
 import { checkArrival, lostRound, roundFault } from './lost-round.ts'
 
 const never = new AbortController().signal
@@ -26,6 +27,7 @@ export class PoolRounds implements DiskRounds {
   readonly #access: PoolAccess
   readonly #turns = new Turns<VmId>()
   /** Digests and stretches of each VM's present round, which its path names. */
+  readonly #skipped = new SkippedBytes()
   readonly #kept = new KeptOfVms(() => ({ digests: new KeptDigests(), quiet: new QuietStretches() }))
 
   constructor(access: PoolAccess) {
@@ -103,7 +105,8 @@ export class PoolRounds implements DiskRounds {
       const { end, writer } = digests.before(from)
       const extents = changesOf(clones, end, signal)
       const onFrame = (at: number): void => digests.note(at, writer)
-      yield* framesOf({ file: clones.now, extents, writer, from, onFrame, signal })
+      const skipped = this.#skipped
+      yield* framesOf({ file: clones.now, extents, writer, from, skipped, onFrame, signal })
     } catch (error) {
       signal.throwIfAborted()
       throw await roundFault(this.#access, error, `reading round ${ref.number} of the disk of VM ${ref.id}`)

@@ -4,11 +4,13 @@ import { open } from '../files/pool-files.ts'
 import { changesOf } from '../rounds/changes.ts'
 import { framesOf } from '../rounds/frame-stream.ts'
 import type { KeptDigests, KeptOfVms } from '../rounds/kept-of-streams.ts'
+import type { SkippedBytes } from '../rounds/skipped-bytes.ts'
 
 export type MemoryStream = {
   readonly id: VmId
   readonly path: string
   readonly digests: KeptOfVms<KeptDigests>
+  readonly skipped: SkippedBytes
   /** As in the port. */
   readonly from: number
   readonly signal: AbortSignal
@@ -16,7 +18,7 @@ export type MemoryStream = {
 
 /** Yields the frames of a published memory. Throws what reading throws, and FileCutShort. */
 export async function* memoryFrames(stream: MemoryStream): AsyncGenerator<Uint8Array, void> {
-  const { id, path, from, signal } = stream
+  const { id, path, from, skipped, signal } = stream
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
     const { ino, ctimeNs, size } = await file.stat({ bigint: true })
@@ -24,7 +26,7 @@ export async function* memoryFrames(stream: MemoryStream): AsyncGenerator<Uint8A
     const { end, writer } = digests.before(from)
     const extents = changesOf({ now: file, sizeBytes: Number(size) }, end, signal)
     const onFrame = (at: number): void => digests.note(at, writer)
-    yield* framesOf({ file, extents, writer, from, onFrame, signal })
+    yield* framesOf({ file, extents, writer, from, skipped, onFrame, signal })
   } finally {
     await file.close()
   }

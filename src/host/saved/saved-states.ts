@@ -19,6 +19,7 @@ import { DISCARDED_PREFIX, discardSaved } from '../pool/discard-saved.ts'
 import { sync } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { KeptDigests, KeptOfVms } from '../rounds/kept-of-streams.ts'
+import { SkippedBytes } from '../rounds/skipped-bytes.ts'
 import { OpenIncoming } from '../rounds/open-incoming.ts'
 import { flushWhile, openToFlush } from './flush-while.ts'
 import { memoryFrames } from './memory-frames.ts'
@@ -60,6 +61,7 @@ export class PoolSavedStates implements SavedStates {
   readonly #metadata: SavedMetadataFiles
   readonly #checked = new CheckedMemory(() => performance.now())
   /** The digests of the streams in which memories leave this host. */
+  readonly #skipped = new SkippedBytes()
   readonly #digests = new KeptOfVms(() => new KeptDigests())
 
   constructor({ paths, looks, verify, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
@@ -239,7 +241,8 @@ export class PoolSavedStates implements SavedStates {
     await this.verify(id, signal)
     const doing = `reading the saved memory of VM ${id}`
     try {
-      yield* memoryFrames({ id, path: this.paths(id).published, digests: this.#digests, from, signal })
+      const kept = { digests: this.#digests, skipped: this.#skipped }
+      yield* memoryFrames({ id, path: this.paths(id).published, ...kept, from, signal })
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof FileCutShort) throw corruptFault(doing, error.message)
