@@ -68,6 +68,8 @@ export const migrationLimits = {
   packetsTakeMs: 500,
   /** Time for which a request for packets waits at the source until one comes. */
   packetsWaitMs: 10_000,
+  /** The shortest time between two such requests. */
+  packetsEveryMs: 100,
   /** Time in which the source of a VM that is to be taken must describe it. */
   offerReadMs: 10_000,
   /** Attempts to load a guest here before it is left at its source. */

@@ -228,6 +228,19 @@ export class ArrivalCourse {
     cancel()
   }
 
+  /** Waits until a monotonic time or the end, whatever becomes of the record. */
+  async #pauseUntil(atMs: number): Promise<void> {
+    const { clock } = this.#context.host
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const { signal } = this.#end
+    const leftMs = atMs - clock.monotonicMs()
+    if (leftMs <= 0 || signal.aborted) return
+    const cancel = clock.after(leftMs, resolve)
+    signal.addEventListener('abort', () => resolve(), { once: true })
+    await promise
+    cancel()
+  }
+
   /** Brings the packets that still come to the source, for as long as it holds them. */
   async #follow(record: VmRecord): Promise<void> {
     if (record.desired.network === undefined) return
@@ -243,6 +256,8 @@ export class ArrivalCourse {
       // A source that has no packets waits for them before it answers. One that does not is not asked all the time.
       const isEarly = host.clock.monotonicMs() - askedMs < limits.copyProgressMs
       if (next === last && isEarly) await this.#wait(limits.copyProgressMs)
+      // Nor is one that always has some; a single packet does not wait.
+      await this.#pauseUntil(askedMs + limits.packetsEveryMs)
       last = next
     }
   }

@@ -21,6 +21,7 @@ import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
 import type { Store } from '../../store/store.ts'
 
@@ -31,8 +32,12 @@ async function arrivalsStage(t: TestContext) {
   const host = new FakeHost(clock, store.storeId)
   const record = recordOf()
   const { network: _none, ...desired } = record.desired
-  const take = async (id: VmId, arrivalId: ArrivalId): Promise<void> => {
-    accepted(takeVm(context, id, { ...offered(id, { ...record, desired }), arrivalId }))
+  const take = async (
+    id: VmId,
+    arrivalId: ArrivalId,
+    of: VmRecord = { ...record, desired },
+  ): Promise<void> => {
+    accepted(takeVm(context, id, { ...offered(id, of), arrivalId }))
     await diskOf(arrivalId)
   }
   const diskOf = async (arrivalId: ArrivalId): Promise<void> =>
@@ -57,6 +62,7 @@ async function arrivalsStage(t: TestContext) {
     clock,
     first,
     second,
+    record,
     take,
     diskOf,
     disks: () => host.incomingDisks.list(),
@@ -237,6 +243,32 @@ test('the disk of a VM that was deleted is left to the next daemon when this one
   clock.advance(limits.roundsRetryMs)
   await turn()
   assert.deepEqual(await disks(), ['a-1', 'a-2'])
+})
+
+test('a source that always has more packets is asked for them only now and then', async (t) => {
+  const { host, arrivals, store, clock, record, take } = await arrivalsStage(t)
+  const id = 'web-3' as VmId
+  await take(id, 'a-3' as ArrivalId, record)
+  const arrival = store.vms.get(id)?.arrival ?? assert.fail('it does not come')
+  store.arrivals.set(id, { ...arrival, stage: 'released', releasedAtMs: 1000 }, 1000)
+  const packet = { gsoSize: 0, ageMs: 0, counts: false, frame: Buffer.alloc(60) }
+  let asked = 0
+  const heldPackets = async () => {
+    await turn()
+    asked += 1
+    // The course must not ask earlier because its record has changed.
+    store.vms.setGuestSeen(id, {}, 1000 + asked)
+    return ok([{ ...packet, number: asked }])
+  }
+  t.mock.method(host.sourceHosts, 'at', () => ({ heldPackets }) as unknown as SourceHost)
+  t.mock.method(host.traffic, 'inject', async () => {})
+  await arrivals.start()
+  for (let count = 1; count <= 3; count += 1) {
+    await eventually(() => asked >= count)
+    for (let time = 0; time < 5; time += 1) await turn()
+    assert.equal(asked, count)
+    clock.advance(limits.packetsEveryMs)
+  }
 })
 
 for (const [what, boundMs, isAsked] of [
