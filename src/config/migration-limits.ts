@@ -25,6 +25,10 @@ export const migrationLimits = {
   answerQuietMs: 10_000,
   /** Bytes of an answer of a source that is not a stream. Held packets and user data are the largest parts. */
   sourceAnswerBytesMax: 8 * 1024 * 1024,
+  /** Characters of a name or a version in a manifest: of a monitor, a processor or a feature. Those known have some 20. */
+  manifestNameCharactersMax: 256,
+  /** Features of a processor. A new x86 processor has some 150. */
+  processorFeaturesMax: 4096,
   /** Attempts in a row to continue a stream that was cut, without a new frame; each pause is twice the one before. */
   streamAttemptsMax: 6,
   streamPauseMs: 100,
@@ -90,7 +94,7 @@ export const migrationLimits = {
   quietStretchesMax: 4096,
   /** Between two states of the digest of a round that are kept, so that a stream continues without reading all again. */
   roundDigestEveryBytes: 16 * 1024 * 1024,
-  /** What is read and not sent again, of all rounds and of all memory: a third of what one processor reads and hashes. */
+  /** Bytes of all rounds, and of all memory, that are read and not sent again: a third of what one processor reads and hashes. */
   roundSkippedBytesPerSecond: 512 * 1024 * 1024,
   /** The states that are kept of one round. They must cover what connections may have under way. */
   roundDigestsMax: 16,

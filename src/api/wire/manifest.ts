@@ -5,7 +5,8 @@ import { GUEST_POWERS } from '../../core/migration/departure.ts'
 import { exampleManifest } from './examples.ts'
 import { migrationIdSchema, modeSchema, stageSchema } from './migration.ts'
 import { networkSchema } from './network.ts'
-import { SSH_KEY_PATTERN, time, timeSchema } from './values.ts'
+import { sshKeysSchema, userDataSchema } from './requests.ts'
+import { FINGERPRINT_PATTERN, SSH_KEY_PATTERN, time, timeSchema } from './values.ts'
 import {
   computeMembers,
   desiredMembers,
@@ -21,17 +22,26 @@ import type { SaveForm } from '../../core/world/saved-state.ts'
 
 export const SAVE_FORMS = ['mapped', 'stream', 'backing'] as const satisfies readonly SaveForm[]
 
+/** A name or a version of a program, or a name of a processor or of its feature. */
+const nameSchema = (of: { readonly description?: string; readonly examples?: readonly string[] } = {}) =>
+  Type.String({ maxLength: limits.manifestNameCharactersMax, ...of })
+
+/** Members that name the monitor of a guest. */
+export const monitorNames = {
+  program: nameSchema({ examples: ['qemu-system-x86_64'] }),
+  version: nameSchema({ description: 'As the monitor reports it.', examples: ['10.0.2'] }),
+  accelerator: nameSchema({ description: '`kvm`, or `tcg` for emulation.', examples: ['kvm'] }),
+  format: Type.Optional(
+    nameSchema({
+      description: 'Format of its saved states, if it numbers them apart from its releases.',
+      examples: ['10.0.0'],
+    }),
+  ),
+}
+
 const monitorSchema = Type.Object(
   {
-    program: Type.String({ examples: ['qemu-system-x86_64'] }),
-    version: Type.String({ description: 'As the monitor reports it.', examples: ['10.0.2'] }),
-    accelerator: Type.String({ description: '`kvm`, or `tcg` for emulation.', examples: ['kvm'] }),
-    format: Type.Optional(
-      Type.String({
-        description: 'Format of its saved states, if it numbers them apart from its releases.',
-        examples: ['10.0.0'],
-      }),
-    ),
+    ...monitorNames,
     form: Type.Enum(SAVE_FORMS, {
       type: 'string',
       description:
@@ -43,8 +53,11 @@ const monitorSchema = Type.Object(
 
 const processorSchema = Type.Object(
   {
-    vendor: Type.String({ examples: ['GenuineIntel'] }),
-    features: Type.Array(Type.String(), { examples: [['fpu', 'avx2']] }),
+    vendor: nameSchema({ examples: ['GenuineIntel'] }),
+    features: Type.Array(nameSchema(), {
+      maxItems: limits.processorFeaturesMax,
+      examples: [['fpu', 'avx2']],
+    }),
   },
   { description: 'The processor that the guest sees. It can continue only on one that has all of it.' },
 )
@@ -56,12 +69,14 @@ const movingVmSchema = Type.Object(
     ...metadataMembers,
     created_at: { ...timeSchema, description: "A part of the guest's instance id on its seed disk." },
     request: Type.String({
+      maxLength: limits.bodyBytesMax,
       description: 'The request that created the VM, without its URLs: the same request creates nothing.',
     }),
-    user_data: Type.Optional(Type.String()),
-    ssh_authorized_keys: Type.Array(Type.String()),
+    user_data: Type.Optional({ ...userDataSchema, description: 'As in the request.' }),
+    ssh_authorized_keys: { ...sshKeysSchema, description: 'As in the request.' },
     ssh_host_key: Type.Optional(
       Type.String({
+        pattern: FINGERPRINT_PATTERN,
         description: 'Fingerprint that is pinned for ssh consoles.',
         examples: ['SHA256:uNiVztksCsDhcc0u9e8BrBYn1tYcoFTCqfEVcC1WbC0'],
       }),

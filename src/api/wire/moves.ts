@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { limits } from '../../config/limits.ts'
 import { closed } from '../../lib/schema-check.ts'
-import { SAVE_FORMS } from './manifest.ts'
+import { monitorNames, SAVE_FORMS } from './manifest.ts'
 import { stageSchema } from './migration.ts'
 import { ARRIVAL_PATTERN, SESSION_PATTERN, timeSchema } from './values.ts'
 import { computeMembers } from './vm.ts'
@@ -47,10 +47,7 @@ export const arrivalOnlySchema = Type.Object(
 )
 
 const monitorSchema = Type.Object({
-  program: Type.String(),
-  version: Type.String(),
-  accelerator: Type.String(),
-  format: Type.Optional(Type.String()),
+  ...monitorNames,
   form: Type.Enum(SAVE_FORMS, { type: 'string' }),
 })
 

@@ -45,13 +45,13 @@ const kernelArgumentsSchema = Type.String({
   description: 'Appended to the arguments that the host gives the kernel.',
 })
 
-const userDataSchema = Type.String({
+export const userDataSchema = Type.String({
   maxLength: limits.userDataBytesMax,
   description: 'Passed unchanged to the guest on a NoCloud seed disk, e.g. cloud-config. Never returned.',
   examples: ['#cloud-config\nhostname: web-1\n'],
 })
 
-const sshKeysSchema = Type.Array(
+export const sshKeysSchema = Type.Array(
   Type.String({ pattern: SSH_KEY_PATTERN, maxLength: limits.sshKeyBytesMax }),
   {
     maxItems: limits.sshKeysMax,
