@@ -2,7 +2,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { recordOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
-import { commitmentOf, heldMemoryMib, ledgerOf, NOTHING, shortages, totalsOf } from './ledger.ts'
+import {
+  allocatableDiskMib,
+  allocatableMemoryMib,
+  commitmentOf,
+  heldMemoryMib,
+  heldPlacesMax,
+  ledgerOf,
+  NOTHING,
+  shortages,
+  stagingQuotaMib,
+  totalsOf,
+} from './ledger.ts'
 import { randomFrom } from '../../../test/sim/random.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { MemoryTerms, Recorded } from './ledger.ts'
@@ -106,3 +117,30 @@ for (const [promised, left] of [
     assert.equal(short?.words, `memory by ${left}`)
   })
 }
+
+test('a host that is smaller than its reserve can promise nothing, and not less than that', () => {
+  assert.equal(allocatableMemoryMib(1000, 1001), 0)
+  assert.equal(allocatableDiskMib(1000, { overcommit: 1.5, reserveMib: 1501 }), 0)
+  assert.equal(allocatableDiskMib(1000, { overcommit: 1.5, reserveMib: 1499 }), 1)
+})
+
+test('staging keeps a least quota in a small pool, and never more than is configured', () => {
+  const smallPoolMib = limits.stagingQuotaMibMin
+  assert.equal(stagingQuotaMib(4096, smallPoolMib), limits.stagingQuotaMibMin)
+  assert.equal(stagingQuotaMib(limits.stagingQuotaMibMin, 1_000_000), limits.stagingQuotaMibMin)
+})
+
+test('VMs that wake share at least one console place, however few there are', () => {
+  assert.deepEqual([1, 2, 10, 11].map(heldPlacesMax), [0, 1, 9, 9])
+})
+
+test('the part of a lent memory that stays promised is rounded up for each VM', () => {
+  const terms = { ...TERMS, sleepRatio: 0.5 }
+  const { desired } = recordOf()
+  const compute = { cpuMillicores: 1000, memoryMib: 101, sleepAfterIdleSeconds: 60 }
+  const vm = { monitor: 'qemu', desired: { ...desired, compute, network }, memoryLent: true } as const
+  assert.equal(commitmentOf(vm, terms).memoryMib, 51)
+  const two = { monitor: 'qemu', memoryMib: 101, vms: 2, sleepers: 2, lenders: 2, partPromised: 2 } as const
+  const recorded = { cpuMillicores: 0, disksMib: 0, consolePlaces: 0, classes: [two] }
+  assert.equal(ledgerOf(recorded, NO_SHARES, terms).guestsMib, 102)
+})
