@@ -80,3 +80,13 @@ test('copies are bounded over all devices, and the device with the most gives up
   assert.deepEqual(gaveUp, [2, 2, 2])
   assert.deepEqual([frames.count(1), frames.first(2)?.frame[0]], [1, 22], 'the one in the ring stays')
 })
+
+test('a frame that was delivered is not copied, and does not count against other guests', () => {
+  const frames = new HeldFrames()
+  frames.add(frame(1, 10), 100)
+  frames.add(frame(2, 20, 21), 200)
+  frames.settleFirst(2)
+  frames.copyOut()
+  assert.equal(frames.overfull(1), undefined, 'one byte is copied')
+  assert.equal(frames.overfull(0), 1)
+})
