@@ -163,6 +163,42 @@ test('a migration id belongs to one VM', (t) => {
   assert.equal(refusal(offerVm(context, 'web-2' as VmId, offer())).code, 'conflict')
 })
 
+test('a migration id is used up when its VM was released and is gone', (t) => {
+  const { context, store, id, offer, offers, accepted, refusal, happens, create } = stage(t)
+  accepted(offers())
+  happens(...RELEASED)
+  accepted(deleteVm(context, id))
+  store.vms.forget(id, 2000)
+  accepted(create())
+  const { code, text } = refusal(offerVm(context, id, offer()))
+  assert.equal(code, 'conflict')
+  assert.match(text, /has ended before: choose another id/)
+  accepted(offerVm(context, id, offer({ id: 'move-8' as MigrationId })))
+})
+
+test('a VM that reboots is not offered before its guest has ended', (t) => {
+  const { context, id, offers, accepted, refusal } = stage(t)
+  accepted(rebootVm(context, id, {}))
+  assert.match(refusal(offers()).text, /is to end: wait/)
+})
+
+test('a VM whose guest may end by itself is offered when it must end at once', (t) => {
+  const { context, id, offers, accepted, refusal } = stage(t)
+  accepted(setPower(context, id, 'stopped', { graceSeconds: 60 }))
+  assert.match(refusal(offers()).text, /is to end: wait/)
+  accepted(setPower(context, id, 'stopped'))
+  accepted(offers())
+})
+
+test('a host has a bounded number of offers that are not decided', (t) => {
+  const { store, offers, accepted, refusal, record } = stage(t)
+  let undecided = limits.offersMax
+  t.mock.method(store.departures, 'undecided', () => Array.from({ length: undecided }, record))
+  assert.equal(refusal(offers()).code, 'offers_full')
+  undecided -= 1
+  accepted(offers())
+})
+
 test('a VM that was released takes nothing but a deletion', (t) => {
   const { context, id, offers, accepted, refusal, happens } = stage(t)
   accepted(offers())

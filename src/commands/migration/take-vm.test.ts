@@ -6,7 +6,9 @@ import { recordOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
 import { ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
 import { inputsOf } from '../vm/create-vm.ts'
+import { deleteVm } from '../vm/delete-vm.ts'
 import { takeVm } from './take-vm.ts'
+import type { DepartureStage } from '../../core/migration/departure.ts'
 
 test('a VM that was rebuilt at its source needs the room of one disk here', (t) => {
   const { context, id, store, capacity, accepted, refusal } = commandStage(t)
@@ -55,6 +57,54 @@ test('another address of the source is an operation of its own', (t) => {
   )
   assert.deepEqual([changed, operationId !== undefined], [true, true])
   assert.notEqual(operationId, record.operationId)
+})
+
+test('a VM that is here needs its source no more, and takes no other address of it', (t) => {
+  const { context, id, store, accepted } = commandStage(t)
+  const request = offered(id, recordOf())
+  const { arrival } = accepted(takeVm(context, id, request)).record
+  assert.ok(arrival !== undefined)
+  store.arrivals.set(id, { ...arrival, stage: 'released', releasedAtMs: 1 }, 1)
+  assert.equal(accepted(takeVm(context, id, { ...request, source: 'https://192.0.2.9:9001' })).changed, false)
+  assert.equal(store.vms.get(id)?.arrival?.source, request.source)
+})
+
+test('a VM is taken until its guest is to stand still for another attempt', (t) => {
+  const { context, id, accepted, refusal } = commandStage(t)
+  const { manifest, ...request } = offered(id, recordOf())
+  const take = (stage: DepartureStage) =>
+    takeVm(context, id, { ...request, manifest: { ...manifest, stage } })
+  for (const stage of ['handing_over', 'handed_over', 'released'] as const)
+    assert.equal(refusal(take(stage)).code, 'migration_unavailable')
+  accepted(take('copying'))
+})
+
+test('a VM with more vCPUs than its monitor gives a guest here is refused', (t) => {
+  const { context, id, capacity, refusal } = commandStage(t)
+  const { desired, ...before } = recordOf()
+  const compute = { ...desired.compute, cpuMillicores: capacity.vcpusMax('qemu') * 1000 + 1 }
+  const { code, errors } = refusal(
+    takeVm(context, id, offered(id, { ...before, desired: { ...desired, compute } })),
+  )
+  assert.deepEqual([code, errors?.[0]?.pointer], ['too_many_vcpus', '/migration_id'])
+})
+
+test('the SSH host key that was pinned at the source is pinned here too', (t) => {
+  const { context, id, store, accepted } = commandStage(t)
+  const { manifest, ...request } = offered(id, recordOf())
+  const vm = { ...manifest.vm, sshHostKey: 'SHA256:of-the-guest' }
+  accepted(takeVm(context, id, { ...request, manifest: { ...manifest, vm } }))
+  assert.equal(store.sshHostKeys.get(id), 'SHA256:of-the-guest')
+})
+
+test('a VM that is being deleted here is not taken again before it is gone', (t) => {
+  const { context, id, store, accepted, refusal } = commandStage(t)
+  const request = offered(id, recordOf())
+  accepted(takeVm(context, id, request))
+  accepted(deleteVm(context, id))
+  assert.equal(refusal(takeVm(context, id, request)).code, 'vm_deleting')
+  store.vms.forget(id, 2000)
+  accepted(takeVm(context, id, request))
 })
 
 for (const request of ['x', 'null', '{}', '{"images":{}}', '{"images":[null]}', spaced()])
