@@ -312,6 +312,7 @@ test('a prefix of a VM overlaps no address and no prefix of others, and stays in
   )
   context.guestRanges = ['2001:db8:2::/48', '2001:db8:1::/48']
   assert.match(answer({ ...beside, ipv6Prefix: '2001:db8:3::/64' }), /^address_not_allowed/)
+  assert.match(answer({ ...beside, ipv6Prefix: '2001:db8:2::/47' }), /^address_not_allowed/)
   accepted(create({ network: { ...beside, ipv6Prefix: '2001:db8:2:8000::/49' } }, 'web-2'))
 
   const wider = { ipv6Prefix: '2001:db8:1:40::/60' }
