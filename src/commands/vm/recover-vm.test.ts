@@ -4,6 +4,7 @@ import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { createVm, desiredOf, inputsOf } from './create-vm.ts'
 import { recoverVm } from './recover-vm.ts'
 import type { TestContext } from 'node:test'
+import type { Image } from '../../core/desired.ts'
 import type { OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
 import type { Orphan } from '../../core/recovery/judge-orphan.ts'
 import type { CreateVm } from '../../core/vm/create.ts'
@@ -15,10 +16,15 @@ const terms = { nowMs: 9000, operationId: 'op-9' as OperationId }
 
 function stage(t: TestContext) {
   const on = commandStage(t)
-  const recover = (orphan: Partial<Orphan> = {}, changes: Partial<CreateVm> = {}) => {
+  const recover = (
+    orphan: Partial<Orphan> = {},
+    changes: Partial<CreateVm> = {},
+    image: Partial<Image> = {},
+  ) => {
     const request = createRequest({ network: { ipv4Address: '192.0.2.77' }, ...changes })
+    const desired = desiredOf({ nameServers: [] }, request, 0 as UserId)
     const source = {
-      desired: desiredOf({ nameServers: [] }, request, 0 as UserId),
+      desired: { ...desired, image: { ...desired.image, ...image } },
       macIsChosen: request.network?.macAddress !== undefined,
       metadata: request.metadata,
       monitor: 'qemu' as const,
@@ -48,6 +54,25 @@ test('a VM without a guest is recovered as stopped, whatever the file says', (t)
   const recovered = recover({}, { power: 'running' })
   assert.ok(recovered.ok)
   assert.deepEqual([recovered.value.desired.power, recovered.value.createdAtMs], ['stopped', 9000])
+})
+
+test('a disk that is smaller than the file says is to grow to that size', (t) => {
+  const recovered = stage(t).recover({ diskMib: 32 })
+  assert.ok(recovered.ok)
+  const { desired, observed } = recovered.value
+  assert.deepEqual([desired.disk.sizeMib, observed.disk?.sizeMib], [64, 32])
+})
+
+test('a disk that does not show its rebuild counts as one that was not rebuilt, whatever the file says', (t) => {
+  const recovered = stage(t).recover({}, {}, { rebuild: 3 })
+  assert.ok(recovered.ok)
+  assert.equal(recovered.value.desired.image.rebuild, undefined)
+})
+
+test('a VM without a guest keeps the user that its disk shows', (t) => {
+  const recovered = stage(t).recover({ userId })
+  assert.ok(recovered.ok)
+  assert.equal(recovered.value.host.userId, userId)
 })
 
 test('the same request is a repeat for a VM that was recovered from it', (t) => {

@@ -109,7 +109,9 @@ test('user data and keys change only while the VM is stopped, and make another i
     return [userData, sshAuthorizedKeys]
   }
   assert.deepEqual(stored(), ['b', ['ssh-ed25519 AAAA']])
-  const after = accepted(setSeed(context, id, { userData: null, sshAuthorizedKeys: [] })).record
+  const none = { userData: null, sshAuthorizedKeys: [] }
+  const after = accepted(setSeed(context, id, none)).record
+  assert.equal(accepted(setSeed(context, id, none)).changed, false)
   assert.deepEqual([after.desired.instance, ...stored()], [3, undefined, []])
   assert.equal(after.generations.desired, record.generations.desired + 1)
 })
