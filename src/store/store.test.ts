@@ -306,6 +306,16 @@ test('a transaction that fails in the middle leaves nothing behind, and throws i
   assert.deepEqual(reported, ['b'])
 })
 
+test('a rehearsal reports no change, also not with the next one, and uses up no user id', () => {
+  const reported: string[] = []
+  store.onVmChange((id) => reported.push(id))
+  const free = store.vms.freeUserId()
+  store.rehearse(() => store.vms.insert(newVm('a')))
+  assert.deepEqual(reported, [])
+  store.vms.insert(withoutNetwork('b'))
+  assert.deepEqual([reported, store.vms.get('b' as VmId)?.host.userId], [['b'], free])
+})
+
 test('a request for a wake is stored for the next process, and no reader can see it', () => {
   const { id, revision } = store.vms.insert(newVm('web-1'))
   const reported: string[] = []

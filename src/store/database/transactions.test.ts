@@ -203,3 +203,11 @@ test('an error that is not about writing passes as it is', () => {
   const constraint = Object.assign(new Error('UNIQUE'), { code: 'ERR_SQLITE_ERROR', errcode: 2067 })
   assert.equal(unwritableOr(constraint), constraint)
 })
+
+test('a failing disk is one that cannot be written, however closely SQLite says what failed', () => {
+  // SQLITE_IOERR_FSYNC, and SQLITE_BUSY_SNAPSHOT.
+  for (const errcode of [1034, 517]) {
+    const error = Object.assign(new Error('closer'), { code: 'ERR_SQLITE_ERROR', errcode })
+    assert.ok(unwritableOr(error) instanceof StateUnwritable)
+  }
+})

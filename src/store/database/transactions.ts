@@ -81,9 +81,7 @@ export class Transactions {
     const failure = this.#lastFailure
     if (failure !== undefined && performance.now() - failure.atMs < limits.stateRetryMs) throw failure.error
     try {
-      const result = write()
-      this.#lastFailure = undefined
-      return result
+      return write()
     } catch (cause) {
       const error = unwritableOr(cause)
       if (error instanceof StateUnwritable) this.#lastFailure = { error, atMs: performance.now() }

@@ -54,3 +54,20 @@ test('nothing is kept about an image that is gone, except for the VMs that use i
     ]),
   )
 })
+
+test('an image was last used when a VM was given another one in its place', (t) => {
+  const stage = new StoreStage(t)
+  const vm = stage.insertVm('web-1', { rootfsSha256: a, kernelSha256: b }, 1000)
+  const { desired } = stage.store.vms.get(vm) ?? assert.fail()
+  const image = { ...desired.image, rootfsSha256: c }
+  const change = { desired: { ...desired, image }, operationId: 'op-2' as never, nowMs: 5000 }
+  stage.store.vms.changeDesired(vm, change)
+  assert.deepEqual(
+    stage.store.imageUses(),
+    new Map([
+      [a, { count: 0, lastUsedAtMs: 5000 }],
+      [b, { count: 1, lastUsedAtMs: 5000 }],
+      [c, { count: 1, lastUsedAtMs: 5000 }],
+    ]),
+  )
+})
