@@ -191,3 +191,12 @@ test('a time to stay awake is after now, and at most some days ahead', (t) => {
   accepted(keepAwake(context, id, 1000 + limits.keepAwakeMsMax))
   accepted(keepAwake(context, id, 1001))
 })
+
+test('a stop that is asked for again when the guest has ended changes nothing', (t) => {
+  const { context, id, create, accepted, seenAs } = commandStage(t)
+  create()
+  accepted(setPower(context, id, 'stopped'))
+  seenAs('stopped')
+  for (const terms of [{}, { graceSeconds: 60 }])
+    assert.equal(accepted(setPower(context, id, 'stopped', terms)).changed, false)
+})
