@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commandStage } from '../../../test/command-stage.ts'
-import { setCompute } from './reshape.ts'
+import { setCompute, setExit } from './reshape.ts'
 import { limits } from '../../config/limits.ts'
 import { setPower } from './set-power.ts'
 import { keepAwake, wakeVm } from './wake-vm.ts'
@@ -199,4 +199,13 @@ test('a stop that is asked for again when the guest has ended changes nothing', 
   seenAs('stopped')
   for (const terms of [{}, { graceSeconds: 60 }])
     assert.equal(accepted(setPower(context, id, 'stopped', terms)).changed, false)
+})
+
+test('another change leaves a guest that ends the time that it was given', (t) => {
+  const { context, id, create, accepted } = commandStage(t)
+  create()
+  const { stops } = accepted(setPower(context, id, 'stopped', { graceSeconds: 60 })).record
+  assert.equal(stops.grace?.untilMs, 61_000)
+  const changed = accepted(setExit(context, id, { restartPolicy: 'never' }))
+  assert.deepEqual([changed.changed, changed.record.stops], [true, stops])
 })
