@@ -70,3 +70,35 @@ test('a look asks for no room, because the sweep that looks makes some', () => {
   room.look()
   assert.deepEqual([lacks(), room.lackingBytes()], [0, 4])
 })
+
+test('a pack that waits is not overtaken by one that needs less', async () => {
+  const { room, take, admitted } = roomStage()
+  const giveNow = room.takeNow(8)
+  take('first', 8)
+  assert.equal(room.takeNow(2), undefined)
+  giveNow?.()
+  assert.deepEqual(await admitted(), ['first'])
+})
+
+test('a pack that ends while it waits lets the next one in', async () => {
+  const { room, take, admitted } = roomStage()
+  room.takeNow(8)
+  const ending = new AbortController()
+  const ended = assert.rejects(room.take(8, ending.signal), /the snapshot is gone/)
+  take('second', 2)
+  assert.deepEqual(await admitted(), [])
+  ending.abort(new Error('the snapshot is gone'))
+  await ended
+  assert.deepEqual(await admitted(), ['second'])
+})
+
+test('a pack that ends just as it is admitted keeps no room', async () => {
+  const { room } = roomStage()
+  const giveNow = room.takeNow(8)
+  const ending = new AbortController()
+  const ended = assert.rejects(room.take(8, ending.signal), /the snapshot is gone/)
+  ending.abort(new Error('the snapshot is gone'))
+  giveNow?.()
+  await ended
+  assert.notEqual(room.takeNow(10), undefined)
+})
