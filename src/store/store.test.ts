@@ -11,6 +11,7 @@ import { StateDirectoryInUse } from './database/open-database.ts'
 import { Store } from './store.ts'
 import type { Desired, DesiredPower } from '../core/desired.ts'
 import type { Generation, MacAddress, OperationId, Sha256, UserId, VmId } from '../core/ids.ts'
+import type { Progress } from '../core/vm/record.ts'
 import type { NewVm } from './vm/new-vm.ts'
 
 const range = { first: 600_000, count: 3 }
@@ -205,6 +206,23 @@ test('user ids go round the range, so that a freed one rests, and run out in the
   assert.equal(store.vms.freeUserId(), 600_001)
 })
 
+test('the user id of a VM that was just deleted goes to no other VM while there are more', () => {
+  store.vms.insert(newVm('web-1'))
+  const { id, host } = store.vms.insert(withoutNetwork('web-2'))
+  store.vms.changeDesired(id, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 2 })
+  store.vms.forget(id, 3)
+  assert.equal(store.vms.freeUserId(), host.userId + 1)
+})
+
+test('a reservation of user ids leaves out those of VMs on record, which are free again with their VMs', () => {
+  const { id, host } = store.vms.insert(newVm('web-1'))
+  store.reserveUserIds([600_000, 600_001, 600_002] as UserId[])
+  assert.equal(store.vms.freeUserId(), undefined)
+  store.vms.changeDesired(id, { deleting: true, operationId: 'op-2' as OperationId, nowMs: 2 })
+  store.vms.forget(id, 3)
+  assert.equal(store.vms.freeUserId(), host.userId)
+})
+
 test('only a VM under deletion is forgotten', () => {
   const { id } = store.vms.insert(newVm('web-1'))
   assert.throws(() => store.vms.forget(id, 0), InvariantError)
@@ -336,6 +354,26 @@ test('progress leaves a wake that was asked for meanwhile, and removes it when a
   const begun = { reason: 'power', atMs: 5, savedAtMs: 1 } as const
   assert.deepEqual(store.vms.recordProgress(id, { observed, wake: begun, nowMs: 2000 })?.wake, begun)
   assert.equal(store.vms.recordProgress(id, { observed, wake: null, nowMs: 2000 })?.wake, undefined)
+})
+
+test('that a guest may be saved is flushed, and other progress is not', async () => {
+  let flushes = 0
+  store.close()
+  store = new Store(directory, range, {
+    datasync: async () => {
+      flushes += 1
+    },
+  })
+  const { id, observed } = store.vms.insert(newVm('web-1'))
+  const flushesOf = async (progress: Partial<Progress>): Promise<number> => {
+    await store.flushed()
+    const before = flushes
+    store.vms.recordProgress(id, { observed, nowMs: 2000, ...progress })
+    await store.flushed()
+    return flushes - before
+  }
+  assert.equal(await flushesOf({ exitStreak: 1 }), 0)
+  assert.equal(await flushesOf({ mayBeSaved: true }), 1)
 })
 
 test('that a guest may be saved is kept until a write says otherwise', () => {
