@@ -95,6 +95,16 @@ test('a handover that lasts too long is withdrawn, and its guest is requested ag
   assert.equal(record().wake?.reason, 'withdrawn')
 })
 
+test('an offer that expires during its handover is withdrawn then, although the handover may last longer', (t) => {
+  const expiresInMs = limits.handoverMsMax - 1
+  const { clock, expiry, record, happens } = stage(t, expiresInMs)
+  expiry.start()
+  happens({ kind: 'copy', arrival }, { kind: 'hand_over', arrival, lived: 'running' })
+  clock.advance(expiresInMs)
+  assert.equal(record().departure?.because, 'expired')
+  assert.equal(record().wake?.reason, 'withdrawn')
+})
+
 test('a VM that was released stays released', (t) => {
   const { clock, expiry, record, happens } = stage(t, 60_000)
   expiry.start()
