@@ -71,3 +71,15 @@ test('an image was last used when a VM was given another one in its place', (t) 
     ]),
   )
 })
+
+test('an image whose removal was withdrawn meanwhile keeps when it was used', (t) => {
+  const stage = new StoreStage(t)
+  const { imageRemovals } = stage.store
+  for (const image of [a, c]) imageRemovals.note(image, 500, 'op-1' as never)
+  const vm = stage.insertVm('web-1', { rootfsSha256: a, kernelSha256: b }, 1000)
+  imageRemovals.forget([a, c])
+  stage.removeVm(vm, 2000)
+  assert.deepEqual(imageRemovals.all(), [])
+  imageRemovals.forget([a])
+  assert.deepEqual(stage.store.imageUses().get(a), { count: 0, lastUsedAtMs: 2000 })
+})

@@ -68,3 +68,16 @@ test('only the newest departures of deleted VMs are kept', (t) => {
     stage.store.departures.departed(`move-${number}` as MigrationId) !== undefined
   assert.deepEqual([kept(0), kept(1), kept(limits.departedMax)], [false, true, true])
 })
+
+test('each stage of a departure is an event, and the same stage again is none', (t) => {
+  const stage = new StoreStage(t)
+  const { departures, events } = stage.store
+  const vm = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+  for (const how of ['offered', 'copying', 'copying', 'handing_over'] as const)
+    departures.set(vm, departure(how), 1)
+  const moves = events.list({ after: 0, limit: 9, kind: 'vm_migration' })
+  assert.deepEqual(
+    moves.map(({ body }) => 'to' in body && body.to),
+    ['offered', 'copying', 'handing_over'],
+  )
+})
