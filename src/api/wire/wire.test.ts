@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { test } from 'node:test'
 import { createFromWire } from './vm-from-wire.ts'
-import { cursorAfter, parseCursor } from './values.ts'
+import { cursorAfter, parseCursor, urlComplaints } from './values.ts'
 import { exampleCreateVm } from './examples.ts'
 import { errorToWire } from './vm-to-wire.ts'
 import type { Fault, PartialFault } from '../../core/vm/record.ts'
@@ -74,4 +74,13 @@ test('a cursor leads back to its id and nothing else does', () => {
   ]) {
     assert.equal(parseCursor('vms', text), undefined)
   }
+})
+
+test('a URL carries neither a user name nor a password, also not one of them alone', () => {
+  for (const user of ['a:b', 'a', ':b'])
+    assert.match(
+      urlComplaints('/url', `https://${user}@store.example/part`)[0]?.detail ?? '',
+      /user name or password/,
+    )
+  assert.deepEqual(urlComplaints('/url', 'https://store.example/part'), [])
 })
