@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { MAC_ADDRESS_PATTERN, SHA256_PATTERN, VM_ID_PATTERN, parseSha256, parseVmId } from '../../core/ids.ts'
 import { NODE_NAME_PATTERN } from '../../core/migration/offer.ts'
 import { Type } from 'typebox'
-import Format from 'typebox/format'
+import { Format } from 'typebox/format'
 import { withoutHostPaths, scrub } from '../../log/scrub.ts'
 import type { Complaint } from '../../lib/schema-check.ts'
 
