@@ -83,17 +83,15 @@ test('a task that is aborted while it waits never runs, and leaves its place to 
 })
 
 test('a place that was given in the moment of an abort is given back', async () => {
-  const { begin, end, running } = stage(1)
+  const places = new FairPlaces(1)
+  const { signal: never } = new AbortController()
   const abort = new AbortController()
-  const given = begin('a1')
-  const waits = assert.rejects(begin('b1', abort.signal), /on purpose/)
-  void begin('c1')
-  assert.equal(await running(), 'a1')
-  end('a1')
-  void given.then(() => abort.abort(new Error('on purpose')))
+  const release = await places.take(['a'], never)
+  const waits = assert.rejects(places.take(['b'], abort.signal), /on purpose/)
+  release()
   abort.abort(new Error('on purpose'))
   await waits
-  assert.equal(await running(), 'c1')
+  assert.equal(await places.run(['c'], async () => 'ran', never), 'ran')
 })
 
 test('a task that fails gives its place back', async () => {

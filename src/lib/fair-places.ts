@@ -14,7 +14,6 @@ type Waiting = { readonly keys: readonly string[]; readonly come: () => void }
  */
 export class FairPlaces {
   #free: number
-  readonly #keptFree: number
   /** How many places each part of an owner has. */
   readonly #held = new Map<string, number>()
   #waiting: Waiting[] = []
@@ -22,7 +21,6 @@ export class FairPlaces {
   constructor(places: number) {
     assert(places > 0, 'tasks need a place')
     this.#free = places
-    this.#keptFree = places > 1 ? 1 : 0
   }
 
   /**
@@ -81,7 +79,8 @@ export class FairPlaces {
   /** Returns the task whose turn it is; undefined if no task may have a place now. */
   #next(): Waiting | undefined {
     if (this.#free === 0) return undefined
-    const isForAll = this.#free > this.#keptFree
+    // A single place is free only while no owner has one.
+    const isForAll = this.#free > 1
     let first: Waiting | undefined
     for (const waiting of this.#waiting) {
       if (!isForAll && this.#heldBy(waiting.keys.at(-1) ?? '') > 0) continue

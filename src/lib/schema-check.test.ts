@@ -63,6 +63,7 @@ const cases: readonly (readonly [unknown, string, string, string])[] = [
   [{ ...good, name: 'abcdef' }, '/name', 'wrong_length', 'must have at most 5 characters'],
   [{ ...good, nam: 'a' }, '/nam', 'unknown_member', 'is not known here; did you mean name?'],
   [{ ...good, 'q/~': 1 }, '/q~1~0', 'unknown_member', 'is not known here'],
+  [{ ...good, 'q~1': 1 }, '/q~01', 'unknown_member', 'is not known here'],
   [{ ...good, 'a/b~c': {} }, '/a~1b~0c/list', 'missing', 'is missing'],
   [{ ...good, 'a/b~c': { list: [1] } }, '/a~1b~0c/list/0', 'wrong_type', 'must be a string'],
   [
@@ -99,6 +100,17 @@ test('a long unknown name is cut, and a value is never repeated', () => {
   const [complaint] = check({ ...good, ['x'.repeat(1000)]: 1 })
   assert.ok(complaint !== undefined && complaint.pointer.length < 70)
   assert.ok(!JSON.stringify(check({ ...good, mode: 'CANARY' })).includes('CANARY'))
+})
+
+test('a name with the escapes of a pointer in it is compared and shown as it was sent', () => {
+  const checkName = checkerFor(Type.Object({ 'a/~1bc': Type.String({ maxLength: 1 }) }, closed), new Map())
+  const long = checkName({ 'a/~1bc': 'abc' })
+  assert.deepEqual(
+    long.map(({ pointer }) => pointer),
+    ['/a~1~01bc'],
+  )
+  const [typo] = checkName({ 'a/~1bc': '', 'a/~1b': 1 })
+  assert.equal(typo?.detail, 'is not known here; did you mean a/~1bc?')
 })
 
 test('the nearest name is suggested only for a slip', () => {

@@ -66,15 +66,19 @@ test('a task that gives up waiting never runs and blocks no other', async () => 
   assert.equal(ran, false)
 })
 
-test("an abort after the turn has come is the task's own matter", async () => {
+test("an abort after the turn has come is the task's own matter, and takes no place from those that wait", async () => {
   const semaphore = new Semaphore(1)
   const controller = new AbortController()
+  const give = await semaphore.take()
   const only = task()
   const running = semaphore.run(only.run, controller.signal)
+  const waiting = semaphore.run(async () => 'ran')
+  give()
   await only.started
   controller.abort()
   only.end()
   await running
+  assert.equal(await waiting, 'ran')
 })
 
 test('a place that was taken is free when it is given back, and not before', async () => {
@@ -88,6 +92,21 @@ test('a place that was taken is free when it is given back, and not before', asy
   await waiting
   assert.equal(ran, true)
   await assert.rejects(semaphore.take(AbortSignal.abort(new Error('no'))), /no/)
+})
+
+test('tasks that may wait keep the order in which they came', async () => {
+  const semaphore = new Semaphore(1)
+  const order: number[] = []
+  const give = await semaphore.take()
+  const come = async (n: number): Promise<void> => {
+    const giveBack = await semaphore.take(undefined, () => true)
+    order.push(n)
+    giveBack()
+  }
+  const all = [1, 2, 3].map(come)
+  give()
+  await Promise.all(all)
+  assert.deepEqual(order, [1, 2, 3])
 })
 
 test('a task that says nothing does not wait behind one that may', async () => {

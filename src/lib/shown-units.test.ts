@@ -5,6 +5,8 @@ import { showMib, showSpan } from './shown-units.ts'
 test('sizes and spans are shown in the unit that fits', () => {
   assert.equal(showMib(512), '512 MiB')
   assert.equal(showMib(1536), '1.5 GiB')
+  assert.equal(showMib(1024), '1 GiB')
+  assert.equal(showMib(1024 * 1024), '1 TiB')
   assert.equal(showMib(3 * 1024 * 1024), '3 TiB')
   assert.equal(showSpan(0), '0 s')
   assert.equal(showSpan(45_400), '45 s')
