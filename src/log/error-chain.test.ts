@@ -17,3 +17,9 @@ test('foreign text in a message does not make it longer than its bound', () => {
   assert.match(errorChain(fault), /^asking a-[a-]*…: a-[a-]*…$/)
   assert.ok(errorChain(fault).length <= 2 * limits.faultCharactersMax + 2)
 })
+
+test('a chain of causes without an end is cut', () => {
+  const error = new Error('again')
+  error.cause = error
+  assert.equal(errorChain(error), Array.from({ length: 8 }, () => 'again').join(': '))
+})

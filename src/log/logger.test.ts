@@ -62,6 +62,10 @@ test('a field stands once in a line, and that of the line counts', () => {
   )
   assert.equal(last()['step'], 'storage.inspect')
   assert.equal(lines.at(-1)?.match(/"step"/g)?.length, 1)
+  inLogContext({ step: 'pass' }, () =>
+    addToLogContext({ step: 'storage.ensure-disk' }, () => log.warn({}, 'failed')),
+  )
+  assert.equal(last()['step'], 'storage.ensure-disk')
 })
 
 test('lines below the level are not written', () => {

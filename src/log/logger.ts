@@ -56,9 +56,6 @@ function standardOutput(): (line: string) => void {
   return (line) => destination.write(line)
 }
 
-/** Stack frames that are shown; the first ones show where the bug is. */
-const FRAMES_MAX = 12
-
 /** Returns an error as a log line shows it: the cause chain, the code if it has one, and a stack only for a bug. */
 function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: scrub(errorChain(error)) }
@@ -70,11 +67,13 @@ function describeError(error: unknown): object {
   }
 }
 
-/** Returns the frames of a bug. An expected failure carries a code (a HostFault, an errno) and needs no frames. */
+/**
+ * Returns the frames of a bug, of which V8 keeps the first ten. An expected failure carries a code (a HostFault, an
+ * errno) and needs no frames.
+ */
 function stackOf(error: Error): readonly string[] {
   return (error.stack ?? '')
     .split('\n')
     .filter((line) => line.startsWith('    at '))
-    .slice(0, FRAMES_MAX)
     .map((line) => line.trim())
 }

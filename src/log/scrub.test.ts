@@ -25,6 +25,7 @@ const cases: readonly (readonly [string, string])[] = [
   ['token=ab\u200bcd', 'token=[redacted]'],
   ['X-Amz-Sig\u001b\u0007nature=abc', 'X-Amz-Signature=[redacted]'],
   ['-----BEGIN EC PRIVATE KEY-----MIGH-----END EC PRIVATE KEY----- done', '[redacted] done'],
+  ['-----BEGIN EC PRIVATE KEY-----MIGH, and the text was cut', '[redacted]'],
   ['network.ensure-tap: web-1 has no tap', 'network.ensure-tap: web-1 has no tap'],
   ['exit status 1: unit=vmhost-web-1.service', 'exit status 1: unit=vmhost-web-1.service'],
   ['https://example.net/images/root.img', 'https://example.net/images/root.img'],
@@ -114,6 +115,7 @@ const hidden: readonly (readonly [string, string])[] = [
   ['{"path":"/run/vm/x"}', '{"path":"[path]"}'],
   ['//srv//pool/x', '[path]'],
   ['/a', '[path]'],
+  ['open /v1-data/disk.raw and /docs.old/x', 'open [path] and [path]'],
   ["open '/srv/an-unclosed one", "open '[path] one"],
 ]
 
