@@ -94,3 +94,10 @@ test('stretches that are noted in any order are found, and their number is bound
   assert.equal(quiet.endOf(1000), 1005)
   assert.equal(quiet.endOf(1000 + 10 * (2 * limits.quietStretchesMax - 1)), undefined)
 })
+
+test('a change ends with the disk, also if its last block goes on behind it', async () => {
+  const { clones } = stage()
+  const sizeBytes = BLOCKS * BLOCK - 100
+  const found = await Array.fromAsync(changesOf({ ...clones, sizeBytes }, 0, never))
+  assert.deepEqual(found.at(-1), { kind: 'data', offset: (BLOCKS - 1) * BLOCK, length: BLOCK - 100 })
+})

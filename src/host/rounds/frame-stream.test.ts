@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { randomBytes } from 'node:crypto'
 import { randomFrom } from '../../../test/sim/random.ts'
 import { limits } from '../../config/limits.ts'
 import { FRAME_HEAD_BYTES, FrameWriter } from '../../core/migration/frames.ts'
+import { FrameDecoder } from '../../core/migration/frame-decoder.ts'
+import { FileCutShort } from '../files/checksum.ts'
 import { streamChecks } from './stream-checks.ts'
 import { framesOf, groupsOf } from './frame-stream.ts'
 import type { Extent } from '../../core/migration/extents.ts'
@@ -69,7 +72,7 @@ test('no group reads more than a frame may have, or more gaps than allowed, and 
 const LENGTH = limits.roundFrameBytesMax
 const FRAMES = 10
 
-async function* extents(): AsyncGenerator<Extent> {
+async function* largeExtents(): AsyncGenerator<Extent> {
   for (let frame = 0; frame < FRAMES; frame += 1)
     yield { kind: 'data', offset: frame * LENGTH, length: LENGTH }
 }
@@ -83,7 +86,7 @@ function skipping(spend: (bytes: number) => Promise<void>) {
   }
   const frames = framesOf({
     file: { read } as unknown as GatedFile,
-    extents: extents(),
+    extents: largeExtents(),
     writer: new FrameWriter(streamChecks),
     from: 3 * LENGTH,
     skipped: { spend },
@@ -111,4 +114,68 @@ test('a stream whose skipped frames must wait reads no further', async () => {
   pause.resolve()
   assert.equal((await first).done, false)
   await frames.return()
+})
+
+const BLOCK = 4096
+const EXTENTS: readonly Extent[] = [
+  { kind: 'data', offset: 0, length: BLOCK },
+  { kind: 'hole', offset: BLOCK, length: BLOCK },
+  { kind: 'data', offset: 2 * BLOCK, length: BLOCK },
+  { kind: 'data', offset: 4 * BLOCK, length: BLOCK },
+]
+const content = randomBytes(5 * BLOCK)
+
+/** Reads the stream of a file, which gives at most half a block with each call. */
+async function streamFrom(from: number, bytes: Buffer = content) {
+  const read = async (into: Buffer, offset: number, length: number, position: number) => ({
+    bytesRead: bytes.copy(into, offset, position, position + Math.min(length, BLOCK / 2)),
+  })
+  const ends: number[] = []
+  const chunks: Buffer[] = []
+  for await (const chunk of framesOf({
+    file: { read } as unknown as GatedFile,
+    extents: (async function* () {
+      yield* EXTENTS
+    })(),
+    writer: new FrameWriter(streamChecks),
+    from,
+    skipped: { spend: async () => {} },
+    onFrame: (end) => ends.push(end),
+    signal: new AbortController().signal,
+  }))
+    chunks.push(Buffer.from(chunk))
+  return { ends, stream: Buffer.concat(chunks) }
+}
+
+test('a stream has the bytes of the file at their places, however little a read gives', async () => {
+  const { ends, stream } = await streamFrom(0)
+  assert.deepEqual(
+    ends,
+    EXTENTS.map(({ offset, length }) => offset + length),
+  )
+  const decoder = new FrameDecoder({ sizeBytes: content.length, checks: streamChecks })
+  const came: Extent[] = []
+  for (const frame of decoder.push(stream)) {
+    const { kind, offset, length } = frame
+    came.push({ kind, offset, length })
+    // The bytes of a frame are there until the next one.
+    if (kind === 'data') assert.ok(content.subarray(offset, offset + length).equals(frame.bytes))
+  }
+  assert.ok(decoder.isWhole)
+  assert.deepEqual(came, EXTENTS)
+})
+
+test('a stream that continues at the end of a frame is the rest of the whole one', async () => {
+  const whole = (await streamFrom(0)).stream
+  for (const from of [0, BLOCK, 2 * BLOCK, 3 * BLOCK, 5 * BLOCK]) {
+    const { stream } = await streamFrom(from)
+    assert.ok(whole.subarray(-stream.length).equals(stream), `${from}`)
+    const left = EXTENTS.filter(({ offset }) => offset >= from)
+    const bytes = left.reduce((sum, { kind, length }) => sum + 24 + (kind === 'data' ? length : 0), 0)
+    assert.equal(stream.length, bytes + 24 + 32, `${from}`)
+  }
+})
+
+test('a file that ends before its last extent fails the stream', async () => {
+  await assert.rejects(streamFrom(0, content.subarray(0, -1)), FileCutShort)
 })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { linkSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -14,17 +14,18 @@ import { PoolIncomingDisks } from './incoming-disks.ts'
 const arrival = 'a-1' as ArrivalId
 const SIZE_BYTES = 1024 * 1024
 
-async function disksIn(t: TestContext): Promise<PoolIncomingDisks> {
+async function stage(t: TestContext) {
   const base = mkdtempSync(join(tmpdir(), 'vmh-incoming-'))
   t.after(() => rmSync(base, { recursive: true }))
   const directory = join(base, 'pool')
   const { poolId } = await markPool(directory)
-  return new PoolIncomingDisks(accessPool(directory, poolId))
+  const access = accessPool(directory, poolId)
+  return { disks: new PoolIncomingDisks(access), paths: access.paths, base }
 }
 
 for (const number of [1, 2])
   test(`a disk whose length was set without an answer before round ${number} is not written to again, until it is removed`, async (t) => {
-    const disks = await disksIn(t)
+    const { disks } = await stage(t)
     const open = async (round: number): Promise<void> =>
       (await disks.open(arrival, { number: round, sizeBytes: SIZE_BYTES })).close()
     if (number > 1) await open(1)
@@ -34,4 +35,16 @@ for (const number of [1, 2])
     await assert.rejects(open(number), { code: 'round_lost' })
     await disks.remove(arrival)
     await open(1)
+  })
+
+for (const number of [1, 2])
+  test(`a disk that became that of a VM is not opened for round ${number}, and no file stays open`, async (t) => {
+    const { disks, paths, base } = await stage(t)
+    await (await disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })).close()
+    linkSync(paths.incomingDisk(arrival), join(base, 'disk-of-a-vm'))
+    const truncations = t.mock.method(GatedFile.prototype, 'truncate')
+    const closes = t.mock.method(GatedFile.prototype, 'close')
+    await assert.rejects(disks.open(arrival, { number, sizeBytes: SIZE_BYTES }), { code: 'round_lost' })
+    assert.equal(truncations.mock.callCount(), 0)
+    assert.equal(closes.mock.callCount(), 1)
   })
