@@ -57,3 +57,18 @@ test('zeros take no space', async (t) => {
   await written(path, [zeros(64 * KIB), data, zeros(64 * KIB)])
   assert.ok(statSync(path).blocks * 512 < 1024 * KIB)
 })
+
+test('what a write leaves out is written after it', async () => {
+  const content = Buffer.alloc(data.length)
+  const file = new SparseFile({
+    write: async (bytes, offset, length, position) => {
+      const bytesWritten = Math.min(length, 100_003)
+      content.set(bytes.subarray(offset, offset + bytesWritten), position)
+      return { bytesWritten }
+    },
+    truncate: async () => {},
+  })
+  await file.write(data)
+  await file.finish()
+  assert.ok(content.equals(data))
+})
