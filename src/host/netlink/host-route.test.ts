@@ -26,7 +26,8 @@ test('of several routes to one network, the metric decides, and who made them', 
     metric: 20,
     isLearned: true,
   })
-  assert.equal(route('02200000fe03000600000000', to).leads, 'nowhere')
+  for (const refusing of ['06', '07', '08'])
+    assert.equal(route(`02200000fe0300${refusing}00000000`, to).leads, 'nowhere', refusing)
   assert.equal(route('02200000ff02fe0200000000', `${to} ${byLink2}`).leads, 'here')
 })
 

@@ -163,6 +163,7 @@ test('the routers of a route are read, whatever form it has', () => {
   const ways = '10000000 07000000 08000500 cb007101 10000000 08000000 08000500 cb007102'
   assert.deepEqual(nextHops(`24000900 ${ways}`), ['203.0.113.1', '203.0.113.2'])
   assert.throws(() => nextHops('0c000900 40000000 07000000'), RangeError)
+  assert.throws(() => nextHops('0c000900 00000000 07000000'), RangeError, 'a length that would never end')
 })
 
 test('an address is decoded with the broadcast address of its network, if that has one', () => {
