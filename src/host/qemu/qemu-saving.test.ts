@@ -70,6 +70,25 @@ test('a saved guest has its disk back before what was saved is flushed', async (
   assert.deepEqual(said.slice(-2), ['query-status', 'blockdev-set-active'])
 })
 
+test('a save that is aborted is cancelled, so that the guest can be resumed', async (t) => {
+  const abort = new AbortController()
+  const answers: Record<string, unknown> = { 'query-status': { status: 'paused' } }
+  const said: string[] = []
+  const onCommand = (command: string): void => {
+    said.push(command)
+    if (command === 'migrate') {
+      answers['query-migrate'] = { status: 'active' }
+      abort.abort(new Error('on purpose'))
+    }
+    if (command === 'migrate_cancel') answers['query-migrate'] = { status: 'cancelled' }
+  }
+  await assert.rejects(
+    saveGuest(await monitorOf(t, answers, { onCommand }), MAPPED, abort.signal),
+    /on purpose/,
+  )
+  assert.deepEqual(said.slice(-3), ['migrate_cancel', 'query-migrate', 'query-status'])
+})
+
 test('a monitor that restored its guest with several threads saves it with one', async (t) => {
   const said: unknown[] = []
   const onCommand = (command: string, args: unknown): void => {
