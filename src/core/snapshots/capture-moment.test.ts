@@ -9,8 +9,8 @@ const disk = { sizeMib: 64 }
 const active: UnitState = { kind: 'active', mainPid: 42, startedAtMs: 1000, mark: markOfTests }
 
 const units: readonly [UnitState, string][] = [
-  [{ kind: 'absent' }, 'still'],
-  [{ kind: 'failed', result: 'exit-code', status: 1 }, 'still'],
+  [{ kind: 'absent' }, 'at_rest'],
+  [{ kind: 'failed', result: 'exit-code', status: 1 }, 'at_rest'],
   [{ kind: 'activating', mainPid: 42, startedAtMs: 1000, mark: markOfTests }, 'not_now'],
   [{ kind: 'deactivating' }, 'not_now'],
   [{ kind: 'leftover', pids: [42] }, 'not_now'],
@@ -21,7 +21,7 @@ const guests: readonly [MonitorState | undefined, DesiredPower, string][] = [
   [{ kind: 'running', disk }, 'running', 'running'],
   [{ kind: 'running', disk }, 'paused', 'running'],
   [{ kind: 'running', disk }, 'stopped', 'not_now'],
-  [{ kind: 'paused', disk }, 'paused', 'still'],
+  [{ kind: 'paused', disk }, 'paused', 'at_rest'],
   [{ kind: 'paused', disk }, 'running', 'not_now'],
   [{ kind: 'paused', disk }, 'stopped', 'not_now'],
   [{ kind: 'stalled', status: 'io-error', disk }, 'running', 'not_now'],

@@ -3,11 +3,11 @@ import type { MonitorState, UnitState } from '../world/world.ts'
 import type { DesiredPower } from '../desired.ts'
 
 /**
- * Says whether the disk of a VM can be captured now. `still`: no guest writes to it. `running`: a guest writes to it
+ * Says whether the disk of a VM can be captured now. `at_rest`: no guest writes to it. `running`: a guest writes to it
  * and must be paused for a moment. Otherwise the capture must wait, because the VM is changing.
  */
 export type CaptureMoment =
-  | { readonly kind: 'still' }
+  | { readonly kind: 'at_rest' }
   | { readonly kind: 'running' }
   | { readonly kind: 'not_now'; readonly because: string }
 
@@ -20,7 +20,7 @@ export function captureMoment(
   switch (unit.kind) {
     case 'absent':
     case 'failed':
-      return { kind: 'still' }
+      return { kind: 'at_rest' }
     case 'activating':
     case 'deactivating':
       return notNow(`its unit is ${unit.kind}`)
@@ -41,7 +41,7 @@ function momentOfGuest({ kind }: MonitorState, power: DesiredPower): CaptureMome
       return power === 'stopped' ? notNow('its guest is about to be ended') : { kind: 'running' }
     case 'paused':
       // Otherwise the guest is about to resume, and its file systems may still be frozen from an interrupted capture.
-      return power === 'paused' ? { kind: 'still' } : notNow('the guest is paused and should be running')
+      return power === 'paused' ? { kind: 'at_rest' } : notNow('the guest is paused and should be running')
     case 'silent':
     case 'restoring':
     case 'stalled':

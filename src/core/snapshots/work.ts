@@ -15,16 +15,19 @@ export type SnapshotWork = {
 /** Missing URLs: those of packed parts, and of the end of the upload once all parts are sent. */
 type LackingUrls = { readonly parts: readonly number[]; readonly complete: boolean }
 
-/** @param parts all packed parts, or only the unsent ones: sent parts change nothing */
+/**
+ * Returns the work for a snapshot now.
+ * @param parts all packed parts, or only the unsent ones: sent parts change nothing
+ */
 export function workOf(
   record: SnapshotRecord,
   parts: readonly SnapshotPart[],
   urls: UrlsAtHand,
 ): SnapshotWork {
   const { stage } = record
-  const uploading = stage === 'packing' || stage === 'sending'
-  const unsent = uploading ? parts.filter(({ etag }) => etag === undefined) : []
-  const toComplete = (stage === 'sending' && unsent.length === 0) || stage === 'completing'
+  const withoutEtag = parts.filter(({ etag }) => etag === undefined)
+  const { uploading, toComplete } = uploadAt(stage, withoutEtag.length)
+  const unsent = uploading ? withoutEtag : []
   return {
     capture: stage === 'waiting' || stage === 'capturing',
     pack: stage === 'packing',
@@ -34,6 +37,17 @@ export function workOf(
       parts: unsent.map(({ number }) => number).filter((number) => !urls.parts.has(number)),
       complete: toComplete && !urls.complete,
     },
+  }
+}
+
+/** Returns whether parts are sent at a stage, and whether only the end of the upload is left. */
+function uploadAt(
+  stage: SnapshotRecord['stage'],
+  unsent: number,
+): { readonly uploading: boolean; readonly toComplete: boolean } {
+  return {
+    uploading: stage === 'packing' || stage === 'sending',
+    toComplete: (stage === 'sending' && unsent === 0) || stage === 'completing',
   }
 }
 
@@ -68,7 +82,7 @@ export type SnapshotTally = {
   readonly hasCompleteUrl: boolean
 }
 
-/** How far a snapshot is. It equals what `workOf` returns for all its parts. */
+/** How far a snapshot is. */
 type SnapshotStanding = {
   readonly phase: SnapshotPhase
   readonly lacks: LackingUrls
@@ -80,8 +94,7 @@ type SnapshotStanding = {
 
 export function standingOf(record: SnapshotRecord, tally: SnapshotTally): SnapshotStanding {
   const { stage, capture } = record
-  const uploading = stage === 'packing' || stage === 'sending'
-  const toComplete = (stage === 'sending' && tally.sent === tally.packed) || stage === 'completing'
+  const { uploading, toComplete } = uploadAt(stage, tally.packed - tally.sent)
   const lacks: LackingUrls = {
     parts: uploading ? tally.lacking : [],
     complete: toComplete && !tally.hasCompleteUrl,

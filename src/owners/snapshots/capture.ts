@@ -27,7 +27,7 @@ export async function capture(task: Task): Promise<Outcome> {
   if (vmOf(task) === undefined) return gone(entry.record)
   await flushes.run(() => host.staging.flushDisk(vmId, signal), signal)
   // Takes a place for captures first: a task that already holds a worker must not wait for another capture.
-  const cloned = await captures.run(() => cloneInTurn(task), signal)
+  const cloned = await captures.run(() => cloneBetweenPasses(task), signal)
   if ('kind' in cloned) return cloned
   const { imageBytes } = await flushes.run(() => host.staging.keep(entry.stagingId), signal)
   signal.throwIfAborted()
@@ -38,27 +38,29 @@ export async function capture(task: Task): Promise<Outcome> {
 }
 
 /**
- * Clones the disk when the VM's worker holds still. A pass may take long, so the place for captures goes to others after a
+ * Clones the disk between two passes of the VM. A pass may take long, so the place for captures goes to others after a
  * moment, and a deleted snapshot does not wait at all. A capture that has begun ends by itself.
  */
-async function cloneInTurn(task: Task): Promise<Cloned | Outcome> {
+async function cloneBetweenPasses(task: Task): Promise<Cloned | Outcome> {
   const { entry, host, betweenPasses, signal } = task
   const late = new AbortController()
   let begun = false
-  const held = betweenPasses(entry.record.vmId, async (still) => {
+  const capturing = betweenPasses(entry.record.vmId, async (vmMustChange) => {
     if (late.signal.aborted) return UNDER_WAY
     begun = true
-    return cloneHeld(task, still)
+    return cloneUnlessPreempted(task, vmMustChange)
   })
   const cancel = host.clock.after(limits.captureRetryMs, () => late.abort())
-  const outcome = await abortable(held, AbortSignal.any([signal, late.signal])).catch((error: unknown) => {
-    if (begun) return held
-    if (signal.aborted) throw error
-    return UNDER_WAY
-  })
+  const outcome = await abortable(capturing, AbortSignal.any([signal, late.signal])).catch(
+    (error: unknown) => {
+      if (begun) return capturing
+      if (signal.aborted) throw error
+      return UNDER_WAY
+    },
+  )
   cancel()
   if (outcome !== undefined) return outcome
-  return vmOf(task) === undefined ? gone(entry.record) : later('the VM has no worker')
+  return vmOf(task) === undefined ? gone(entry.record) : vmBusy('the VM has no worker')
 }
 
 /** Returns the VM that the snapshot was requested for; not another VM with its id, nor one under deletion. */
@@ -71,23 +73,24 @@ function vmOf({ store, entry }: Task): VmRecord | undefined {
 const gone = ({ vmId }: SnapshotRecord): Outcome =>
   failed('vm_gone', `VM ${vmId} was deleted before its disk was captured`)
 
-const later = (because: string): Outcome => ({ kind: 'later', because })
+const vmBusy = (because: string): Outcome => ({ kind: 'vm_busy', because })
 
-const UNDER_WAY = later('the VM is in the middle of a longer change')
+const UNDER_WAY = vmBusy('the VM is in the middle of a longer change')
 
-/** Clones the disk between two passes of the VM. `still` aborts when the VM has to change again. */
-async function cloneHeld(task: Task, still: AbortSignal): Promise<Cloned | Outcome> {
+/** Clones the disk now, unless the VM has to change before that is done: then `vmMustChange` aborts. */
+async function cloneUnlessPreempted(task: Task, vmMustChange: AbortSignal): Promise<Cloned | Outcome> {
   try {
-    return await cloneStill(task, still)
+    return await cloneNow(task, vmMustChange)
   } catch (error) {
-    if (still.aborted && error === still.reason) return later('the VM has to change')
+    if (vmMustChange.aborted && error === vmMustChange.reason) return vmBusy('the VM has to change')
     throw error
   }
 }
 
-async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outcome> {
+/** Clones the disk as the state of the VM allows: of a guest at rest, or of a running one. */
+async function cloneNow(task: Task, vmMustChange: AbortSignal): Promise<Cloned | Outcome> {
   const { host, entry } = task
-  const until = AbortSignal.any([still, task.signal])
+  const until = AbortSignal.any([vmMustChange, task.signal])
   until.throwIfAborted()
   const vm = vmOf(task)
   if (vm === undefined) return gone(entry.record)
@@ -95,27 +98,29 @@ async function cloneStill(task: Task, still: AbortSignal): Promise<Cloned | Outc
   const monitor = unit.kind === 'active' ? await host.monitors[vm.monitor].inspect(vm.id) : undefined
   until.throwIfAborted()
   const moment = captureMoment(unit, monitor, vm.desired.power)
-  if (moment.kind === 'not_now') return later(moment.because)
+  if (moment.kind === 'not_now') return vmBusy(moment.because)
   const { disk } = await host.storage.inspect(vm.id, [])
   until.throwIfAborted()
   const seen = judgeDisk(disk, vm, host.storeId)
-  if (seen.kind === 'foreign') return later(`the disk of its name is another VM's: ${seen.because}`)
-  return moment.kind === 'still' ? clone(task, vm.id, until) : cloneRunning(task, vm, { still, until })
+  if (seen.kind === 'foreign') return vmBusy(`the disk of its name is another VM's: ${seen.because}`)
+  return moment.kind === 'at_rest'
+    ? cloneDisk(task, vm.id, until)
+    : cloneRunning(task, vm, { vmMustChange, until })
 }
 
 /**
  * Clones the disk. A pool that hangs must not delay a stop of the VM: the clone is then left behind, and the next clone
  * removes it.
  */
-async function clone({ host, entry }: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
+async function cloneDisk({ host, entry }: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
   await abortable(host.staging.clone(entry.stagingId, id), until)
   return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0 }
 }
 
-type Bounds = { readonly still: AbortSignal; readonly until: AbortSignal }
+type Bounds = { readonly vmMustChange: AbortSignal; readonly until: AbortSignal }
 
 /** Clones the disk of a running guest. Afterwards the guest runs and its file systems are thawed, unless it must end at once. */
-async function cloneRunning(task: Task, vm: VmRecord, { still, until }: Bounds): Promise<Cloned> {
+async function cloneRunning(task: Task, vm: VmRecord, { vmMustChange, until }: Bounds): Promise<Cloned> {
   const { store, host, entry } = task
   const { id } = vm
   const wasNoted = store.frozenGuests.has(id)
@@ -128,21 +133,21 @@ async function cloneRunning(task: Task, vm: VmRecord, { still, until }: Bounds):
   try {
     freeze = await host.monitors[vm.monitor].freezeFileSystems(id, until)
     until.throwIfAborted()
-    const cloned = await cloneStanding(task, vm, { still, until })
+    const cloned = await clonePaused(task, vm, { vmMustChange, until })
     return { ...cloned, consistency: freeze === 'frozen' ? 'file_system' : 'crash' }
   } finally {
     // File systems that an earlier capture may have frozen keep their note.
     if (freeze === 'none' && !wasNoted) store.frozenGuests.forget(id)
-    else await thawNow(task, id, still)
+    else await thawNow(task, id, vmMustChange)
   }
 }
 
 /**
- * Thaws the guest. If it must end at once, this does not wait for it; the note stays, because the guest may still run on. A
- * guest that may end by itself is thawed first.
+ * Thaws the guest. If it must end at once, this does not wait for it; the note stays, because the guest may still run
+ * on. A guest that may end by itself is thawed first.
  */
-async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> {
-  const outcome = await unlessItEnds(task, { id, still }, (ending) => thaw(task, id, ending))
+async function thawNow(task: Task, id: VmId, vmMustChange: AbortSignal): Promise<void> {
+  const outcome = await unlessItEnds(task, { id, vmMustChange }, (ending) => thaw(task, id, ending))
   if (outcome === undefined || outcome === 'not_yet') task.thawLater(id)
 }
 
@@ -152,7 +157,7 @@ async function thawNow(task: Task, id: VmId, still: AbortSignal): Promise<void> 
  */
 async function unlessItEnds<T>(
   { store }: Task,
-  { id, still }: { readonly id: VmId; readonly still: AbortSignal },
+  { id, vmMustChange }: { readonly id: VmId; readonly vmMustChange: AbortSignal },
   act: (ending: AbortSignal) => Promise<T>,
 ): Promise<T | undefined> {
   const ending = new AbortController()
@@ -162,30 +167,30 @@ async function unlessItEnds<T>(
   }
   look()
   if (ending.signal.aborted) return undefined
-  still.addEventListener('abort', look, { once: true })
+  vmMustChange.addEventListener('abort', look, { once: true })
   try {
     return await act(ending.signal)
   } finally {
-    still.removeEventListener('abort', look)
+    vmMustChange.removeEventListener('abort', look)
   }
 }
 
-/** Clones the disk while the guest stands still, which it does for a bounded time. */
-async function cloneStanding(task: Task, vm: VmRecord, { still, until }: Bounds): Promise<Cloned> {
+/** Clones the disk while the guest is paused, which it is for a bounded time. */
+async function clonePaused(task: Task, vm: VmRecord, { vmMustChange, until }: Bounds): Promise<Cloned> {
   const { clock, monitors } = task.host
   const beganMs = clock.monotonicMs()
   const tooLong = new AbortController()
   const cancel = clock.after(limits.capturePauseMs, () => {
     const message = `the disk of VM ${vm.id} was not cloned within ${limits.capturePauseMs} ms, so its guest runs on`
-    tooLong.abort(new CourseEnd({ kind: 'again', code: 'storage_failed', message }))
+    tooLong.abort(new CourseEnd({ kind: 'retry', code: 'storage_failed', message }))
   })
   let cloned: Cloned
   try {
     await monitors[vm.monitor].ensurePaused(vm.id, until)
-    cloned = await clone(task, vm.id, AbortSignal.any([until, tooLong.signal]))
+    cloned = await cloneDisk(task, vm.id, AbortSignal.any([until, tooLong.signal]))
   } finally {
     cancel()
-    await letRun(task, vm, still)
+    await letRun(task, vm, vmMustChange)
   }
   return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
 }
@@ -194,9 +199,9 @@ async function cloneStanding(task: Task, vm: VmRecord, { still, until }: Bounds)
  * Lets the guest run again, unless it must end at once. If that fails, the worker of the VM resumes it, since it looks as
  * soon as the capture ends.
  */
-async function letRun(task: Task, { id, monitor }: VmRecord, still: AbortSignal): Promise<void> {
+async function letRun(task: Task, { id, monitor }: VmRecord, vmMustChange: AbortSignal): Promise<void> {
   const { host, log } = task
-  await unlessItEnds(task, { id, still }, async (ending) => {
+  await unlessItEnds(task, { id, vmMustChange }, async (ending) => {
     try {
       await host.monitors[monitor].ensureRunning(id, ending)
     } catch (error) {

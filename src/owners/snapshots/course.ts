@@ -31,8 +31,8 @@ export type CourseOptions = {
   readonly context: SnapshotsContext
   readonly record: SnapshotRecord
   /**
-   * Called when nothing of the course runs any more: it has ended, or the snapshot was deleted. `isLeft`: staging that is
-   * of no use could not be removed.
+   * Called when nothing of the course runs any more: it has ended, or the snapshot was deleted. `isLeft`: staging that
+   * is of no use could not be removed.
    */
   readonly onOver: (isLeft: boolean) => void
 }
@@ -161,8 +161,8 @@ export class Course {
   }
 
   /**
-   * Counts the parts that are being sent, and those that wait to be sent again: meanwhile a busy store is not tried with
-   * other parts.
+   * Counts the parts that are being sent, and those that wait to be sent again: meanwhile a busy store is not tried
+   * with other parts.
    */
   #partsBegun(): number {
     return [...this.#underWay.keys(), ...this.#held.keys()].filter((doing) => doing.startsWith('part '))
@@ -205,9 +205,9 @@ export class Course {
     switch (outcome.kind) {
       case 'done':
         return this.#repair(doing)
-      case 'later':
+      case 'vm_busy':
         return this.#waitForVm(doing, outcome.because)
-      case 'again':
+      case 'retry':
         return this.#tryAgain(doing, outcome)
       case 'expired':
         this.#trouble(doing, 'upload_urls_expired', outcome.message)
@@ -244,7 +244,7 @@ export class Course {
     this.#hold(doing, delayMs)
   }
 
-  #tryAgain(doing: Doing, outcome: Extract<Outcome, { readonly kind: 'again' }>): void {
+  #tryAgain(doing: Doing, outcome: Extract<Outcome, { readonly kind: 'retry' }>): void {
     const { code, message, attemptsMax = Number.POSITIVE_INFINITY, retryAfterMs } = outcome
     const attempt = (this.#attempts.get(doing) ?? 0) + 1
     this.#attempts.set(doing, attempt)
@@ -305,7 +305,9 @@ export class Course {
     this.#held.clear()
   }
 
-  /** Removes the staging if it is of no use. Returns false if that failed; what stays counts until a sweep removes it. */
+  /**
+   * Removes the staging if it is of no use. Returns false if that failed; what stays counts until a sweep removes it.
+   */
   async #tidy(): Promise<boolean> {
     const { host, room, log, store } = this.#task
     const { stagingId } = this.entry

@@ -120,7 +120,7 @@ export class Thaws {
     let outcome: ThawOutcome | undefined
     try {
       // Waits for a capture that is running; the capture thaws the guest itself.
-      outcome = await betweenPasses(id, (still) => thaw(this.#context, id, still))
+      outcome = await betweenPasses(id, (vmMustChange) => thaw(this.#context, id, vmMustChange))
       if (outcome === 'thawed') log.info({}, 'guest thawed after a capture')
     } catch (error) {
       log.error({ error }, 'guest thaw failed: internal error')

@@ -8,13 +8,13 @@ export type Outcome =
   /** The record shows what comes next. */
   | { readonly kind: 'done' }
   /** The VM is in the middle of a change; this is not trouble. */
-  | { readonly kind: 'later'; readonly because: string }
+  | { readonly kind: 'vm_busy'; readonly because: string }
   /**
    * The action is tried again after a while, at most `attemptsMax` times if that is set. After the last try, only fresh
    * URLs let it continue.
    */
   | {
-      readonly kind: 'again'
+      readonly kind: 'retry'
       readonly code: FaultCode
       readonly message: string
       readonly retryAfterMs?: number
@@ -63,5 +63,5 @@ export function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
   const message = errorChain(error)
   return FOR_GOOD.includes(error.code)
     ? failed(error.code, message)
-    : { kind: 'again', code: error.code, message }
+    : { kind: 'retry', code: error.code, message }
 }

@@ -107,7 +107,7 @@ export function afterRefusal(
       const { retryAfterMs } = { retryAfterMs: undefined, ...unsent }
       const attemptsMax = limits.sendAttemptsMax
       const wish = retryAfterMs === undefined ? {} : { retryAfterMs }
-      return { kind: 'again', code: 'upload_busy', message, attemptsMax, ...wish }
+      return { kind: 'retry', code: 'upload_busy', message, attemptsMax, ...wish }
     }
     case 'expired':
       // The store no longer accepts this URL. Fresh URLs, which may have come meanwhile, are tried at once.
