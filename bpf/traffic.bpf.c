@@ -322,8 +322,8 @@ static __always_inline void describe(struct event *event, struct __sk_buff *skb,
 /*
  * The kernel reserves only constant sizes, so this uses the smallest of a few sizes that the frame fits in. Each is at
  * most twice the one before, so that the frames of one guest, whose own bytes are bounded, take half of the ring buffer
- * at most. Returns 1 if the frame is in the ring buffer. The compiler knows the length from an earlier check. It must not leave out the
- * check here: the verifier of Linux 6.1 has lost that bound by now.
+ * at most. Returns 1 if the frame is in the ring buffer. The compiler knows the length from an earlier check. It must
+ * not leave out the check here: the verifier of Linux 6.1 no longer knows the bound at this point.
  *
  * Every submit and discard forces a wake-up of the daemon. Without that, the kernel wakes only a reader that has read
  * all earlier records, but the daemon leaves records in the ring buffer while they wait. A discard also needs it: until
@@ -381,23 +381,25 @@ static __always_inline int copy(struct __sk_buff *skb, const struct guest *guest
  * Counts the frame and returns whether it is within the bounds. CPUs do this at the same time, so each adds before it
  * compares.
  */
-static __always_inline int reserve(struct held *sum, const struct taken *gone, __u32 length, const struct settings *set)
+static __always_inline int reserve(struct held *held_counters, const struct taken *taken_counters, __u32 length,
+				   const struct settings *set)
 {
-	__u64 frames = __sync_fetch_and_add(&sum->frames, 1) + 1;
-	__u64 bytes = __sync_fetch_and_add(&sum->bytes, length) + length;
+	__u64 frames = __sync_fetch_and_add(&held_counters->frames, 1) + 1;
+	__u64 bytes = __sync_fetch_and_add(&held_counters->bytes, length) + length;
 
-	return frames - gone->frames <= set->held_frames_max && bytes - gone->bytes <= set->held_bytes_max;
+	return frames - taken_counters->frames <= set->held_frames_max &&
+	       bytes - taken_counters->bytes <= set->held_bytes_max;
 }
 
-static __always_inline void drop(struct held *sum, __u32 length)
+static __always_inline void drop(struct held *held_counters, __u32 length)
 {
-	__sync_fetch_and_add(&sum->frames, -1LL);
-	__sync_fetch_and_add(&sum->bytes, -(__u64)length);
-	__sync_fetch_and_add(&sum->dropped_frames, 1);
+	__sync_fetch_and_add(&held_counters->frames, -1LL);
+	__sync_fetch_and_add(&held_counters->bytes, -(__u64)length);
+	__sync_fetch_and_add(&held_counters->dropped_frames, 1);
 }
 
 /* Sends an event without a frame: the guest must wake for a frame that could not be held. */
-static __always_inline void tell(struct __sk_buff *skb, const struct guest *guest, __u64 now)
+static __always_inline void wake_only(struct __sk_buff *skb, const struct guest *guest, __u64 now)
 {
 	struct event *event = bpf_ringbuf_reserve(&traffic_events, sizeof(*event), 0);
 
@@ -411,22 +413,22 @@ static __always_inline int hold(struct __sk_buff *skb, const struct guest *guest
 				const struct settings *set)
 {
 	__u32 ifindex = skb->ifindex, length = skb->len;
-	struct held *sum = bpf_map_lookup_elem(&held, &ifindex);
-	struct taken *gone = bpf_map_lookup_elem(&taken, &ifindex);
+	struct held *held_counters = bpf_map_lookup_elem(&held, &ifindex);
+	struct taken *taken_counters = bpf_map_lookup_elem(&taken, &ifindex);
 	int first = 0;
 
-	if (kind == OTHER || !sum || !gone)
+	if (kind == OTHER || !held_counters || !taken_counters)
 		return TC_ACT_SHOT;
 	if (kind == COUNTS)
-		first = __sync_val_compare_and_swap(&sum->wanted_ns, 0, now) == 0;
-	else if (!sum->wanted_ns)
+		first = __sync_val_compare_and_swap(&held_counters->wanted_ns, 0, now) == 0;
+	else if (!held_counters->wanted_ns)
 		return TC_ACT_SHOT;
-	/* Hide the frame from the sender as if it were on its way: the sender's socket would report a drop. */
-	if (reserve(sum, gone, length, set) && copy(skb, guest, now, kind))
+	/* STOLEN, not SHOT: with SHOT the sender's socket would report a drop. */
+	if (reserve(held_counters, taken_counters, length, set) && copy(skb, guest, now, kind))
 		return TC_ACT_STOLEN;
-	drop(sum, length);
+	drop(held_counters, length);
 	if (first)
-		tell(skb, guest, now);
+		wake_only(skb, guest, now);
 	return TC_ACT_SHOT;
 }
 

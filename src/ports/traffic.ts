@@ -38,11 +38,11 @@ export interface Traffic {
    */
   ensureFlowing(subject: TrafficSubject, how: { readonly deliver: boolean }): Promise<Delivery>
   /**
-   * Returns the packets that are held for the guest on this host, in order; none if frames flow. Forgets those numbered
-   * up to `after` first, so name there only what another host has and keeps. Within the bounds of held frames, in
-   * number and bytes. Without packets of {@link inject}.
+   * Forgets the held packets numbered up to `after`, and returns the others, in order; none if frames flow. Name in
+   * `after` only what another host has and keeps. Within the bounds of held frames, in number and bytes. Without
+   * packets of {@link inject}.
    */
-  held(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]>
+  keepHeldAfter(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]>
   /**
    * Takes over packets that the guest's former host held, in ascending order. They are delivered before all frames that
    * are held here, or at once if frames flow. A packet that counts wants the guest, as a held one does. Each packet

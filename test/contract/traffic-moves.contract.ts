@@ -26,7 +26,7 @@ async function held(
 ): Promise<readonly HeldPacket[]> {
   await traffic.ensureHeld(guest)
   for (const name of names) await stage.send(guest, name)
-  const packets = await traffic.held(guest, 0)
+  const packets = await traffic.keepHeldAfter(guest, 0)
   assert.equal(packets.length, names.length)
   return packets
 }
@@ -46,7 +46,7 @@ function readPromises(promise: Promised): void {
     await stage.send(guest, 'one')
     await stage.sendIgnored(guest, 'two')
     stage.pass(1000)
-    const packets = await traffic.held(guest, 0)
+    const packets = await traffic.keepHeldAfter(guest, 0)
     assert.deepEqual(
       packets.map(({ number, counts, gsoSize }) => ({ number, counts, gsoSize })),
       [
@@ -55,7 +55,7 @@ function readPromises(promise: Promised): void {
       ],
     )
     for (const { ageMs } of packets) assert.ok(Number.isInteger(ageMs) && ageMs >= 1000 && ageMs < 30_000)
-    assert.deepEqual(numbers(await traffic.held(guest, 0)), [1, 2])
+    assert.deepEqual(numbers(await traffic.keepHeldAfter(guest, 0)), [1, 2])
     await stage.attach(guest)
     assert.deepEqual(await traffic.ensureFlowing(guest, deliver), { delivered: 2, dropped: 0 })
     assert.deepEqual(await stage.given(guest), ['one', 'two'])
@@ -66,11 +66,11 @@ function readPromises(promise: Promised): void {
     async (stage) => {
       const before = stage.daemon()
       await held(stage, before, 'one', 'two', 'three')
-      assert.deepEqual(numbers(await before.held(guest, 1)), [2, 3])
+      assert.deepEqual(numbers(await before.keepHeldAfter(guest, 1)), [2, 3])
       const after = stage.daemon()
-      assert.deepEqual(numbers(await after.held(guest, 0)), [2, 3])
+      assert.deepEqual(numbers(await after.keepHeldAfter(guest, 0)), [2, 3])
       await stage.send(guest, 'four')
-      assert.deepEqual(numbers(await after.held(guest, 2)), [3, 4])
+      assert.deepEqual(numbers(await after.keepHeldAfter(guest, 2)), [3, 4])
       assert.equal((await watched(after)).heldFrames, 2)
       await stage.attach(guest)
       assert.deepEqual(await after.ensureFlowing(guest, deliver), { delivered: 2, dropped: 0 })
@@ -82,17 +82,17 @@ function readPromises(promise: Promised): void {
     const traffic = stage.daemon()
     await held(stage, traffic, 'one', 'two')
     stage.pass(limits.heldFrameAgeMs + 1)
-    assert.deepEqual(await traffic.held(guest, 0), [])
+    assert.deepEqual(await traffic.keepHeldAfter(guest, 0), [])
     await stage.attach(guest)
     assert.deepEqual(await traffic.ensureFlowing(guest, deliver), { delivered: 0, dropped: 2 })
   })
 
   promise('a guest whose frames flow has no held packets, and a new hold counts from 1', async (stage) => {
     const traffic = stage.daemon()
-    assert.deepEqual(await traffic.held(guest, 0), [])
+    assert.deepEqual(await traffic.keepHeldAfter(guest, 0), [])
     await held(stage, traffic, 'one', 'two')
     await traffic.ensureFlowing(guest, { deliver: false })
-    assert.deepEqual(await traffic.held(guest, 0), [])
+    assert.deepEqual(await traffic.keepHeldAfter(guest, 0), [])
     assert.deepEqual(numbers(await held(stage, traffic, 'three')), [1])
   })
 }
@@ -121,7 +121,7 @@ function longPollPromises(promise: Promised): void {
     assert.deepEqual(await heardOf(3), [guest.userId, guest.userId, otherGuest.userId])
     stop()
     await stage.send(guest, 'four')
-    assert.equal((await traffic.held(guest, 0)).length, 3)
+    assert.equal((await traffic.keepHeldAfter(guest, 0)).length, 3)
     assert.deepEqual([heard.length, ended], [3, []])
   })
 }
@@ -134,7 +134,7 @@ function injectPromises(promise: Promised): void {
     const first = await held(stage, traffic, 'one', 'two')
     await traffic.inject(otherGuest, first)
     await stage.send(guest, 'three')
-    const all = await traffic.held(guest, 0)
+    const all = await traffic.keepHeldAfter(guest, 0)
     await traffic.inject(otherGuest, all)
     await traffic.inject(otherGuest, all)
     assert.equal((await watched(traffic, otherGuest)).heldFrames, 4)

@@ -173,7 +173,7 @@ function wantedPromises(promise: Promised): void {
     assert.deepEqual([typeof source, typeof sourcePort], ['string', 'number'])
     const after = stage.daemon()
     assert.deepEqual((await watched(after)).wantedBy, wantedBy)
-    await after.held(guest, 1)
+    await after.keepHeldAfter(guest, 1)
     const { heldFrames, wantedBy: later } = await watched(after)
     assert.deepEqual([heldFrames, later], [1, undefined], 'a later packet is not the one')
   })

@@ -152,7 +152,7 @@ export class FakeTraffic implements Traffic {
     })
   }
 
-  held({ device, userId }: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
+  keepHeldAfter({ device, userId }: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
     return this.#faults.run('held', () => {
       const watched = this.#watched.get(device)
       if (watched?.userId !== userId || watched.frames === 'flowing') return []

@@ -37,7 +37,7 @@ async function obey(command: SourceCommand): Promise<unknown> {
     return await promisify((sent: (error: Error | null) => void) => socket.send(send, PORT, to, sent))()
   }
   if ('held' in command) {
-    const packets = await traffic.held(tapSpec, command.held)
+    const packets = await traffic.keepHeldAfter(tapSpec, command.held)
     return packets.map((packet) => ({ ...packet, frame: Buffer.from(packet.frame).toString('base64') }))
   }
   traffic.close()

@@ -158,7 +158,7 @@ for (const [family, address] of [
       // The last part of the handshake, and the data that fits into the first window.
       await heldFrames(traffic, 2)
       const elsewhere = await destination(stage, traffic)
-      await traffic.inject(otherSpec, await traffic.held(tapSpec, 0))
+      await traffic.inject(otherSpec, await traffic.keepHeldAfter(tapSpec, 0))
       const before = got(guest, 'tcp').length
       const { dropped } = await traffic.ensureFlowing(tapSpec, deliver)
       assert.equal(dropped, 0)

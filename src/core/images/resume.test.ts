@@ -26,15 +26,15 @@ const kindOf = (status: number, fields: Record<string, string>, known: object = 
 }
 
 test('a part of the same object resumes the download, and gives the length of the whole', () => {
-  assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/10', etag: '"a"' }), 'goes_on')
-  assert.equal(kindOf(206, { 'content-range': 'bytes 4-6/10' }), 'goes_on')
-  assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/*' }), 'goes_on')
+  assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/10', etag: '"a"' }), 'resumed')
+  assert.equal(kindOf(206, { 'content-range': 'bytes 4-6/10' }), 'resumed')
+  assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/*' }), 'resumed')
   const judged = judgeResumption(206, { 'content-range': 'bytes 4-9/10' }, 4, {})
-  assert.deepEqual(judged, { kind: 'goes_on', bytes: 10 })
+  assert.deepEqual(judged, { kind: 'resumed', bytes: 10 })
 })
 
 test('the whole object starts the download again, and a part of another object is refused', () => {
-  assert.equal(kindOf(200, {}), 'begins_anew')
+  assert.equal(kindOf(200, {}), 'restarted')
   assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/11' }), 'changed')
   assert.equal(kindOf(206, { 'content-range': 'bytes 4-9/10', etag: '"b"' }), 'changed')
   const dated = { bytes: 10, validator: MODIFIED }
@@ -45,7 +45,7 @@ test('nonsense is refused', () => {
   for (const range of ['bytes 3-9/10', 'bytes 4-3/10', 'bytes 4-10/10'])
     assert.equal(kindOf(206, { 'content-range': range }), 'sends another part than it was asked for')
   for (const range of ['', '4-9/10', 'bytes */10', 'bytes 4-9', 'items 4-9/10'])
-    assert.match(kindOf(206, { 'content-range': range }), /without telling/)
+    assert.match(kindOf(206, { 'content-range': range }), /without saying/)
   assert.equal(kindOf(416, { 'content-range': 'bytes */10' }), 'answered 416')
   assert.equal(kindOf(204, {}), 'answered 204')
 })

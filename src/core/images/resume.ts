@@ -24,9 +24,9 @@ export const resumeFields = (received: number, { validator }: Sent): Readonly<Re
 
 export type Resumption =
   /** The missing bytes follow; `bytes` is the length of the whole object, if it is known. */
-  | { readonly kind: 'goes_on'; readonly bytes?: number }
-  /** The whole object comes again with this answer. */
-  | { readonly kind: 'begins_anew' }
+  | { readonly kind: 'resumed'; readonly bytes?: number }
+  /** The source sends the whole object from its first byte, with this answer. */
+  | { readonly kind: 'restarted' }
   /** The answer is a part of another object; the whole object must be requested. */
   | { readonly kind: 'changed' }
   /** The reason follows "it". */
@@ -34,17 +34,17 @@ export type Resumption =
 
 /** Judges the answer to {@link resumeFields}. */
 export function judgeResumption(status: number, fields: Fields, received: number, sent: Sent): Resumption {
-  if (status === 200) return { kind: 'begins_anew' }
+  if (status === 200) return { kind: 'restarted' }
   if (status !== 206) return { kind: 'refused', because: `answered ${status}` }
   const range = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(text(fields, 'content-range') ?? '')
-  if (range === null) return { kind: 'refused', because: 'answered 206 without telling which part' }
+  if (range === null) return { kind: 'refused', because: 'answered 206 without saying which part' }
   const [first, last, bytes] = [Number(range[1]), Number(range[2]), numberIn(range[3])]
   if (bytes !== undefined && sent.bytes !== undefined && bytes !== sent.bytes) return { kind: 'changed' }
   if (isAnother(fields, sent)) return { kind: 'changed' }
   if (first !== received || last < first || last >= (bytes ?? Infinity)) {
     return { kind: 'refused', because: 'sends another part than it was asked for' }
   }
-  return { kind: 'goes_on', ...(bytes !== undefined && { bytes }) }
+  return { kind: 'resumed', ...(bytes !== undefined && { bytes }) }
 }
 
 /** Returns whether an answer has another validator than before. An answer may leave out the one in the request. */

@@ -136,7 +136,11 @@ export class VmDisks {
       const method = await cloneFile(image, temporary, signal)
       await truncate(temporary, sizeMib * MIB)
       const isMade = await publishAs({
-        ...{ paths: this.#paths, temporary, id, userId, signal },
+        paths: this.#paths,
+        temporary,
+        id,
+        userId,
+        signal,
         note: { mark, rootfsSha256, ...given({ rebuild }) },
         sync: this.#sync,
       })

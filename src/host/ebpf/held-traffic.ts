@@ -79,7 +79,7 @@ export class HeldTraffic {
       else this.#drop(ifindex, 1)
       this.#settleFirst(ifindex)
     }
-    this.#letGo()
+    this.#releaseRing()
     return delivered
   }
 
@@ -91,17 +91,20 @@ export class HeldTraffic {
       this.#drop(ifindex, 1)
       this.#settleFirst(ifindex)
     }
-    this.#letGo()
+    this.#releaseRing()
   }
 
   /**
-   * Returns the frames in the ring that wait for the device, after it has settled those numbered up to `after`. Their
-   * numbers begin with `first`.
+   * Removes the frames in the ring that are numbered up to `after`, and those that have waited for too long. Returns
+   * the others that wait for the device. Their numbers begin with `first`.
    */
-  waiting(ifindex: number, after: number): { readonly first: number; readonly frames: readonly HeldFrame[] } {
+  keepAfter(
+    ifindex: number,
+    after: number,
+  ): { readonly first: number; readonly frames: readonly HeldFrame[] } {
     this.expire(ifindex)
     while (this.#frames.count(ifindex) > 0 && this.#taken(ifindex).frames < after) this.#settleHeld(ifindex)
-    this.#letGo()
+    this.#releaseRing()
     return { first: this.#taken(ifindex).frames + 1, frames: this.#frames.waiting(ifindex) }
   }
 
@@ -156,7 +159,7 @@ export class HeldTraffic {
     this.#injected.forget(ifindex)
     this.#reported.delete(ifindex)
     this.#dropped.delete(ifindex)
-    this.#letGo()
+    this.#releaseRing()
   }
 
   /** Closes this process's ends. Waiting frames stay in the kernel. */
@@ -173,7 +176,7 @@ export class HeldTraffic {
       if (guest === undefined) this.forget(ifindex)
       else if (guest.frames === 'flowing') this.#giveLate(ifindex)
     }
-    this.#letGo()
+    this.#releaseRing()
   }
 
   /**
@@ -282,8 +285,8 @@ export class HeldTraffic {
   }
 
   /**
-   * Removes the first frame in the ring. It records this for each frame, so if the daemon ends now, the next one sends at most one
-   * frame twice and loses none.
+   * Removes the first frame in the ring. It records this for each frame, so if the daemon ends now, the next one sends
+   * at most one frame twice and loses none.
    */
   #settleHeld(ifindex: number): void {
     const length = this.#frames.first(ifindex)?.frame.length ?? 0
@@ -301,7 +304,8 @@ export class HeldTraffic {
     this.#dropped.set(ifindex, this.dropped(ifindex) + frames)
   }
 
-  #letGo(): void {
+  /** Releases the part of the ring that no frame needs any more, and keeps room in it. */
+  #releaseRing(): void {
     this.#release()
     // A guest that is slow to wake must not keep the ring from other guests.
     if (!this.#events.isHalfFull()) return

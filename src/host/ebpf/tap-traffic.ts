@@ -31,7 +31,7 @@ const NOTHING: Delivery = { delivered: 0, dropped: 0 }
  * How often `ensureFlowing` empties the hold while more frames come. Frames still held then arrive after the first one
  * that flows.
  */
-const ROUNDS_MAX = 8
+const SETTLE_ATTEMPTS_MAX = 8
 
 /**
  * Watches and holds the traffic of taps with the program on each of them. The kernel keeps all state, and only one
@@ -57,7 +57,7 @@ export class TapTraffic implements Traffic {
   async inspect(subject: TrafficSubject): Promise<TrafficState> {
     const { device, userId } = subject
     try {
-      const held = this.#held()
+      const held = this.#openTraffic()
       const ifindex = this.#indexOf(device)
       if (ifindex === undefined || !this.#program.isAttached(ifindex)) return { kind: 'unwatched' }
       const guest = this.#program.guest(ifindex)
@@ -102,7 +102,7 @@ export class TapTraffic implements Traffic {
   async ensureHeld(subject: TrafficSubject): Promise<void> {
     const { device, userId } = subject
     try {
-      const held = this.#held()
+      const held = this.#openTraffic()
       const ifindex = await this.#watchDevice(subject)
       if (this.#program.guest(ifindex)?.frames === 'held') return
       held.begin(ifindex)
@@ -116,13 +116,13 @@ export class TapTraffic implements Traffic {
   async ensureFlowing(subject: TrafficSubject, how: { readonly deliver: boolean }): Promise<Delivery> {
     const { device, userId } = subject
     try {
-      const held = this.#held()
+      const held = this.#openTraffic()
       const ifindex = this.#holding(subject)
       if (ifindex === undefined) return NOTHING
       let delivered = 0
-      for (let round = 0, given = 1; round < ROUNDS_MAX && given > 0; round++) {
-        given = held.settle(ifindex, how)
-        delivered += given
+      for (let attempt = 0, sent = 1; attempt < SETTLE_ATTEMPTS_MAX && sent > 0; attempt++) {
+        sent = held.settle(ifindex, how)
+        delivered += sent
       }
       this.#program.setGuest(ifindex, { userId, frames: 'flowing' })
       delivered += held.settle(ifindex, how)
@@ -133,12 +133,12 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async held(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
+  async keepHeldAfter(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
     try {
-      const held = this.#held()
+      const held = this.#openTraffic()
       const ifindex = this.#holding(subject)
       if (ifindex === undefined) return []
-      const { first, frames } = held.waiting(ifindex, after)
+      const { first, frames } = held.keepAfter(ifindex, after)
       return frames.map(({ atNs, gsoSize, counts, frame }, at) => ({
         number: first + at,
         gsoSize,
@@ -154,7 +154,7 @@ export class TapTraffic implements Traffic {
 
   async inject({ device, userId }: TrafficSubject, packets: readonly HeldPacket[]): Promise<void> {
     try {
-      const held = this.#held()
+      const held = this.#openTraffic()
       const ifindex = this.#indexOf(device)
       if (ifindex === undefined) throw new ErrnoError(`find device ${device}`, constants.errno.ENODEV)
       if (this.#program.guest(ifindex)?.userId !== userId) throw new Error('the device is not watched')
@@ -222,12 +222,12 @@ export class TapTraffic implements Traffic {
   }
 
   /**
-   * Returns the guests that all watchers were already called for; with `only`, that guest or none. If the program cannot
-   * be loaded now, the first use reports why.
+   * Returns the guests that all watchers were already called for; with `only`, that guest or none. If the program
+   * cannot be loaded now, the first use reports why.
    */
   #wanted(only: TrafficSubject | undefined): readonly UserId[] {
     try {
-      const held = this.#held()
+      const held = this.#openTraffic()
       held.catchUp()
       if (only !== undefined) {
         const ifindex = this.#holding(only)
@@ -243,12 +243,13 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  #held(): HeldTraffic {
-    this.#traffic ??= outsideLogContext(() => this.#openHeld())
+  /** Returns the traffic, opened at the first use. */
+  #openTraffic(): HeldTraffic {
+    this.#traffic ??= outsideLogContext(() => this.#newTraffic())
     return this.#traffic
   }
 
-  #openHeld(): HeldTraffic {
+  #newTraffic(): HeldTraffic {
     return new HeldTraffic({
       program: this.#program,
       nowNs: this.#nowNs,
@@ -279,7 +280,7 @@ export class TapTraffic implements Traffic {
   #forget(userId: UserId): void {
     for (const ifindex of this.#program.devicesOf(userId)) {
       this.#program.deleteGuest(ifindex)
-      this.#held().forget(ifindex)
+      this.#openTraffic().forget(ifindex)
     }
   }
 

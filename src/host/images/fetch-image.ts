@@ -7,7 +7,7 @@ import type { Sha256 } from '../../core/ids.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { ThreadSource } from '../threads/task-thread.ts'
 import { contentOf } from './content.ts'
-import { BeginsAnew, givenBody } from './image-body.ts'
+import { givenBody, SourceRestarted } from './image-body.ts'
 import type { StoringThread } from './fetch-places.ts'
 import { FetchTime } from './fetch-time.ts'
 import type { ImageBody } from './image-body.ts'
@@ -95,7 +95,7 @@ async function receiveFrom(receiving: Receiving): Promise<Received> {
       try {
         return await receive(body, receiving)
       } catch (error) {
-        if (!(error instanceof BeginsAnew)) throw error
+        if (!(error instanceof SourceRestarted)) throw error
       }
     }
   } finally {

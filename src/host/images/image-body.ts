@@ -6,14 +6,14 @@ const READ_BYTES = MIB
 
 /** The bytes of an image as they arrive from any source. */
 export type ImageBody = {
-  /** Yields chunks, each valid until the next one is requested. Throws HostFault, and {@link BeginsAnew}. */
+  /** Yields chunks, each valid until the next one is requested. Throws HostFault, and {@link SourceRestarted}. */
   chunks(): AsyncIterableIterator<Uint8Array>
   /** Releases the source, even in the middle of reading. */
   close(): Promise<void> | void
 }
 
 /** Thrown when the bytes received so far are useless. The body's next `chunks()` starts at the first byte again. */
-export class BeginsAnew extends Error {}
+export class SourceRestarted extends Error {}
 
 /** Yields the content of a file. Each chunk is overwritten by the next. */
 export async function* chunksOf(file: GatedFile): AsyncGenerator<Uint8Array> {

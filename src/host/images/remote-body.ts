@@ -5,7 +5,7 @@ import { judgeAnswer, parseRetryAfter } from '../../core/object-store/judge-answ
 import { sendDelayMs } from '../../core/snapshots/work.ts'
 import { judgeResumption, resumeFields, sentBy } from '../../core/images/resume.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
-import { BeginsAnew } from './image-body.ts'
+import { SourceRestarted } from './image-body.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { FaultCode } from '../../core/errors.ts'
@@ -31,16 +31,17 @@ export type Pace = { readonly bytes: number; readonly ms: number }
 const LEAST_PACE: Pace = { bytes: limits.fetchPaceBytesMin, ms: limits.fetchPaceMs }
 
 /**
- * Encodings that are accepted. zstd is one, because an image may be compressed with it anyway. `aws-chunked` says only how
- * an upload was framed. Amazon S3 removes it, and some other stores repeat it, or leave an empty value of it (API
+ * Encodings that are accepted. zstd is one, because an image may be compressed with it anyway. `aws-chunked` says only
+ * how an upload was framed. Amazon S3 removes it, and some other stores repeat it, or leave an empty value of it (API
  * Reference, "Transferring Payload in Multiple Chunks").
  */
 const ENCODINGS: readonly string[] = ['', 'identity', 'zstd', 'aws-chunked']
 
 /**
  * Reads an image over HTTP. A transfer that breaks off is resumed at the point where it stopped, if any bytes came. A
- * source that never sent a byte has failed, and the caller tries again later, unless it asks for a short wait. A source that sends a byte now and then
- * also counts as failed: it would keep others from fetching. Errors contain only the host name of the URL.
+ * source that never sent a byte has failed, and the caller tries again later, unless it asks for a short wait. A source
+ * that sends a byte now and then also counts as failed: it would keep others from fetching. Errors contain only the
+ * host name of the URL.
  */
 export class RemoteBody implements ImageBody {
   readonly #url: URL
@@ -51,7 +52,7 @@ export class RemoteBody implements ImageBody {
   #stall = new AbortController()
   #sent: Sent = {}
   #received = 0
-  #hasBegunAnew = false
+  #hasRestarted = false
   /** How the last answer broke off. */
   #broke: string | undefined
   #retryAfterMs = 0
@@ -160,28 +161,28 @@ export class RemoteBody implements ImageBody {
     }
   }
 
-  /** Continues after a break. Throws {@link BeginsAnew} if the bytes received so far are useless. */
+  /** Continues after a break. Throws {@link SourceRestarted} if the bytes received so far are useless. */
   #resume(answer: OutboundAnswer): void {
     const judged = judgeResumption(answer.status, answer.headers, this.#received, this.#sent)
     if (judged.kind === 'refused') throw this.#fault(`it ${judged.because}`)
-    if (judged.kind === 'goes_on') {
+    if (judged.kind === 'resumed') {
       this.#sent = { ...this.#sent, ...(judged.bytes !== undefined && { bytes: judged.bytes }) }
       return
     }
-    if (this.#hasBegunAnew)
+    if (this.#hasRestarted)
       throw this.#fault('it sent the image from the beginning again, although asked for the rest')
-    this.#hasBegunAnew = true
+    this.#hasRestarted = true
     this.#received = 0
-    if (judged.kind === 'begins_anew') {
+    if (judged.kind === 'restarted') {
       this.#begin(answer)
       this.#answer = answer
     }
-    throw new BeginsAnew()
+    throw new SourceRestarted()
   }
 
   /** Waits until another try makes sense; throws if none does. */
   async #settle(error: unknown, failures: number): Promise<void> {
-    if (error instanceof BeginsAnew) throw error
+    if (error instanceof SourceRestarted) throw error
     await this.close()
     if (!(error instanceof OutboundFailure)) throw error
     if (error.kind === 'not_allowed') throw this.#fault(error.message, 'image_source_refused')
@@ -191,7 +192,8 @@ export class RemoteBody implements ImageBody {
     if ((this.#received === 0 && !mayWait) || failures > limits.imageResumesMax)
       throw this.#fault(error.message)
     this.#broke = error.message
-    // Before the first byte the wait does not grow beyond what the source asks for: the fetch keeps its place meanwhile.
+    // Before the first byte the wait does not grow beyond what the source asks for: the fetch keeps its place
+    // meanwhile.
     const delayMs = resumeDelayMs(this.#received === 0 ? 1 : failures, this.#retryAfterMs)
     this.#retryAfterMs = 0
     await sleep(delayMs, undefined, { signal: this.#signal })

@@ -105,10 +105,9 @@ const MS_REC = 16_384n
 const PSEUDO_DEVICES = ['/dev/null', '/dev/urandom']
 
 /**
- * Builds a root that contains only what the spec names and the host's programs: nothing in /proc, /sys or /etc, no files
- * of other VMs, no home. Hiding the rest of the host piece by piece (ProtectSystem=strict,
- * ProtectProc=, PrivateTmp=, …) takes several times as long, because each
- * of those mounts everything again.
+ * Builds a root that contains only what the spec names and the host's programs: nothing in /proc, /sys or /etc, no
+ * files of other VMs, no home. Hiding the rest of the host piece by piece (ProtectSystem=strict, ProtectProc=,
+ * PrivateTmp=, …) takes several times as long, because each of those mounts everything again.
  */
 function fileSystem(spec: UnitSpec, root: UnitRoot): UnitProperty[] {
   const [program] = spec.command
@@ -134,7 +133,8 @@ function fileSystem(spec: UnitSpec, root: UnitRoot): UnitProperty[] {
 
 /**
  * Takes away what a program could still do without any privilege. The last six hide what this root does not have, or
- * forbid again what the filter of system calls forbids: they hold if one of those is ever loosened. docs/sandbox.md has each point.
+ * forbid again what the filter of system calls forbids: they hold if one of those is ever loosened. docs/sandbox.md has
+ * each point.
  */
 const PRIVILEGES: readonly UnitProperty[] = [
   ['NoNewPrivileges', 'b', true],

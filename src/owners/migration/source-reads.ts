@@ -24,8 +24,9 @@ type Opened = CopyTerms & {
 }
 
 /**
- * What destinations read from the source. An iteration throws HostFault, the reason of the signal, CopyEnded when the migration is
- * decided meanwhile, and StreamsFull at its beginning. All iterations together keep to the pace of the host.
+ * What destinations read from the source. An iteration throws HostFault, the reason of the signal, CopyEnded when the
+ * migration is decided meanwhile, and StreamsFull at its beginning. All iterations together keep to the pace of the
+ * host.
  */
 export class SourceReads {
   readonly #context: SourceContext
@@ -82,8 +83,8 @@ export class SourceReads {
   }
 
   /**
-   * Returns the console's newest session, for its destination; undefined if the VM has none. It is whole, because a guest that stands
-   * still has no terminal: waits until it is taken.
+   * Returns the console's newest session, for its destination; undefined if the VM has none. It is whole, because a
+   * guest that stands still has no terminal: waits until it is taken.
    */
   async console(move: Move, signal: AbortSignal): Answer<MovedConsole | undefined> {
     const { consoles } = this.#context.host
@@ -102,7 +103,8 @@ export class SourceReads {
   }
 
   /**
-   * Returns the packets that are held for the guest behind the number `after`; waits for the first one, if there is none. Those up to
+   * Returns the packets that are held for the guest behind the number `after`; waits for the first one, if there is
+   * none. Those up to
    * `after` are forgotten once the VM is released: until then the guest may go on here, and needs them.
    */
   async heldPackets(
@@ -139,7 +141,7 @@ export class SourceReads {
     if (found === undefined || !found.ok) return found
     const { departure, host } = found.value
     const forgotten = departure?.stage === 'released' ? after : 0
-    const packets = await this.#context.host.traffic.held(host, forgotten)
+    const packets = await this.#context.host.traffic.keepHeldAfter(host, forgotten)
     return ok(packets.filter(({ number }) => number > after))
   }
 
