@@ -84,7 +84,7 @@ export async function leaveStage(t: TestContext, mode: MigrationMode = 'live', o
     /** Copies a round onto what was copied before. */
     copy: async (number: number, onto: Uint8Array = new Uint8Array(DISK_BYTES)): Promise<Uint8Array> =>
       applied(await got(stage.source().reads.roundFrames(move, { number, from: 0 }, never)), onto),
-    /** Takes one round, and lets the guest stand still. */
+    /** Takes one round, and hands the guest over. */
     toHandedOver: async (): Promise<void> => {
       await got(round(1))
       assert.equal((await got(handOver())).stage, 'handed_over')

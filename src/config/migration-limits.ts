@@ -7,14 +7,14 @@ export const migrationLimits = {
   /** Departures that are kept of VMs that were released and then deleted. */
   departedMax: 1000,
   /**
-   * Time for which a guest stands still for its destination, from the beginning of the handover to the release. It is
-   * shorter than `heldFrameAgeMs` by the time of a slow wake. So a guest that its source takes back gets every packet
-   * that came meanwhile, including the first one.
+   * Time for which a guest is down, from the beginning of the handover to the release. It is shorter than
+   * `heldFrameAgeMs` by the time of a slow wake. So a guest that its source takes back gets every packet that came
+   * meanwhile, including the first one.
    */
   handoverMsMax: 45_000,
   /**
-   * Time in which a destination takes over a guest, from its request for the handover until everything is here; longer than
-   * its source lets the guest stand still.
+   * Time in which a destination takes over a guest, from its request for the handover until everything is here; longer
+   * than its source keeps the guest down.
    */
   takeOverMsMax: 60_000,
   /** Time in which a connection to the source of a VM must be ready for a request; below `offerReadMs`, to say why. */
@@ -32,11 +32,13 @@ export const migrationLimits = {
   /** Attempts in a row to continue a stream that was cut, without a new frame; each pause is twice the one before. */
   streamAttemptsMax: 6,
   streamPauseMs: 100,
-  /** Time for which a destination may take nothing of a stream; then it is cut, and gives up its place and its round. */
+  /**
+   * Time for which a destination may take nothing of a stream; then it is cut, and gives up its place and its round.
+   */
   streamStallMs: 60_000,
   /**
-   * Streams of one offer that its destination has open at once. It reads one at a time; those of lines that broke end later,
-   * at the latest after `streamStallMs`.
+   * Streams of one offer that its destination has open at once. It reads one at a time; those of lines that broke end
+   * later, at the latest after `streamStallMs`.
    */
   streamsPerOfferMax: 8,
   /** Time for which packets for a VM that was released are kept for its destination. */
@@ -44,16 +46,19 @@ export const migrationLimits = {
   /** VMs whose disks are copied to other hosts at the same time, and the pause between requests that ends a copy. */
   departuresAtOnceMax: 2,
   departureIdleMs: 30_000,
-  /** The longest answer to a request for the handover, which waits until the guest stands still. */
+  /** The longest answer to a request for the handover, which waits until the guest is down. */
   handoverPollMs: 20_000,
   /** Age of a packet from a source: far more than `heldFrameAgeMs`, after which a source drops it. */
   heldPacketAgeMsMax: 24 * 3600 * 1000,
   /**
-   * Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries, and
-   * between two requests for the handover.
+   * Interval at which a guest that is handed over is looked at, beside each change of its VM; also between two tries,
+   * and between two requests for the handover.
    */
   handoverLookMs: 1000,
-  /** Time for which the console of a guest that stands still may keep its terminal, and between two looks at it. */
+  /**
+   * Time for which the console of a guest that is down for the handover may keep its terminal, and between two looks at
+   * it.
+   */
   consoleDetachMsMax: 2000,
   consoleDetachLookMs: 50,
   /** Between two tries to remove the rounds, or the unfinished disk, of a VM that does not move any more. */
@@ -81,18 +86,26 @@ export const migrationLimits = {
   /** Between two tries to withdraw an offer that has expired. */
   offerRecheckMs: 10_000,
   /**
-   * Bytes of one frame of a round. Both sides check and hash a frame in one turn of the event loop: about a millisecond.
+   * Bytes of one frame of a round. Both sides check and hash a frame in one turn of the event loop: about a
+   * millisecond.
    */
   roundFrameBytesMax: 256 * 1024,
   /** Stretches of a round that are read with one call, and the bytes between two of them that are read for nothing. */
   roundGroupExtentsMax: 64,
   roundGapBytesMax: 32 * 1024,
-  /** Extents that the kernel reports in one call. They are compared in one turn of the event loop: a few milliseconds. */
+  /**
+   * Extents that the kernel reports in one call. They are compared in one turn of the event loop: a few milliseconds.
+   */
   mapExtentsMax: 256,
-  /** Calls for maps that found no change from which on their stretch is kept, and the stretches that are kept of one round. */
+  /**
+   * Calls for maps that found no change from which on their stretch is kept, and the stretches that are kept of one
+   * round.
+   */
   quietPagesMin: 16,
   quietStretchesMax: 4096,
-  /** Between two states of the digest of a round that are kept, so that a stream continues without reading all again. */
+  /**
+   * Between two states of the digest of a round that are kept, so that a stream continues without reading all again.
+   */
   roundDigestEveryBytes: 16 * 1024 * 1024,
   /** Bytes of all rounds, and of all memory, that are read and not sent again: a third of what one processor reads and hashes. */
   roundSkippedBytesPerSecond: 512 * 1024 * 1024,

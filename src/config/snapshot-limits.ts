@@ -1,6 +1,8 @@
 /** Bounds of snapshots, of their staging and of what is sent to stores; a part of `limits`. */
 export const snapshotLimits = {
-  /** Snapshots. S3 takes parts of 5 MiB to 5 GiB, and 10,000 of them (Amazon S3 User Guide, "multipart upload limits"). */
+  /**
+   * Snapshots. S3 takes parts of 5 MiB to 5 GiB, and 10,000 of them (Amazon S3 User Guide, "multipart upload limits").
+   */
   partMibMin: 5,
   partMibMax: 5 * 1024,
   partsMax: 10_000,
@@ -21,8 +23,8 @@ export const snapshotLimits = {
   /** Snapshots that are packed at the same time; one that waits for room in staging has no place. */
   packsMax: 2,
   /**
-   * Snapshots whose packing has begun at the same time, those that wait for room in staging included. Each has a thread, open
-   * files, and what it has packed ahead.
+   * Snapshots whose packing has begun at the same time, those that wait for room in staging included. Each has a
+   * thread, open files, and what it has packed ahead.
    */
   openPacksMax: 8,
   /** The nice value of those threads: they use the CPU time that guests leave. */
@@ -33,7 +35,7 @@ export const snapshotLimits = {
   thawRetryMs: 1000,
   /** VMs whose passes wait for captures at the same time. They share the pool, and their guests are paused for it. */
   capturesMax: 4,
-  /** A guest stands still for its capture for at most this long; a pool that is slower is tried again later. */
+  /** A guest is paused for its capture for at most this long; a pool that is slower is tried again later. */
   capturePauseMs: 5000,
   /** Disks and clones flushed at once. Each uses one of Node's four threads for files, which captures need too. */
   captureFlushesMax: 2,

@@ -42,7 +42,7 @@ async function offered(t: TestContext, setUp: SetUp) {
     line,
     source,
     move,
-    /** Copies the disk as it is, and lets the guest stand still. */
+    /** Copies the disk as it is, and hands the guest over. */
     async handedOver(): Promise<HandOver> {
       await granted(source.ensureRound(move, 1, never))
       return granted(source.handOver(move, never))
@@ -142,7 +142,7 @@ function promiseReading(promise: Promising): void {
   })
 
   promise(
-    'a guest that stands still comes with its memory, its console and the frames it did not get',
+    'a guest that is down for the handover comes with its memory, its console and the frames it did not get',
     async (offer) => {
       const { stage, source, move } = offer
       const { stage: how, lastRound, memory } = await offer.handedOver()
@@ -216,7 +216,7 @@ function promiseRefusals(promise: Promising): void {
     }
   })
 
-  promise('what needs a guest that stands still comes too early before', async (offer) => {
+  promise('what needs a guest that is down comes too early before', async (offer) => {
     const { source, move } = offer
     assert.deepEqual(await said([source.handOver(move, never)]), ['not_yours'])
     await granted(source.ensureRound(move, 1, never))

@@ -245,7 +245,7 @@ test('a snapshot is shown with all its known properties', async (t) => {
     /^ {2}needs URLs +for parts 1-3$/m,
     /^ +hand over fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE$/m,
     /^ {2}staged +192 MiB on the host$/m,
-    /^ {2}stood still +12 ms$/m,
+    /^ {2}paused for +12 ms$/m,
     /^ {2}consistency +as a loss of power would have left it$/m,
   ])
     assert.match(out, words)

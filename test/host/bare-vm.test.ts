@@ -89,7 +89,9 @@ for (const [index, { monitor, skip }] of monitors.entries()) {
     await udpEcho(ipv4)
     assert.equal(await lifeOf(id, ipv4), life, 'the guest was booted again')
   }
-  /** Wakes by a request, because a VM that traffic repeatedly wakes soon after it fell asleep sleeps later and later. */
+  /**
+   * Wakes by a request, because a VM that traffic repeatedly wakes soon after it fell asleep sleeps later and later.
+   */
   const wakeByRequest = async (): Promise<void> => {
     const { observed } = await asleep(id)
     await setPower(id, 'running')
@@ -108,7 +110,7 @@ for (const [index, { monitor, skip }] of monitors.entries()) {
           await echo(address)
         }
       },
-      'it stands still while it is paused, and continues': async () => {
+      'it answers nothing while it is paused, and continues': async () => {
         await setPower(id, 'paused')
         await settled(id, 'paused')
         const answer = echo(ipv4)

@@ -155,7 +155,7 @@ for (const [what, status, fields, message] of [
   ['is gone', 404, {}, /it answered 404: the body broke off \(ECONNRESET\)$/],
   ['has an expired URL', 403, {}, /it answered 403/],
   ['knows nothing beyond', 416, { 'content-range': `bytes */${content.length}` }, /it answered 416/],
-  ['does not say which part it sends', 206, {}, /without telling which part/],
+  ['does not say which part it sends', 206, {}, /without saying which part/],
   ['sends another part', 206, { 'content-range': `bytes 0-1/${content.length}` }, /another part/],
   ['encodes the rest', 206, { 'content-encoding': 'gzip' }, /encoded/],
 ] as const) {

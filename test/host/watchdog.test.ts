@@ -1,4 +1,4 @@
-/** A daemon whose event loop stands still is ended by systemd and starts again; its guests do not notice. */
+/** A daemon whose event loop makes no progress is ended by systemd and starts again; its guests do not notice. */
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { askBare, lifeOf, makeBare, udpEcho } from '../../lab/inside/bare.ts'
@@ -30,7 +30,7 @@ async function daemonFromUnit(): Promise<void> {
 let [pid, life] = ['', '']
 
 story(
-  'a daemon whose event loop stands still is restarted, and its guest lives on',
+  'a daemon whose event loop makes no progress is restarted, and its guest lives on',
   {
     'the unit has a watchdog, and a daemon that turns is left alone': async () => {
       assert.equal(await unitProperty('vmhostd', 'WatchdogUSec'), '30s')
@@ -42,7 +42,8 @@ story(
       assert.equal(await mainPid('vmhostd'), daemon)
     },
     'a daemon that is stopped in the middle is replaced': async () => {
-      // The test need not wait for half a minute, and a slow machine must not be taken for a daemon that stands still.
+      // The test need not wait for half a minute, and a slow machine must not be taken for a daemon that makes no
+      // progress.
       mkdirSync(DROP_IN, { recursive: true })
       writeFileSync(`${DROP_IN}/watchdog.conf`, '[Service]\nWatchdogSec=3s\n')
       await daemonFromUnit()

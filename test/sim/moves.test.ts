@@ -233,7 +233,7 @@ test('a guest that was released to a drained host goes on there when the mainten
   })
 })
 
-test('a guest that stands still does not wait for what went wrong before its handover', async () => {
+test('a guest that is down for the handover does not wait for what went wrong before its handover', async () => {
   await simulate({ ...still, lives: 'running' }, async (simulation) => {
     const { source, destination } = simulation
     const left = new Map([

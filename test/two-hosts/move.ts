@@ -38,7 +38,7 @@ export const take = ({ vm, migration, from, to }: Move): Promise<Vm> =>
     source_url: `https://${from.address}:9001`,
   })
 
-/** Waits until a VM is as wanted, and looks often: a guest may stand still meanwhile. Throws after the bound. */
+/** Waits until a VM is as wanted, and looks often: a guest may be down meanwhile. Throws after the bound. */
 export async function seen(
   host: LabHost,
   vm: string,

@@ -8,7 +8,7 @@ import { until } from '../../lab/inside/until.ts'
 import { CLIENT } from './roads.ts'
 import type { LabHost } from './lab-host.ts'
 
-/** A host holds `limits.heldFramesMax` of them for a guest that stands still: these are fewer in `limits.handoverMsMax`. */
+/** A host holds `limits.heldFramesMax` of them for a guest that is down: these are fewer in `limits.handoverMsMax`. */
 const INTERVAL_SECONDS = 0.2
 /** So many that no test sends them all. Not a time (-w): with one, ping(8) ends at the first error of the network. */
 const REQUESTS_MAX = 10_000
@@ -61,7 +61,10 @@ export class Pinger {
     return Array.from({ length: last }, (_, index) => index + 1).filter((seq) => !this.#replies.has(seq))
   }
 
-  /** Returns how many replies the sockets of the network had no room for: the last column of these tables (net/ipv4/raw.c). */
+  /**
+   * Returns how many replies the sockets of the network had no room for: the last column of these tables
+   * (net/ipv4/raw.c).
+   */
   #unread(): number {
     const tables = ['icmp', 'raw'].map((name) => readFileSync(`/proc/${this.#ping.pid}/net/${name}`, 'utf8'))
     const sockets = tables.flatMap((table) => table.trim().split('\n').slice(1))

@@ -88,9 +88,9 @@ function takeRound(app: App, departures: Source, { log }: Pick<CoordinationDepen
 function handOver(app: App, departures: Source, { log }: Pick<CoordinationDependencies, 'log'>): void {
   const schema = {
     operationId: 'handOver',
-    summary: 'Let the guest stand still',
+    summary: 'Hand the guest over',
     description:
-      'From this request on frames for the guest are held, and the guest is saved. The answer comes when the guest stands still and ' +
+      'From this request on frames for the guest are held, and the guest is saved. The answer comes when the guest is down and ' +
       'the last round of its disk is taken, or earlier, with the stage `handing_over`: then ask again. This host takes the guest ' +
       'back when the handover lasts too long.',
     ...requestSchema('Arrival'),

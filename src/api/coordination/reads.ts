@@ -172,7 +172,7 @@ function readHeldPackets(app: App, reads: Reads, { log }: Logging): void {
     tags,
     summary: 'Read the packets that are held',
     description:
-      `Packets that came for the guest since it stands still. They are held until the release, and for ${limits.departedFramesMs / 1000} s after it. ` +
+      `Packets that came for the guest since it went down for the handover. They are held until the release, and for ${limits.departedFramesMs / 1000} s after it. ` +
       'Packets up to `after` are forgotten once the VM is released.',
     params: idParams,
     querystring: heldQuery,

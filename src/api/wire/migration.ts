@@ -30,7 +30,7 @@ export const stageSchema = Type.Enum(DEPARTURE_STAGES, {
   type: 'string',
   description:
     '`offered`: the node has not begun. `copying`: rounds of the disk are copied while the guest lives as before. ' +
-    '`handing_over`, `handed_over`: the guest stands still. `released`: only the other host may run it. ' +
+    '`handing_over`, `handed_over`: the guest is down for the handover. `released`: only the other host may run it. ' +
     '`withdrawn`: the VM stays. The last two are final.',
 })
 
@@ -71,7 +71,7 @@ export const departureSchema = Type.Object(
       Type.Enum(WITHDRAWAL_REASONS, {
         type: 'string',
         description:
-          '`expired`: no host took the VM in time. `handover_expired`: the guest stood still for too long. ' +
+          '`expired`: no host took the VM in time. `handover_expired`: the guest was down for too long. ' +
           '`withdrawn`, `stopped`, `deleted`: a request. `aborted`: the other host gave it up. `guest_lost`: the guest ended ' +
           'before it was saved, or its saved state cannot be used.',
       }),

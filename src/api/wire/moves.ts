@@ -140,7 +140,7 @@ const heldPacketSchema = Type.Object({
 export const heldPacketsSchema = Type.Object(
   { packets: Type.Array(heldPacketSchema, { maxItems: limits.heldFramesMax }) },
   {
-    description: 'Frames that came for the guest while it stands still, in their order.',
+    description: 'Frames that came for the guest while it is down for the handover, in their order.',
     examples: [{ packets: [{ number: 1, gso_size: 0, age_ms: 12, counts: true, frame: '/////w==' }] }],
   },
 )

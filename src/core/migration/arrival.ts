@@ -8,7 +8,7 @@ import type { MigrationId } from './offer.ts'
  *
  * - `pulling`: rounds of the disk, then the handover;
  * - `pulled`: disk and memory are complete on this host's disk, and the release may have been requested;
- * - `released`: the source has let the guest go, so it may run here;
+ * - `released`: the source released the guest, so it may run here;
  * - `refused`: the guest stays at the source, and nothing of it may run here.
  */
 export type ArrivalStage = (typeof ARRIVAL_STAGES)[number]
@@ -17,8 +17,8 @@ export type ArrivalStage = (typeof ARRIVAL_STAGES)[number]
 export const ARRIVAL_STAGES = ['pulling', 'pulled', 'released', 'refused'] as const
 
 /**
- * Why nothing of the guest may run here. `unknown`: the source knows no such offer to this node. `unfit`: this host gave
- * it up, and the source has it.
+ * Why nothing of the guest may run here. `unknown`: the source knows no such offer to this node. `unfit`: this host
+ * gave it up, and the source has it.
  */
 export type ArrivalRefusal = DepartureRefusal | 'unknown' | 'unfit'
 
@@ -93,7 +93,7 @@ export function arrivalAfter(arrival: Arrival, event: ArrivalEvent): Arrival {
   }
 }
 
-/** Returns whether the source may still let the guest go. */
+/** Returns whether the source may still release the guest. */
 export const isComing = ({ stage }: Pick<Arrival, 'stage'>): boolean =>
   stage === 'pulling' || stage === 'pulled'
 

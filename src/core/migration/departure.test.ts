@@ -116,7 +116,7 @@ test('a departure counts its rounds one by one, and another destination begins f
   assert.equal(other.ok && other.value.round, undefined)
 })
 
-test('a destination reads only while it copies, or the guest stands still for it', () => {
+test('a destination reads only while it copies, or the guest is down for the handover', () => {
   const refusals = DEPARTURE_STAGES.map((stage) => refuseRead(at(stage), MINE))
   assert.deepEqual(refusals, ['not_yours', undefined, undefined, undefined, 'released', 'withdrawn'])
   assert.equal(refuseRead(at('copying'), OTHER), 'not_yours')

@@ -28,9 +28,9 @@ export const DEPARTURE_STAGES = [
 ] as const
 
 /**
- * Why the guest stays. `expired`: no destination took it in time. `handover_expired`: it stood still for too long. `withdrawn`,
- * `stopped`, `deleted`: a request of the controller. `aborted`: the destination gave it up. `guest_lost`: the guest ended before it
- * was saved, or its saved state cannot be used.
+ * Why the guest stays. `expired`: no destination took it in time. `handover_expired`: it was down for too long.
+ * `withdrawn`, `stopped`, `deleted`: a request of the controller. `aborted`: the destination gave it up. `guest_lost`:
+ * the guest ended before it was saved, or its saved state cannot be used.
  */
 export type WithdrawalReason = (typeof WITHDRAWAL_REASONS)[number]
 export const WITHDRAWAL_REASONS = [
@@ -62,8 +62,8 @@ export type Departure = {
   /** How the guest lived when the handover began, and so how it must live at the destination; absent before. */
   readonly lived?: GuestPower
   /**
-   * The newest round of the disk that this destination asked for; absent before the first. It is stored before the round is taken,
-   * so no round is there that the record does not know.
+   * The newest round of the disk that this destination asked for; absent before the first. It is stored before the
+   * round is taken, so no round is there that the record does not know.
    */
   readonly round?: number
   /** Number of the round that was taken from the disk of the saved guest; set from `handed_over` on. */
@@ -93,7 +93,7 @@ export type DepartureRefusal = 'withdrawn' | 'released' | 'not_yours' | 'too_ear
 export const isUndecided = ({ stage }: Pick<Departure, 'stage'>): boolean =>
   stage !== 'released' && stage !== 'withdrawn'
 
-/** Returns whether the guest stands still for the destination, or must. */
+/** Returns whether the guest is down for the handover, or must be. */
 export const isHandover = ({ stage }: Pick<Departure, 'stage'>): boolean =>
   stage === 'handing_over' || stage === 'handed_over'
 

@@ -20,7 +20,7 @@ test('a round that is not smaller than the one before is the last', () => {
   assert.equal(afterRounds(many), 'hand_over')
 })
 
-test('a guest whose rest takes longer than it may stand still does not move', () => {
+test('a guest whose rest takes longer than it may be down does not move', () => {
   // At 100 MiB/s.
   const mostMib = limits.handoverMsMax / 10
   assert.equal(afterRounds([slow(8000), slow(mostMib + 1), slow(mostMib + 1)]), 'give_up')

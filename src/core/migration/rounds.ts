@@ -4,7 +4,7 @@ import { limits } from '../../config/limits.ts'
 export type CopiedRound = { readonly bytes: number; readonly ms: number }
 
 /**
- * What follows a round. `give_up`: the last round would take longer than the guest may stand still.
+ * What follows a round. `give_up`: the last round would take longer than the guest may be down.
  */
 export type AfterRound = 'another' | 'hand_over' | 'give_up'
 

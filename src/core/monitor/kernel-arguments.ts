@@ -28,8 +28,8 @@ export function renderKernelArguments(guest: KernelArguments): string {
   const { id, architecture, ipv4Address, tscKhz, reboot = 't', own } = guest
   const words = [`console=${CONSOLE[architecture]}`, 'root=/dev/vda', 'rw', 'panic=-1']
   if (architecture === 'x64') words.push(`reboot=${reboot}`)
-  // Without `tsc=reliable` the kernel compares the counter with its ticks, which come late on a busy host. It then gives
-  // up the counter, and this board has no other clock: the guest's timers stand still.
+  // Without `tsc=reliable` the kernel compares the counter with its ticks, which come late on a busy host. It then
+  // gives up the counter, and this board has no other clock: the guest's timers stop.
   if (tscKhz !== undefined) words.push(`tsc_early_khz=${tscKhz}`, 'tsc=reliable')
   if (ipv4Address !== undefined) words.push(renderIp(id, ipv4Address))
   if (own.trim() !== '') words.push(own.trim())

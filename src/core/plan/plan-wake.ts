@@ -34,8 +34,8 @@ export function wakeReason(
 }
 
 /**
- * Blocks the plan of a guest that sleeps on if the record says that its disk must grow, and the pool cannot be inspected.
- * Otherwise the change would be reached without being done.
+ * Blocks the plan of a guest that sleeps on if the record says that its disk must grow, and the pool cannot be
+ * inspected. Otherwise the change would be reached without being done.
  */
 function mayOweGrowth(
   record: VmRecord,
@@ -142,7 +142,7 @@ const WHY: { readonly [R in WakeReason]: string } = {
   sleep_disabled: 'sleep was disabled',
   change: 'a change needs the guest',
   withdrawn: 'it did not move to another host',
-  arrived: 'another host has let it go',
+  arrived: 'the source released it',
   host_booted: 'it ran when the host shut down',
   maintenance: 'the maintenance of the host is over',
 }
@@ -279,7 +279,10 @@ export const waitForMonitor = (silentMs: number): Waiting => ({
   waitedMs: silentMs,
 })
 
-/** Returns when to look at a silent monitor again: one that starts answers soon, and one that may be its guest's has no end of silence. */
+/**
+ * Returns when to look at a silent monitor again: one that starts answers soon, and one that may be its guest's has no
+ * end of silence.
+ */
 const monitorRecheckMs = (silentMs: number): number => {
   const leftMs = limits.monitorAnswerMs - silentMs
   const shareMs = Math.round(silentMs * limits.monitorRecheckShare)

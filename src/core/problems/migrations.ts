@@ -143,7 +143,8 @@ export const migrations = {
     migration_too_early: {
       status: 409,
       title: 'The guest is not handed over yet',
-      meaning: 'The request needs a guest that stands still, and the guest runs or is being saved.',
+      meaning:
+        'The request needs a guest that is down for the handover, and the guest runs or is being saved.',
       remedy: 'Ask for the handover until its stage is `handed_over`.',
       example: 'the guest of migration move-7 is not handed over yet: ask for the handover',
       writtenBy: ['src/api/coordination/refusals.ts'],
@@ -182,7 +183,7 @@ export const migrations = {
       retry: 'on-change',
       title: 'The guest writes faster than its disk can be copied',
       meaning:
-        'Each round of the copy is as large as the one before, and the last would make the guest stand still for too long. The guest continues at its source.',
+        'Each round of the copy is as large as the one before, and the last would keep the guest down for too long. The guest continues at its source.',
       remedy:
         'Move the VM while it writes less, limit its disk (`mib_per_second_max`), or move it with `mode` `cold`.',
       example: 'the guest writes faster than its disk is copied: after 8 rounds, 9000 MiB are left',
@@ -201,7 +202,7 @@ export const migrations = {
       retry: 'backoff',
       title: 'The storage pool cannot share blocks, so no disk leaves this host',
       meaning:
-        'The file system of the storage pool cannot share blocks, and a copy would make the guest stand still.',
+        'The file system of the storage pool cannot share blocks, and a copy would keep the guest down for its whole length.',
       remedy: 'Put the pool on XFS or btrfs.',
       example: 'taking round 1 of the disk of VM web-1',
       writtenBy: ['src/host/rounds/pool-rounds.ts'],

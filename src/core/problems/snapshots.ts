@@ -28,7 +28,7 @@ export const snapshots = {
       retry: 'backoff',
       title: 'The storage pool cannot share blocks, so no disk is captured',
       meaning:
-        'The file system of the storage pool cannot share blocks, and a copy would make the guest stand still.',
+        'The file system of the storage pool cannot share blocks, and a copy would keep the guest paused for its whole length.',
       remedy: 'Put the pool on XFS or btrfs.',
       example: 'capturing the disk of VM web-1',
       writtenBy: ['src/host/staging/pool-staging.ts'],

@@ -25,9 +25,9 @@ export const storage = {
     disk_io_error: {
       retry: 'backoff',
       title: 'The guest is paused because its disk failed',
-      meaning: 'The guest stands still: the pool has no room for what it writes.',
+      meaning: 'The guest is paused: the pool has no room for what it writes.',
       remedy:
-        'Free space in the pool or grow it: within a minute the guest goes on where it stood, and its write is made again.',
+        'Free space in the pool or grow it: within a minute the guest goes on where it was, and its write is made again.',
       example:
         'resuming VM web-1: the monitor paused the guest again: the pool has no room for its writes; it continues when there is room again',
       writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],

@@ -15,7 +15,9 @@ export type Leaving = {
   readonly arrival?: Arrival
 }
 
-/** Returns why a VM takes no changes while it moves from host to host, or after it has left; undefined if it takes them. */
+/**
+ * Returns why a VM takes no changes while it moves from host to host, or after it has left; undefined if it takes them.
+ */
 export function refuseWhileMoving(vm: Pick<Leaving, 'id' | 'departure' | 'arrival'>): Rejection | undefined {
   const coming = refuseWhileComing(vm)
   if (coming !== undefined) return coming
@@ -37,8 +39,8 @@ export const refuseWhileComing = ({ id, arrival }: Pick<Leaving, 'id' | 'arrival
   arrival !== undefined && !mayRunHere(arrival) ? refuseArriving(id, arrival) : undefined
 
 /**
- * Returns why a VM cannot be deleted now; undefined if it can. The source of a VM that is here as a whole may have let the
- * guest go already, so this may be its only copy.
+ * Returns why a VM cannot be deleted now; undefined if it can. The source of a VM that is here as a whole may have
+ * released the guest already, so this may be its only copy.
  */
 export function refuseDeletion(
   { id, arrival }: Pick<Leaving, 'id' | 'arrival'>,
@@ -88,7 +90,7 @@ export function refuseLeftConsole({
 }
 
 /**
- * Returns whether nothing may run or wake the guest on this host: it stands still for its destination, has left, or is not
+ * Returns whether nothing may run or wake the guest on this host: it is down for the handover, has left, or is not
  * released to this host.
  */
 export const isHeldBack = ({ departure, arrival }: Pick<Leaving, 'departure' | 'arrival'>): boolean =>

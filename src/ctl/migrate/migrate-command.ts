@@ -19,7 +19,7 @@ export const migrateCommand: Command = {
   summary: 'move a VM to another host',
   description:
     'The usual profile is that of the source, where the VM is; --to names that of the destination. The guest moves with its memory, ' +
-    'and stands still for about as long as a sleep and a wake; its disk is copied before, while it lives. The source offers the VM, ' +
+    'and is down for about as long as a sleep and a wake; its disk is copied before, while it lives. The source offers the VM, ' +
     'the destination takes it over port 9001 of the source, and one record at the source decides who may run it. Interrupting is ' +
     'safe at any moment: the hosts go on, and the same command again continues. When the guest lives at the destination, its record ' +
     'at the source is deleted.',

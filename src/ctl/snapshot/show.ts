@@ -58,7 +58,7 @@ export function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint):
       ['staged', size === undefined ? undefined : stagedWords(snapshot)],
       ['sha256', snapshot.sha256],
       ['captured', captured === undefined ? undefined : since(captured)],
-      ['stood still', snapshot.paused_ms === undefined ? undefined : `${snapshot.paused_ms} ms`],
+      ['paused for', snapshot.paused_ms === undefined ? undefined : `${snapshot.paused_ms} ms`],
       ['consistency', consistency === undefined ? undefined : inWords(consistency, CONSISTENCY_WORDS)],
       ['activity', since(snapshot.last_activity_at)],
       ['created', since(snapshot.created_at)],

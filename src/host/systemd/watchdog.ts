@@ -17,8 +17,8 @@ export function watchdogEveryMs(
 }
 
 /**
- * Notifies systemd from the event loop that it turns, until `end`. If the loop stands still, systemd kills this process
- * and starts another. Does nothing without a watchdog.
+ * Notifies systemd from the event loop that it turns, until `end`. If the loop makes no progress, systemd kills this
+ * process and starts another. Does nothing without a watchdog.
  */
 export function startWatchdog(
   everyMs: number | undefined = watchdogEveryMs(),

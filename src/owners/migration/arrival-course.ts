@@ -116,7 +116,8 @@ export class ArrivalCourse {
     // The source must never hear of an attempt that this host could forget.
     await context.store.flushed()
     const copy = (): Promise<void> => this.#copy(pulling)
-    // A guest that stands still must not wait behind copies of others, which may take hours: its source would take it back.
+    // A guest that is down for the handover must not wait behind copies of others, which may take hours: its source
+    // would take it back.
     await (pulling.arrival().expectsGuest === true ? copy() : context.places.run(copy, signal))
   }
 
@@ -124,7 +125,7 @@ export class ArrivalCourse {
     // No offer lasts longer.
     const manifest = await pulling.within(limits.offerMsMax, 'the copy', (bounded) => copyDisk(bounded))
     if (this.#isDrained) return
-    // A guest that stands still must not wait for what went wrong before.
+    // A guest that is down for the handover must not wait for what went wrong before.
     this.#attempts = 0
     await pulling.within(limits.takeOverMsMax, 'the handover', (bounded) => takeGuest(bounded, manifest))
     const { context, id } = pulling

@@ -107,7 +107,7 @@ test('a record that cannot be read any more keeps its disk, and its course conti
   })
 })
 
-test('a guest that stands still is copied at once, also while others have all places', async (t) => {
+test('a guest that is down for the handover is copied at once, also while others have all places', async (t) => {
   const { host, arrivals, store, take } = await arrivalsStage(t)
   const asked: string[] = []
   const silent = (origin: string): SourceHost =>

@@ -29,8 +29,9 @@ export class StreamsFull extends CopyEnded {
 }
 
 /**
- * Counts the VMs that are copied at once. A VM has a place while something goes on for its destination, and for a moment after it,
- * so that a destination that died gives the place up. A guest that stands still always has one.
+ * Counts the VMs that are copied at once. A VM has a place while something goes on for its destination, and for a
+ * moment after it, so that a destination that died gives the place up. A guest that is down for the handover always has
+ * one.
  */
 export class CopyPlaces {
   readonly #context: Pick<DepartureContext, 'store' | 'clock'>
@@ -57,8 +58,8 @@ export class CopyPlaces {
   }
 
   /**
-   * Begins something for the destination of a VM. The signal aborts with the caller's, or when it is not wanted any more. Call
-   * `end` in any case.
+   * Begins something for the destination of a VM. The signal aborts with the caller's, or when it is not wanted any
+   * more. Call `end` in any case.
    */
   begin(
     id: VmId,

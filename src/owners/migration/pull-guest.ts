@@ -37,8 +37,8 @@ export type HandedOver = {
 }
 
 /**
- * Brings the guest that the source has saved: makes its disk the VM's, and its memory a saved state of that disk. Safe to
- * repeat, and called between two passes of the VM. Returns whether the guest is to run.
+ * Brings the guest that the source has saved: makes its disk the VM's, and its memory a saved state of that disk. Safe
+ * to repeat, and called between two passes of the VM. Returns whether the guest is to run.
  */
 export async function pullGuest(
   pulling: Pulling,
@@ -66,7 +66,7 @@ export async function pullGuest(
   // The guest has read this seed, so it stays as it was.
   const options = { daemonSshKey: vm.daemonSshKey, sha256 }
   const seed = host.storage.ensureSeed(id, userId, seedOf(record, store.vms.inputs(id), options))
-  // The guest stands still meanwhile. Neither is left running when the other fails.
+  // The guest is down meanwhile. Neither is left running when the other fails.
   const made = await Promise.allSettled([seed, pullMemory(pulling, memory)])
   const failed = made.find((one) => one.status === 'rejected')
   if (failed !== undefined) throw failed.reason
@@ -102,7 +102,8 @@ async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory)
 }
 
 /**
- * Brings the packets that the source has held, so that they come before any that this host holds. The guest does not wait for a source that does not answer.
+ * Brings the packets that the source has held, so that they come before any that this host holds. The guest does not
+ * wait for a source that does not answer.
  */
 export async function takePackets(pulling: Pulling): Promise<void> {
   const { context, signal } = pulling
@@ -115,7 +116,9 @@ export async function takePackets(pulling: Pulling): Promise<void> {
   }
 }
 
-/** Brings the next packets that come to the source. Those up to `after` are the guest's, and the source forgets them. */
+/**
+ * Brings the next packets that come to the source. Those up to `after` are the guest's, and the source forgets them.
+ */
 export const followPackets = (pulling: Pulling, after: number): Promise<number> =>
   take(pulling, { after, waitMs: limits.packetsWaitMs }, pulling.signal)
 

@@ -84,7 +84,7 @@ export class SourceReads {
 
   /**
    * Returns the console's newest session, for its destination; undefined if the VM has none. It is whole, because a
-   * guest that stands still has no terminal: waits until it is taken.
+   * guest that is down for the handover has no terminal: waits until it is taken.
    */
   async console(move: Move, signal: AbortSignal): Answer<MovedConsole | undefined> {
     const { consoles } = this.#context.host
@@ -104,8 +104,8 @@ export class SourceReads {
 
   /**
    * Returns the packets that are held for the guest behind the number `after`; waits for the first one, if there is
-   * none. Those up to
-   * `after` are forgotten once the VM is released: until then the guest may go on here, and needs them.
+   * none. Those up to `after` are forgotten once the VM is released: until then the guest may go on here, and needs
+   * them.
    */
   async heldPackets(
     move: Move,

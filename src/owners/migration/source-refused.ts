@@ -32,8 +32,8 @@ export class Hindered extends Error {
 }
 
 /**
- * Throws Hindered if the source has more bytes of something than this host has admitted. They would take room of the pool
- * that other VMs were promised.
+ * Throws Hindered if the source has more bytes of something than this host has admitted. They would take room of the
+ * pool that other VMs were promised.
  */
 export function checkLength(what: 'disk' | 'memory', bytes: number, mostMib: number): void {
   if (bytes <= mostMib * MIB) return
@@ -46,7 +46,7 @@ export function accepted<T>(request: ArrivalRequest, answer: Result<T, SourceRef
   if (answer.ok) return answer.value
   if (answer.error === 'busy' || answer.error === 'too_early')
     throw new Hindered('source_busy', `asking the source to ${request}`)
-  // The source may have lost its record, and cannot say whether it let the guest go.
+  // The source may have lost its record, and cannot say whether it released the guest.
   if (answer.error === 'unknown' && request === 'release')
     throw new Hindered('source_refused', 'asking the source for the release: it does not know the migration')
   throw new SourceRefused(request, answer.error)

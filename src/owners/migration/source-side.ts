@@ -29,8 +29,8 @@ export type HandOver = {
 }
 
 /**
- * The source's side of migrations: answers the requests of destinations. What an answer says is on the disk before, so each request
- * can be repeated at any time, also to the next daemon.
+ * The source's side of migrations: answers the requests of destinations. What an answer says is on the disk before, so
+ * each request can be repeated at any time, also to the next daemon.
  */
 export class SourceSide {
   readonly #context: SourceContext
@@ -128,8 +128,8 @@ export class SourceSide {
   }
 
   /**
-   * Lets the guest stand still for the destination, and waits for a while until it does. Throws HostFault, and the reason of the
-   * signal.
+   * Begins the handover to the destination, and waits for a while until the guest is down. Throws HostFault, and the
+   * reason of the signal.
    */
   async handOver(move: Move, signal: AbortSignal): Answer<HandOver> {
     const { store, host } = this.#context
