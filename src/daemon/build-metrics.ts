@@ -20,7 +20,7 @@ type MetricsParts = {
 }
 
 /** Builds what the listener for metrics serves. */
-export const buildMonitoring = (
+export const buildMetricsDependencies = (
   { readiness, version, log }: Pick<MetricsParts, 'readiness' | 'version' | 'log'>,
   { metrics, certificates }: { readonly metrics: Metrics; readonly certificates: CertificateEnds },
 ): MetricsDependencies => ({

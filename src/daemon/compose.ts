@@ -24,7 +24,7 @@ import { explain, planFor } from '../reconcile/explain-vm.ts'
 import { readCounters } from '../reconcile/observe/observe.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { readAsset } from './assets.ts'
-import { buildMetrics, buildMonitoring } from './build-metrics.ts'
+import { buildMetrics, buildMetricsDependencies } from './build-metrics.ts'
 import type { ApiDependencies } from '../api/controller/dependencies.ts'
 import type { MetricsDependencies } from '../api/metrics/metrics-api.ts'
 import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
@@ -92,7 +92,7 @@ export type Composition = {
   readonly coordination: CoordinationDependencies
   readonly metrics: Metrics
   /** The parts of the daemon for the listener of metrics. */
-  readonly monitoring: MetricsDependencies
+  readonly metricsDependencies: MetricsDependencies
   /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
   readonly explain: (id: VmId) => Promise<string | undefined>
 }
@@ -164,12 +164,15 @@ export function compose(parts: Parts): Composition {
     source,
     coordination: buildCoordination(parts, { departures: source, activity, certificates }),
     metrics,
-    monitoring: buildMonitoring(parts, { metrics, certificates }),
+    metricsDependencies: buildMetricsDependencies(parts, { metrics, certificates }),
     explain: (id) => explain(looker, id),
   }
 }
 
-/** Builds the looks at the host for clients. They share a bound, so that those of the daemon wait for a few of them at most. */
+/**
+ * Builds the looks at the host for clients. They share a bound, so that those of the daemon wait for a few of them at
+ * most.
+ */
 function buildAskedLooks(looker: ExplainContext): Pick<ApiDependencies, 'plan' | 'counters'> {
   const places = new Semaphore(limits.askedLooksMax)
   return {

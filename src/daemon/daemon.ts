@@ -43,7 +43,7 @@ export class Daemon {
   readonly #waitingFor = new Set([CONSOLES, FIRST_LOOK])
   #api: Listener | undefined
   #coordination: RetriedListener | undefined
-  #monitoring: RetriedListener | undefined
+  #metricsListener: RetriedListener | undefined
   #admin: RetriedListener | undefined
   #watchdog: ReturnType<typeof startWatchdog> | undefined
 
@@ -121,8 +121,8 @@ export class Daemon {
         config: this.#config,
       })
     if (this.#config.metrics.enabled)
-      this.#monitoring = await openMetricsListener({
-        dependencies: this.#parts.monitoring,
+      this.#metricsListener = await openMetricsListener({
+        dependencies: this.#parts.metricsDependencies,
         config: this.#config,
       })
     this.#admin = await openAdminSocket({
@@ -139,8 +139,8 @@ export class Daemon {
   }
 
   /**
-   * Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. Starts no part
-   * that a stop has stopped meanwhile.
+   * Adopts what lives on this host, then starts to act on it. Removes nothing before it has seen everything. Starts no
+   * part that a stop has stopped meanwhile.
    */
   async #takeOver(): Promise<void> {
     const { signal: ending } = this.#ending
@@ -188,14 +188,15 @@ export class Daemon {
    * down: then the guests are saved first, if the configuration says so.
    */
   async stop(reason: string): Promise<void> {
-    const { shutdownBoundSeconds, host: policy } = this.#config
+    const { shutdownBoundSeconds, host } = this.#config
+    const { onShutdown, onShutdownSeconds } = host
     // To ask systemd may take as long as the stop itself, and the unit's own bound is short.
     notifyStopping(2 * limits.busCallMs + shutdownBoundSeconds * 1000 + limits.shutdownMarginMs)
     const hostEnds = await this.#hostEnds()
-    const ending = hostEnds && policy.onShutdown !== 'kill' ? policy.onShutdown : undefined
-    const boundMs = (ending !== undefined ? policy.onShutdownSeconds : shutdownBoundSeconds) * 1000
-    const becomes = { host_ends: hostEnds, ...(hostEnds ? { on_shutdown: policy.onShutdown } : {}) }
-    this.#log.info({ reason, bound_ms: boundMs, ...becomes }, 'vmhostd stopping')
+    const shutdownPolicy = hostEnds && onShutdown !== 'kill' ? onShutdown : undefined
+    const boundMs = (shutdownPolicy !== undefined ? onShutdownSeconds : shutdownBoundSeconds) * 1000
+    const fields = { host_ends: hostEnds, ...(hostEnds ? { on_shutdown: onShutdown } : {}) }
+    this.#log.info({ reason, bound_ms: boundMs, ...fields }, 'vmhostd stopping')
     notifyStopping(boundMs + limits.shutdownMarginMs)
     this.#ending.abort()
     const {
@@ -220,13 +221,13 @@ export class Daemon {
     const work = {
       listener: this.#api?.close(boundMs),
       coordination: this.#coordination?.close(boundMs),
-      monitoring: this.#monitoring?.close(boundMs),
+      metrics: this.#metricsListener?.close(boundMs),
       admin: this.#admin?.close(boundMs),
       images: images.stop(),
       snapshots: snapshots.stop(),
       migrations: source.stop(),
       arrivals: arrivals.stop(),
-      workers: ending === undefined ? reconciler.stop() : this.#endGuests(ending, boundMs),
+      workers: shutdownPolicy === undefined ? reconciler.stop() : this.#endGuests(shutdownPolicy, boundMs),
     }
     await endWork(work, boundMs, this.#log)
     this.#built.traffic.close()
