@@ -9,11 +9,22 @@ import { followPackets, takePackets, pullGuest, pullImages } from './pull-guest.
 import { pullRounds, takeOver } from './pull-disk.ts'
 import { Pulling } from './pulling.ts'
 import { accepted, Hindered, SourceRefused } from './source-refused.ts'
+import type { RetryClass } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Arrival, ArrivalTrouble } from '../../core/migration/arrival.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { ArrivalContext } from './pulling.ts'
+
+/**
+ * When a course looks at its record next: never, because it is over; at once; when the record changes; or after a
+ * while.
+ */
+type NextLook =
+  | { readonly kind: 'never' | 'now' | 'on_change' }
+  | { readonly kind: 'after'; readonly ms: number }
+
+const NOW: NextLook = { kind: 'now' }
 
 /** The course of one VM from its source to this host. Its record says how far it is, so any daemon continues it. */
 export class ArrivalCourse {
@@ -76,52 +87,51 @@ export class ArrivalCourse {
     const { signal } = this.#end
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers()
-      const again = await this.#go().catch((error: unknown) => {
+      const next = await this.#step().catch((error: unknown): NextLook => {
         // For example, the record cannot be read, or nothing can be written to the state directory.
         this.#context.log.error({ error }, 'VM not taken: internal error')
-        return limits.retryBackoffMsMax
+        return { kind: 'after', ms: limits.retryBackoffMsMax }
       })
-      if (again === 'over') break
-      if (again === 'wait') await this.#wait(limits.resyncMs)
-      if (typeof again === 'number') await this.#backOff(again)
+      if (next.kind === 'never') break
+      if (next.kind === 'on_change') await this.#wait(limits.resyncMs)
+      if (next.kind === 'after') await this.#backOff(next.ms)
     }
     await this.#close()
   }
 
-  /** Goes as far as it can. Returns when to look again. */
-  async #go(): Promise<'over' | 'now' | 'wait' | number> {
-    const record = this.#context.store.vms.get(this.#id)
-    if (record?.arrival === undefined || !isComing(record.arrival)) return 'over'
-    this.#source = record.arrival.source
-    return this.#attempt(new Pulling(this.#context, record, this.#end.signal))
-  }
-
-  async #attempt(pulling: Pulling): Promise<'now' | 'wait' | number> {
+  /** Does what the stage of the record asks for. */
+  async #step(): Promise<NextLook> {
+    const found = this.#context.store.vms.get(this.#id)
+    if (found?.arrival === undefined || !isComing(found.arrival)) return { kind: 'never' }
+    this.#source = found.arrival.source
+    const pulling = new Pulling(this.#context, found, this.#end.signal)
     try {
       const record = pulling.record()
       if (this.#isDrained) await this.#giveUp(pulling)
-      else if (record.arrival.stage === 'pulling') await this.#pull(pulling)
+      else if (record.arrival.stage === 'pulling') await this.#pullInTurn(pulling)
       else if (isHopeless(record)) await this.#giveUp(pulling)
       else if (isReady(record)) await this.#release(pulling, record)
-      else return 'wait'
+      else return { kind: 'on_change' }
       this.#attempts = 0
-      return 'now'
+      return NOW
     } catch (error) {
       return this.#failed(pulling, error)
     }
   }
 
-  async #pull(pulling: Pulling): Promise<void> {
+  /** Brings the VM when it has a place among the copies. A guest that is down needs none. */
+  async #pullInTurn(pulling: Pulling): Promise<void> {
     const { signal, context } = pulling
     // The source must never hear of an attempt that this host could forget.
     await context.store.flushed()
-    const copy = (): Promise<void> => this.#copy(pulling)
+    const pull = (): Promise<void> => this.#pull(pulling)
     // A guest that is down for the handover must not wait behind copies of others, which may take hours: its source
     // would take it back.
-    await (pulling.arrival().expectsGuest === true ? copy() : context.places.run(copy, signal))
+    await (pulling.arrival().expectsGuest === true ? pull() : context.places.run(pull, signal))
   }
 
-  async #copy(pulling: Pulling): Promise<void> {
+  /** Brings the disk, then the guest with the rest. */
+  async #pull(pulling: Pulling): Promise<void> {
     // No offer lasts longer.
     const manifest = await pulling.within(limits.offerMsMax, 'the copy', (bounded) => copyDisk(bounded))
     if (this.#isDrained) return
@@ -129,7 +139,7 @@ export class ArrivalCourse {
     this.#attempts = 0
     await pulling.within(limits.takeOverMsMax, 'the handover', (bounded) => takeGuest(bounded, manifest))
     const { context, id } = pulling
-    context.log.info({}, 'everything of the VM is here')
+    context.log.info({}, 'arrival complete')
     context.poke(id, 'arrived')
   }
 
@@ -147,7 +157,7 @@ export class ArrivalCourse {
     pulling.noteAnswer()
     if (mayHavePackets(record)) await takePackets(pulling)
     this.#released(pulling)
-    context.log.info({}, 'the source has let the guest go')
+    context.log.info({}, 'guest released by its source')
     context.poke(id, 'released')
   }
 
@@ -171,46 +181,55 @@ export class ArrivalCourse {
     throw new SourceRefused(request, 'unfit')
   }
 
-  async #failed(pulling: Pulling, error: unknown): Promise<'now' | number> {
-    const { signal, id, context } = pulling
-    if (signal.aborted) return 'now'
-    if (error instanceof SourceRefused) {
-      const { request, because } = error
-      try {
-        pulling.advance({ kind: 'refused', request, because })
-      } catch (failure) {
-        return this.#failed(pulling, failure)
-      }
-      context.log.warn({ because }, 'the VM stays at its source')
-      context.poke(id, 'refused')
-      return 'now'
+  /** Acts on what ended an attempt. */
+  async #failed(pulling: Pulling, error: unknown): Promise<NextLook> {
+    if (pulling.signal.aborted) return NOW
+    if (error instanceof SourceRefused) return this.#refused(pulling, error)
+    const retry = this.#noteTrouble(pulling, error)
+    if (retry !== 'on-change') return this.#retry(retry)
+    try {
+      await this.#giveUp(pulling)
+      return NOW
+    } catch (answer) {
+      return answer instanceof SourceRefused ? this.#refused(pulling, answer) : this.#retry(retry)
     }
-    const fault = faultOf(error)
-    if (fault.code === 'bug') context.log.error({ error }, 'VM not taken: internal error')
-    this.#attempts += 1
-    const { message } = fault
-    context.log.warn({ code: fault.code, attempt: this.#attempts, error: message }, 'VM not taken yet')
-    this.#note(pulling, fault)
-    if (fault.retry === 'on-change') {
-      try {
-        await this.#giveUp(pulling)
-        return 'now'
-      } catch (failure) {
-        if (failure instanceof SourceRefused) return this.#failed(pulling, failure)
-      }
-    }
-    return retryDelayMs(fault.retry, this.#attempts, context.host.clock.random())
   }
 
-  /** Shows what keeps the VM from coming. The trouble may be that nothing can be written. */
-  #note(pulling: Pulling, trouble: ArrivalTrouble): void {
+  /** Records that the VM does not come. */
+  #refused(pulling: Pulling, { request, because }: SourceRefused): NextLook {
+    const { signal, id, context } = pulling
+    if (signal.aborted) return NOW
+    try {
+      pulling.advance({ kind: 'refused', request, because })
+    } catch (error) {
+      return signal.aborted ? NOW : this.#retry(this.#noteTrouble(pulling, error))
+    }
+    context.log.warn({ because }, 'arrival refused')
+    context.poke(id, 'refused')
+    return NOW
+  }
+
+  /**
+   * Shows what keeps the VM from coming, and returns how to try again. The trouble may be that nothing can be written.
+   */
+  #noteTrouble(pulling: Pulling, error: unknown): RetryClass {
     const { store, host, poke, log } = this.#context
+    const trouble = troubleOf(error)
+    const { code, message, retry } = trouble
+    if (code === 'bug') log.error({ error }, 'VM not taken: internal error')
+    this.#attempts += 1
+    log.warn({ code, attempt: this.#attempts, error: message }, 'VM not taken yet')
     try {
       store.arrivals.set(this.#id, { ...pulling.arrival(), trouble }, host.clock.now())
       poke(this.#id, 'arrival in trouble')
-    } catch (error) {
-      warnOfFault(log, error, 'trouble of a VM that comes not recorded')
+    } catch (unwritten) {
+      warnOfFault(log, unwritten, 'arrival trouble not recorded')
     }
+    return retry
+  }
+
+  #retry(retry: RetryClass): NextLook {
+    return { kind: 'after', ms: retryDelayMs(retry, this.#attempts, this.#context.host.clock.random()) }
   }
 
   /** Waits until the next try, or until the record names another address of the source. */
@@ -236,10 +255,28 @@ export class ArrivalCourse {
     const { signal } = this.#end
     const leftMs = atMs - clock.monotonicMs()
     if (leftMs <= 0 || signal.aborted) return
-    const cancel = clock.after(leftMs, resolve)
-    signal.addEventListener('abort', () => resolve(), { once: true })
+    const go = (): void => resolve()
+    const cancel = clock.after(leftMs, go)
+    signal.addEventListener('abort', go)
     await promise
+    signal.removeEventListener('abort', go)
     cancel()
+  }
+
+  /** Ends what is left of the course. */
+  async #close(): Promise<void> {
+    const { signal } = this.#end
+    if (signal.aborted && signal.reason instanceof Stopped) return
+    const { store, log } = this.#context
+    try {
+      const record = store.vms.get(this.#id)
+      if (!signal.aborted && record?.arrival?.stage === 'released') await this.#follow(record)
+      else if (record?.arrival?.stage !== 'released') await this.#discard()
+    } catch (error) {
+      // The source has no packets any more: its record was deleted.
+      if (error instanceof SourceRefused) return
+      log.warn({ error: errorChain(error) }, 'arrival not closed')
+    }
   }
 
   /** Brings the packets that still come to the source, for as long as it holds them. */
@@ -290,27 +327,11 @@ export class ArrivalCourse {
     this.#leavesDisk = removed.status === 'rejected'
     for (const part of [removed, given])
       if (part.status === 'rejected')
-        log.warn({ error: errorChain(part.reason) }, 'not everything of a VM that does not come was ended')
-  }
-
-  /** Ends what is left of the course. */
-  async #close(): Promise<void> {
-    const { signal } = this.#end
-    if (signal.aborted && signal.reason instanceof Stopped) return
-    const { store, log } = this.#context
-    try {
-      const record = store.vms.get(this.#id)
-      if (!signal.aborted && record?.arrival?.stage === 'released') await this.#follow(record)
-      else if (record?.arrival?.stage !== 'released') await this.#discard()
-    } catch (error) {
-      // The source has no packets any more: its record was deleted.
-      if (error instanceof SourceRefused) return
-      log.warn({ error: errorChain(error) }, 'course of a VM that came not closed')
-    }
+        log.warn({ error: errorChain(part.reason) }, 'refused arrival not fully cleaned up')
   }
 }
 
-function faultOf(error: unknown): ArrivalTrouble {
+function troubleOf(error: unknown): ArrivalTrouble {
   const message = errorChain(error)
   if (error instanceof HostFault || error instanceof Hindered)
     return { code: error.code, retry: error.retry, message }
