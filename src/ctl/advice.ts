@@ -57,7 +57,7 @@ function explainAny(error: unknown, circumstances: Circumstances): Explanation {
   }
   const { path = 'the profile', url = '' } = circumstances.profile ?? {}
   if (error instanceof UnexpectedAnswer) {
-    const advice = [`something else answers at ${url}: is url in ${path} right?`]
+    const advice = [`something else is answering at ${url}: is url in ${path} right?`]
     return { message: error.message, code: 'unexpected_answer', status: exitStatus.unreachable, advice }
   }
   return {
@@ -148,18 +148,18 @@ function connectionAdvice(
       return ['on that host: systemctl status vmhostd, and journalctl --unit=vmhostd']
     case 'untrusted':
       return [
-        `ca in ${path} is ${files.ca}: it must be the ca.crt of that very host`,
-        'where it is, somebody else answers under this name: do not go on',
+        `ca in ${path} is ${files.ca}: it must be the ca.crt of that host`,
+        'if it is, another machine is answering under this name: stop here',
       ]
     case 'wrong_name':
       return [
         `write one of those names into url in ${path}, which is ${url}`,
-        'or give the certificate of the host this one too, with ca.key beside ca.crt there: vmhostd certificate renew --san NAME',
+        'or add this name to the certificate of the host: put ca.key beside ca.crt there, and run vmhostd certificate renew --san NAME',
       ]
     case 'expired':
       return [
         'is the clock of this machine right?',
-        'where it is, the host needs a new certificate, with ca.key beside ca.crt there: vmhostd certificate renew',
+        'if it is right, the host needs a new certificate: put ca.key beside ca.crt there, and run vmhostd certificate renew',
       ]
     case 'unwelcome':
       return unwelcomeAdvice(profile, nowMs)
@@ -169,7 +169,7 @@ function connectionAdvice(
       ]
     case 'broken':
       return [
-        beginsAgain === true ? lookFirst(name) : 'the same again is safe',
+        beginsAgain === true ? lookFirst(name) : 'run the command again; that is safe',
         'on that host: journalctl --unit=vmhostd',
       ]
     default:
@@ -178,12 +178,12 @@ function connectionAdvice(
 }
 
 const lookFirst = (name: string): string =>
-  `it may have been stored, and the same again would do it again: look first, with vmhostctl events --vm ${name}`
+  `the change may be stored, and repeating it would do it twice: check with vmhostctl events --vm ${name}`
 
 function unwelcomeAdvice(profile: Profile, nowMs: number): string[] {
   const wrong = certificateFaults(profile, nowMs)
   if (wrong.length > 0)
-    return [...wrong, `take the controller's certificate of that host for cert in ${profile.path}`]
+    return [...wrong, `use the controller's certificate of that host as cert in ${profile.path}`]
   return [
     `cert in ${profile.path} is ${profile.files.cert}: it must be signed by the authority that the host trusts`,
     'the log of the host has the reason: journalctl --unit=vmhostd | grep handshake',

@@ -151,7 +151,7 @@ export const GLOBAL_OPTIONS: readonly Option[] = [
   {
     name: 'profile',
     value: 'FILE',
-    help: 'daemon and certificate; else VMHOSTCTL_PROFILE or the usual places',
+    help: 'daemon and certificate; default: VMHOSTCTL_PROFILE or the usual places',
     completes: 'file',
   },
   { name: 'json', help: 'JSON on standard output, for programs; errors as JSON on standard error' },

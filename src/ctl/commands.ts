@@ -39,7 +39,7 @@ import type { Command } from './command.ts'
 export const versionCommand: Command = {
   words: ['version'],
   summary: 'print version and commit of this program',
-  description: 'Asks no daemon; "vmhostctl sync" shows the version of one.',
+  description: 'Does not contact a daemon; "vmhostctl sync" shows the version of vmhostd.',
   options: [],
   examples: [
     ['', 'for reading'],

@@ -27,7 +27,7 @@ export const FILES: readonly Entry<string>[] = [
 
 /** A first VM: command lines for a shell, and what they need. */
 export const FIRST_VM = {
-  lead: 'A first VM, from images that lie on the host (storage.local_images_directory of its configuration):',
+  lead: 'A first VM, from images on the host (storage.local_images_directory of its configuration):',
   lines: [
     'vmhostctl vm create web-1 --kernel /srv/images/vmlinuz --initrd /srv/images/initrd \\',
     '    --rootfs /srv/images/root.img --ipv4 192.0.2.10 --wait',
@@ -37,5 +37,5 @@ export const FIRST_VM = {
 
 /** Two lines for a terminal. */
 export const ABOUT_WAIT =
-  'A command that changes something returns when the daemon has stored it, and with --wait when the host is so.\n' +
-  'vm migrate and host drain always wait: for a day and for an hour, unless --timeout says otherwise.'
+  'A command that changes something returns when the daemon has stored it, and with --wait when the host has done it.\n' +
+  'vm migrate and host drain always wait: at most a day and an hour, unless --timeout says otherwise.'

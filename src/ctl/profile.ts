@@ -99,7 +99,7 @@ function keysOf(text: string, path: string): Record<(typeof KEYS)[number], strin
   const textOf = (name: (typeof KEYS)[number]): string => {
     const value = table[name]
     if (typeof value === 'string' && value !== '') return value
-    throw unusable(`${path} has no ${name}, as a text`, EXAMPLE)
+    throw unusable(`${path} has no ${name}, or it is not a string`, EXAMPLE)
   }
   return { url: textOf('url'), ca: textOf('ca'), cert: textOf('cert'), key: textOf('key') }
 }
@@ -121,7 +121,7 @@ function readText(path: string, what: string): string {
     const denied = code === 'EACCES' || code === 'EPERM'
     throw unusable(
       `${what} cannot be read: ${path}`,
-      denied ? ['run this as root, or get yourself a copy: its keys open the whole host'] : [],
+      denied ? ['run this as root, or get a copy of your own; its keys give full control of the host'] : [],
       cause,
     )
   }
@@ -141,9 +141,9 @@ export function certificateFaults({ ca, cert, files }: Profile, nowMs: number): 
   } catch {
     return [`${files.cert} or ${files.ca} is not a certificate`]
   }
-  if (Date.parse(certificate.validTo) < nowMs) faults.push(`${files.cert} ended on ${certificate.validTo}`)
+  if (Date.parse(certificate.validTo) < nowMs) faults.push(`${files.cert} expired on ${certificate.validTo}`)
   if (Date.parse(certificate.validFrom) > nowMs)
-    faults.push(`${files.cert} begins on ${certificate.validFrom}: is the clock of this machine right?`)
+    faults.push(`${files.cert} is valid from ${certificate.validFrom}: is the clock of this machine right?`)
   // While an authority is replaced, the file has both.
   if (!authorities.some((one) => certificate.checkIssued(one) && certificate.verify(one.publicKey)))
     faults.push(`${files.cert} is not signed by ${files.ca}`)

@@ -16,9 +16,10 @@ type Sync = components['schemas']['Sync']
 
 export const syncCommand: Command = {
   words: ['sync'],
-  summary: 'show the host: version, capacity, and what does not stand well',
+  summary: 'show the host: version, capacity and problems',
   description:
-    'Figures are true when they are shown. If the host cannot be inspected there are none, but the reason and how its VMs stand.',
+    'Figures are measured when they are shown. If the host cannot be inspected, the reason and the states of its VMs are ' +
+    'shown instead.',
   options: [],
   examples: [
     ['', 'what the host has left'],
@@ -125,7 +126,7 @@ const waitingWords = ({ waiting_vms: count }: Sync['capacity']['memory']): strin
   count === 0 ? undefined : `${count} ${count === 1 ? 'VM waits' : 'VMs wait'} for memory`
 
 function monitorWords(monitor: Sync['host']['monitors'][number]): string {
-  const { program, version = 'not to be run', accelerator, offered } = monitor
+  const { program, version = 'cannot be run', accelerator, offered } = monitor
   const role = monitor.default ? ', for new VMs' : ''
   return offered ? `${program} ${version}, ${accelerator}${role}` : `${program}, not offered${role}`
 }

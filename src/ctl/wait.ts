@@ -19,12 +19,12 @@ export const boundOptions = (
   {
     name: 'timeout',
     value: 'TIME',
-    help: `give up after so long, as 90s, 10m or 0 to look once (${spanOf(defaultSeconds)}${other === undefined ? '' : `; ${other.words}, ${spanOf(other.seconds)}`})`,
+    help: `give up after this long, such as 90s or 10m; 0: look once (${spanOf(defaultSeconds)}${other === undefined ? '' : `; ${other.words}, ${spanOf(other.seconds)}`})`,
     check: parseTimeoutMs,
   },
   {
     name: 'fail-on-error',
-    help: 'give up as soon as the daemon reports an error; without it the wait goes on, as the daemon does',
+    help: 'give up as soon as the daemon reports an error; without it the wait continues, because the daemon keeps trying',
   },
 ]
 

@@ -33,7 +33,7 @@ test('a created VM follows the options, with defaults for the rest', async (t) =
   const { status, out, err } = await create(stage, 'web-1', more)
   assert.equal(err, '')
   assert.equal(status, 0)
-  assert.equal(out, 'web-1: taken; generation 0 of 1. To see it through: vmhostctl vm wait web-1\n')
+  assert.equal(out, 'web-1: accepted; generation 0 of 1. To wait for it: vmhostctl vm wait web-1\n')
   const { data } = await stage.host.api.GET('/v1/vms/{id}', { params: { path: { id: 'web-1' } } })
   assert.ok(data)
   assert.equal(data.desired.power, 'running')
@@ -100,7 +100,7 @@ test('keys and user data come from files, and a private key is never sent', asyn
   assert.doesNotMatch(taken.err, /warning/)
   const ignored = await create(stage, 'web-3', `--user-data ${file('release', 'ID=debian\n')}`)
   assert.equal(ignored.status, 0)
-  assert.match(ignored.err, /^warning: web-3: the user data begins with none .*ignore it in silence\n/)
+  assert.match(ignored.err, /^warning: web-3: the user data begins with none .*ignore it silently\n/)
   const forPrograms = await create(stage, 'web-4', `--user-data ${file('other', 'ID=debian\n')} --json`)
   assert.deepEqual([forPrograms.status, forPrograms.err], [0, ''])
   const secret = file('id', '-----BEGIN OPENSSH PRIVATE KEY-----\n')
@@ -197,7 +197,7 @@ test('each of several VMs is tried, and the worst status is the exit status', as
   await create(stage, 'c')
   const { status, out, err } = await stage.run('vm stop a b c')
   assert.equal(status, 1)
-  assert.match(out, /^a: taken.*\nc: taken.*\n$/)
+  assert.match(out, /^a: accepted.*\nc: accepted.*\n$/)
   assert.match(err, /there is no VM b on this host/)
 })
 
@@ -293,7 +293,7 @@ test('a dry run shows the changes and the plan, and stores nothing', async (t) =
   assert.equal(status, 0, err)
   assert.match(
     out,
-    /^web-1: would be taken, and change\n {2}\/desired\/power: "running" → "stopped"\n\nThe host would then:\n {2}\w/,
+    /^web-1: would be accepted, and change\n {2}\/desired\/power: "running" → "stopped"\n\nThe host would then:\n {2}\w/,
   )
   assert.equal(stage.host.store.vms.get('web-1' as VmId)?.desired.power, 'running')
   const again = await stage.run('vm start web-1 --dry-run')

@@ -102,7 +102,7 @@ test('no input or output is lost or doubled over a restart of the listener', asy
     await eventually(() => terminal.shown() === said)
   }
   assert.equal(session.terminal.typed, 'before typed 1 typed 2 typed 3 ')
-  assert.equal(printed().split('vmhostctl: back').length, 4)
+  assert.equal(printed().split('vmhostctl: connected again').length, 4)
   terminal.type('\r~.')
   assert.equal((await result).status, 0)
 })
@@ -163,7 +163,7 @@ test('one viewer too many is reported', async (t) => {
   for (let count = 0; count < limits.consoleViewersMax; count += 1) await attach(t, stage)
   const { status, err } = await stage.run(`console ${WEB}`)
   assert.equal(status, 1)
-  assert.match(err, /somebody must leave the console of web-1 first\n {2}code console_viewers_full/)
+  assert.match(err, /another viewer must leave the console of web-1 first\n {2}code console_viewers_full/)
 })
 
 test('a slow terminal is informed how much output it missed', async (t) => {

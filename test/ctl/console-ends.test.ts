@@ -56,7 +56,12 @@ test('each other end has a message with what to do, and its status', async (t) =
   const cases = [
     [1000, 'shell_ended: killed by TERM', 1, /web-1: the shell has ended: killed by TERM/],
     [1001, 'daemon_stops', 4, /web-1: the daemon stops; the VM goes on\n {2}connect again/],
-    [1011, 'ssh_no_address', 1, /web-1 has no address to connect to\n {2}vmhostctl console web-1 needs none/],
+    [
+      1011,
+      'ssh_no_address',
+      1,
+      /web-1 has no address to connect to\n {2}vmhostctl console web-1 needs no address/,
+    ],
     [
       1011,
       'ssh_refused: connect ECONNREFUSED',
@@ -102,7 +107,7 @@ test('a refusal leaves the terminal as it was and says what to do', async (t) =>
       problem(409, 'vm_not_running'),
       /vmhostctl vm start web-1.*\n {2}vmhostctl console web-1 --follow waits/,
     ],
-    [problem(429, 'console_viewers_full', true), /somebody must leave the console of web-1 first/],
+    [problem(429, 'console_viewers_full', true), /another viewer must leave the console of web-1 first/],
     [changed, /vmhostctl console web-1 --ssh --accept-host-key SHA256:x{40}\+\/9\n/],
     [problem(409, 'vm_migrated'), /--profile FILE names the profile of its new host/],
     [problem(404, 'not_found'), /vmhostctl vm ls shows the VMs there are/],

@@ -125,7 +125,7 @@ test('a restart of the daemon is reported once, with the loss, and typing contin
   await eventually(() => again.input() === 'meanwhile ')
   assert.match(
     printed(),
-    /waiting for the daemon…\r\n\r\nvmhostctl: back\r\n\r\nvmhostctl: 3 bytes of output are lost/,
+    /waiting for the daemon…\r\n\r\nvmhostctl: connected again\r\n\r\nvmhostctl: 3 bytes of output are lost/,
   )
   assert.equal(terminal.isRaw, true)
   terminal.type('\r~.')

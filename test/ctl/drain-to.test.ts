@@ -110,7 +110,7 @@ test('a VM that one host refuses is offered to the next; one that none takes sta
   await stage.arrive(second, 'web-1')
   const { status, out, err } = await running.result
   assert.deepEqual([status, out], [1, '1 VM moved; 1 is left: web-2\n'])
-  assert.match(err, /vmhostctl: web-2 is taken by no destination\n/)
+  assert.match(err, /vmhostctl: web-2 is accepted by no destination\n/)
   assert.match(err, /\n {2}127\.0\.0\.1: this host is cordoned \(later\)/)
   assert.equal(stage.at(source, 'web-2')?.departure?.stage, 'withdrawn')
 })

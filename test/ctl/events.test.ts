@@ -149,7 +149,7 @@ test('another server in the place of the daemon ends what follows it, with advic
     assert.equal(status, 4, err)
     assert.match(
       err,
-      /is not signed by our authority.*\n {2}ca in .*\n {2}where it is, somebody else answers/,
+      /is not signed by our authority.*\n {2}ca in .*\n {2}if it is, another machine is answering/,
     )
   }
 })

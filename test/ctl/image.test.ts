@@ -42,7 +42,7 @@ test('images are listed with their size, their part, their users, and the time s
   const stage = await startCtlStage(t, pki, { userIds: 10 })
   assert.deepEqual(await stage.run('image ls'), {
     status: 0,
-    out: 'no images; they come when a VM needs them\n',
+    out: 'no images; the host fetches them when a VM needs them\n',
     err: '',
   })
   const used = await fetch(stage, Buffer.alloc(3 * 1024 * 1024))

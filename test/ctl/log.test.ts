@@ -15,7 +15,7 @@ test('the console of a VM is shown as text, whole or its last lines, and a silen
   await createVm(stage.host)
   const none = await stage.run('vm log web-1')
   assert.equal(none.status, 1)
-  assert.match(none.err, /vmhostctl vm start web-1, then the same again/)
+  assert.match(none.err, /vmhostctl vm start web-1, then run the command again/)
   const session = await startConsole(stage.host)
   assert.deepEqual(JSON.parse((await stage.run('vm log web-1 --json')).out), { id: 'web-1', lines: [] })
   session.say(Buffer.from('one\r\n\u001b[31mtwo\u001b[0m\r\nthree'))

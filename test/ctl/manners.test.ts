@@ -78,14 +78,14 @@ test('a second stop with grace says when the first one ends', async (t) => {
   const stage = await startCtlStage(t, pki)
   await create(stage, 'web-1')
   settle(stage, 'web-1')
-  assert.match((await stage.run('vm stop web-1 --grace 10m')).out, /^web-1: taken/)
+  assert.match((await stage.run('vm stop web-1 --grace 10m')).out, /^web-1: accepted/)
   const hardAtMs = stage.host.store.vms.get('web-1' as never)?.stops.grace?.untilMs ?? assert.fail('no grace')
   const shell = { nowMs: () => hardAtMs - 30_000 }
   const { out } = await stage.run('vm stop web-1 --grace 20m', { shell })
   assert.equal(
     out,
-    'web-1: nothing to change; it stops hard in 30 s, unless its guest ends before. ' +
-      'To see it through: vmhostctl vm wait web-1\n',
+    'web-1: nothing to change; it stops hard in 30 s, unless its guest ends first. ' +
+      'To wait for it: vmhostctl vm wait web-1\n',
   )
 })
 
@@ -97,10 +97,10 @@ test('a dry run of a creation says whether it has keys and user data, and shows 
   writeFileSync(key, 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA me\n')
   writeFileSync(data, '#cloud-config\n')
   const { out, err } = await create(stage, 'web-1', `--ssh-key ${key} --user-data ${data} --dry-run`)
-  assert.match(out, /\n {2}and, which no answer shows: 1 SSH key and user data of 14 bytes\n/, err)
+  assert.match(out, /\n {2}and, not shown in any answer: 1 SSH key and user data of 14 bytes\n/, err)
   assert.doesNotMatch(out, /AAAA|cloud-config/)
   const bare = await create(stage, 'web-1', '--dry-run')
-  assert.match(bare.out, /which no answer shows: no SSH key and no user data\n/)
+  assert.match(bare.out, /not shown in any answer: no SSH key and no user data\n/)
 })
 
 test('a dry run of a change of the seed says what it would have, and shows none of it', async (t) => {
@@ -116,7 +116,7 @@ test('a dry run of a change of the seed says what it would have, and shows none 
   await stage.run('vm stop web-1')
   settle(stage, 'web-1')
   const { out } = await stage.run(`vm seed web-1 --ssh-key ${key} --user-data none --dry-run`)
-  assert.match(out, /\n {2}and, which no answer shows: 1 SSH key and no user data\n/)
+  assert.match(out, /\n {2}and, not shown in any answer: 1 SSH key and no user data\n/)
   assert.match(out, /\/desired\/instance: nothing → 2\n/)
   assert.doesNotMatch(out, /AAAA/)
   assert.match((await stage.run('vm seed web-1 --ssh-key none')).out, /nothing to change/)
@@ -131,7 +131,7 @@ test('a rebuild names the image by its digest, and is taken once the VM is stopp
   settle(stage, 'web-1')
   const dry = await stage.run(`vm rebuild web-1 ${image} --dry-run`)
   assert.match(dry.out, /\/desired\/image\/rootfs\/sha256: .* → "c+"\n/)
-  assert.match((await stage.run(`vm rebuild web-1 ${image}`)).out, /^web-1: taken; generation/)
+  assert.match((await stage.run(`vm rebuild web-1 ${image}`)).out, /^web-1: accepted; generation/)
   assert.equal((await stage.run('vm rebuild web-1 https://i.example/second')).status, 2)
 })
 
@@ -160,7 +160,7 @@ test('the image of a rebuild, and those that a VM boots, come from a file or sta
   settle(stage, 'web-1')
   const shell = { readStdin: async () => JSON.stringify({ rootfs: image('c') }) }
   const rebuilt = await stage.run('vm rebuild web-1 --file -', { shell })
-  assert.match(rebuilt.out, /^web-1: taken; generation/, rebuilt.err)
+  assert.match(rebuilt.out, /^web-1: accepted; generation/, rebuilt.err)
   assert.equal(storedUrl('c'), image('c').url)
   for (const [line, says] of [
     ['vm rebuild web-1', /it needs ROOTFS or --file\n {2}see vmhostctl vm rebuild --help/],
@@ -181,16 +181,16 @@ test('a start of a failed VM says that it is tried again now', async (t) => {
   const { out } = await stage.run('vm start web-1')
   assert.equal(
     out,
-    'web-1: nothing to change; the daemon tries again now what failed: no room, in storage.ensure-disk. ' +
-      'To see it through: vmhostctl vm wait web-1\n',
+    'web-1: nothing to change; the daemon now tries again what failed: no room, in storage.ensure-disk. ' +
+      'To wait for it: vmhostctl vm wait web-1\n',
   )
   assert.deepEqual(stage.host.pokes.at(-1), 'web-1: power running again')
-  assert.match((await create(stage, 'web-1')).out, /nothing to change; the daemon goes on trying: no room/)
+  assert.match((await create(stage, 'web-1')).out, /nothing to change; the daemon keeps trying: no room/)
 })
 
 test('the deletion of a missing snapshot says so', async (t) => {
   const stage = await startCtlStage(t, pki)
-  assert.deepEqual(await stage.run('snapshot rm nope'), { status: 0, out: 'nope: there was none\n', err: '' })
+  assert.deepEqual(await stage.run('snapshot rm nope'), { status: 0, out: 'nope: did not exist\n', err: '' })
 })
 
 test('a dry run of a creation has a line for each member, and one of a deletion a line for all', async (t) => {
@@ -214,7 +214,7 @@ test('an interrupted wait says that the daemon continues', async (t) => {
   }
   const { result, printed } = stage.start('vm wait web-1 --timeout 1', { shell: { onInterrupt } })
   interrupt()
-  assert.match(printed(), /vmhostctl: the daemon goes on: vmhostctl vm wait web-1 waits on/)
+  assert.match(printed(), /vmhostctl: the daemon continues: vmhostctl vm wait web-1 waits again/)
   assert.equal((await result).status, 3)
   assert.equal(listening, 0, 'an interrupt after the wait is not about it')
   const forPrograms = stage.start('vm wait web-1 --timeout 0 --json', { shell: { onInterrupt } })

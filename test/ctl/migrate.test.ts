@@ -52,9 +52,9 @@ test('a move shows its stages, and ends with the guest at the destination and no
     'web-1: copying round 1, 0 %',
     'web-1: copying round 1, 50 %',
     'web-1: round 1 is copied',
-    'web-1: the guest is down for the handover and is being saved',
-    'web-1: the guest is down for the handover; copying what is left',
-    'web-1: the guest is down for the handover; copying round 2, 20 %',
+    'web-1: the guest is paused and is being saved',
+    'web-1: the guest is paused; copying what is left',
+    'web-1: the guest is paused; copying round 2, 20 %',
     'web-1: complete at 127.0.0.1, waiting for the release',
   ].entries())
     assert.equal(lines[index], line, running.printed())
@@ -120,7 +120,7 @@ test('the same command again continues the same migration, at any moment', async
   const generation = generations()
   hosts.departs({ stage: 'handed_over', lastRound: 2 })
   const second = await hosts.run('--timeout 0')
-  assert.match(second.err, /web-1 is down for the handover at 127\.0\.0\.1, which takes it back by itself/)
+  assert.match(second.err, /web-1 is paused at 127\.0\.0\.1, which resumes it/)
   hosts.departs({ stage: 'released' })
   const third = await hosts.run('--timeout 0')
   assert.match(third.err, /web-1 belongs to 127\.0\.0\.1 now; .* never runs it again/)
@@ -154,7 +154,7 @@ test('if the destination refuses, the offer of this call is withdrawn, and the g
   const { status, err } = await hosts.run()
   assert.equal(status, 1)
   assert.match(err, /vmhostctl: .*asking the source https:\/\/10\.0\.0\.1:9001/)
-  assert.match(err, /\n {2}web-1 is at 127\.0\.0\.1 \(running\), as if nothing had been asked\n/)
+  assert.match(err, /\n {2}web-1 is at 127\.0\.0\.1 \(running\), as if no move had been requested\n/)
   assert.match(err, /code source_unreachable/)
   assert.equal(hosts.departure.stage, 'withdrawn')
   hosts.destination.host.host.sourceHosts.isCut = false
@@ -176,7 +176,7 @@ test('a destination that is away is named, and nothing is offered', async (t) =>
   assert.equal(status, 4)
   assert.match(err, new RegExp(`nothing listens at 127\\.0\\.0\\.1:${hosts.destination.host.port}`))
   assert.ok(err.includes(hosts.destination.profile), err)
-  assert.match(err, /web-1 is at 127\.0\.0\.1 \(running\), as if nothing had been asked/)
+  assert.match(err, /web-1 is at 127\.0\.0\.1 \(running\), as if no move had been requested/)
   assert.equal(hosts.source.host.store.vms.get(WEB)?.departure, undefined)
 })
 
@@ -187,7 +187,7 @@ test('a migration that ended without the guest says so; the next one removes wha
   const { status, err } = await result
   assert.equal(status, 1)
   assert.match(err, /web-1 stays at 127\.0\.0\.1: the migration has ended \(expired\)/)
-  assert.match(err, /web-1 is at 127\.0\.0\.1 \(running\), as if nothing had been asked/)
+  assert.match(err, /web-1 is at 127\.0\.0\.1 \(running\), as if no move had been requested/)
   const { id } = hosts.departure
   hosts.arrives({ stage: 'refused', because: 'withdrawn' })
   const again = hosts.start('--timeout 1s')
@@ -290,7 +290,7 @@ test('trouble of a host is shown with its name, and waited out', async (t) => {
   )
   const strict = await hosts.run('--fail-on-error')
   assert.equal(strict.status, 1)
-  assert.match(strict.err, /the hosts go on trying; the same command again follows/)
+  assert.match(strict.err, /the hosts keep trying; run the command again to follow/)
   await hosts.arrive()
   await hosts.removed(hosts.source)
   assert.equal((await running.result).status, 0)
@@ -332,7 +332,7 @@ test('what cannot be meant is refused before a host is asked', async (t) => {
   for (const url of ['http://10.0.0.1:9001', 'https://10.0.0.1/v1', 'https://a@10.0.0.1', '10.0.0.1'])
     assert.match((await hosts.run(`--source-url ${url}`)).err, /is not the address of a host/, url)
   assert.equal(hosts.source.host.store.vms.get(WEB)?.departure, undefined)
-  assert.match((await ctl(['vm', 'migrate', '--help'])).out, /is down for .*safe at any moment/s)
+  assert.match((await ctl(['vm', 'migrate', '--help'])).out, /is paused .*safe at any time/s)
 })
 
 test('a move whose record at the source was deleted too early is followed to its end', async (t) => {

@@ -133,5 +133,5 @@ test('an interrupt ends a wait at once', async (t) => {
   child.kill('SIGINT')
   const [end, err] = await Promise.all([once(child, 'exit'), text(child.stderr)])
   assert.deepEqual(end, [null, 'SIGINT'])
-  assert.match(err, /\nvmhostctl: the daemon goes on: vmhostctl vm wait web-1 waits on.*\n$/)
+  assert.match(err, /\nvmhostctl: the daemon continues: vmhostctl vm wait web-1 waits again.*\n$/)
 })

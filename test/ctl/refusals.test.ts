@@ -50,8 +50,8 @@ test('a wrong command line gives status 2, suggests the intended word and shows 
     ['vm seed a --ssh-key - --ssh-key -', /only one of --ssh-key - and --ssh-key - can read standard input/],
     ['vm create a --kernel https://i.example/vmlinux', /--kernel needs the digest/],
     ['vm create a --kernel https://i.example/k#v2', /--kernel: what follows # is not sha256=DIGEST/],
-    ['vm create a --kernel ftp://i.example/k', /no image comes by ftp:/],
-    ['vm create a --kernel /nowhere', /the image cannot be read for its digest: ENOENT/],
+    ['vm create a --kernel ftp://i.example/k', /an image cannot be fetched by ftp:/],
+    ['vm create a --kernel /nowhere', /the image cannot be read to compute its digest: ENOENT/],
     [
       `vm create a ${IMAGES} --power on`,
       /'--power <STATE>' argument 'on' is invalid. Allowed choices are running, stopped, paused/,
@@ -142,8 +142,8 @@ test('an unusable profile is refused for each reason by name', async (t) => {
   const cases: readonly (readonly [text: string, says: RegExp])[] = [
     ['url = ', /profile.toml, line 1, column \d+: /],
     [`url = "https://h:1"\n${good}ulr = "x"\n`, /unknown key ulr; is it url\?/],
-    [good, /profile.toml has no url, as a text/],
-    [`url = 7\n${good}`, /profile.toml has no url, as a text/],
+    [good, /profile.toml has no url, or it is not a string/],
+    [`url = 7\n${good}`, /profile.toml has no url, or it is not a string/],
     [`url = "http://h:1"\n${good}`, /url is http:\/\/h:1, which is not an address of a daemon/],
     [`url = "h:9000"\n${good}`, /which is not an address of a daemon\n {2}write https:\/\//],
     [
@@ -175,7 +175,7 @@ test('an unreadable key is reported with what to do', async (t) => {
   try {
     const { status, err } = await ctl(['vm', 'ls', '--profile', profile])
     assert.equal(status, 4)
-    assert.match(err, /cannot be read.*\n {2}run this as root, or get yourself a copy/)
+    assert.match(err, /cannot be read.*\n {2}run this as root, or get a copy of your own/)
   } finally {
     if (root) process.seteuid?.(0)
   }
@@ -195,10 +195,10 @@ test('a refusal of the daemon is status 1, in its words and with what to do next
   assert.match(conflict.err, /vmhostctl vm get web-1 shows what is there/)
   const running = await stage.run('vm resize web-1 --memory 1G')
   assert.equal(running.status, 1)
-  assert.match(running.err, /vmhostctl vm stop web-1 --wait, then the same again/)
+  assert.match(running.err, /vmhostctl vm stop web-1 --wait, then run the command again/)
   assert.match(
     (await stage.run('vm rm web-1')).err,
-    /vmhostctl vm set web-1 --protected no, then the same again\n {2}code vm_protected/,
+    /vmhostctl vm set web-1 --protected no, then run the command again\n {2}code vm_protected/,
   )
   await stage.run('vm set web-1 --protected no')
   assert.match(
@@ -214,7 +214,10 @@ test('a refusal of the daemon is status 1, in its words and with what to do next
   assert.equal(full.status, 1)
   assert.match(full.err, /vmhostctl sync shows what the host has left/)
   stage.host.storeIsOpen = false
-  assert.match((await stage.run('vm ls')).err, /the daemon has just been started: the same again in a moment/)
+  assert.match(
+    (await stage.run('vm ls')).err,
+    /the daemon has just started: run the command again in a moment/,
+  )
 })
 
 test('for a program an error is one line of JSON on standard error, and standard output stays empty', async (t) => {
@@ -263,7 +266,7 @@ test('a daemon of another authority is not trusted, and the message does not sug
   })
   assert.equal(status, 4)
   assert.match(err, /the certificate of 127.0.0.1:\d+ is not signed by our authority/)
-  assert.match(err, /it must be the ca.crt of that very host\n.*do not go on/)
+  assert.match(err, /it must be the ca.crt of that host\n.*stop here/)
 })
 
 test('a daemon whose certificate has another name is reported with the names it has', async (t) => {
@@ -283,7 +286,7 @@ test('a client certificate that the daemon does not accept is reported with its 
   const longAgo = Date.now() - 2000 * 86_400_000
   const cases = [
     [await issueCertificate(stranger, leaf, Date.now()), /controller.crt is not signed by .*ca.crt/],
-    [await issueCertificate(pki.authority, leaf, longAgo), /controller.crt ended on /],
+    [await issueCertificate(pki.authority, leaf, longAgo), /controller.crt expired on /],
     [
       await pki.issue({ usages: ['server'] }),
       /controller.crt is not a client's: it lacks the usage clientAuth/,
@@ -344,9 +347,9 @@ test('a request whose answer is lost may be repeated, except one that would begi
     pki,
     url: `https://127.0.0.1:${(https.address() as AddressInfo).port}`,
   })
-  const look = /may have been stored.* vmhostctl events --vm web-1/
+  const look = /the change may be stored.* vmhostctl events --vm web-1/
   for (const [line, says] of [
-    ['vm stop web-1', /the same again is safe/],
+    ['vm stop web-1', /run the command again; that is safe/],
     ['vm reboot web-1', look],
     [`vm rebuild web-1 https://i.example/root#sha256=${SHA}`, look],
   ] as const) {

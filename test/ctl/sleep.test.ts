@@ -65,12 +65,12 @@ test('start wakes a VM that sleeps, and names the command to watch; so does a st
   const stage = await stageWithSleeper(t)
   const { status, out } = await stage.run(`vm start ${id}`)
   assert.equal(status, 0)
-  assert.equal(out, 'web-1: taken; generation 1 of 2. To see it through: vmhostctl vm wait web-1\n')
+  assert.equal(out, 'web-1: accepted; generation 1 of 2. To wait for it: vmhostctl vm wait web-1\n')
   assert.equal(stage.host.store.vms.get(id)?.wake?.reason, 'power')
   glimpse(stage, { state: 'waking', savedState })
   assert.equal(
     (await stage.run(`vm start ${id}`)).out,
-    'web-1: waking, and asked to wake. To see it through: vmhostctl vm wait web-1 --for running\n',
+    'web-1: waking, and asked to wake. To wait for it: vmhostctl vm wait web-1 --for running\n',
   )
 })
 
@@ -161,7 +161,7 @@ test('keep-awake asks for the time from now, wakes a VM that sleeps, and vm get 
   const run = (line: string) => stage.run(line, { shell: { nowMs: () => nowMs } })
   assert.equal(
     (await run(`vm keep-awake ${id} 20m`)).out,
-    'web-1: sleeping, and asked to wake. To see it through: vmhostctl vm wait web-1 --for running\n',
+    'web-1: sleeping, and asked to wake. To wait for it: vmhostctl vm wait web-1 --for running\n',
   )
   assert.equal(stage.host.store.vms.get(id)?.keepAwakeUntilMs, nowMs + 1_200_000)
   see(stage, { state: 'running' })
@@ -178,7 +178,7 @@ test('keep-awake says if it has no effect yet', async (t) => {
   see(stage, { state: 'stopped' })
   assert.equal(
     (await run(`vm keep-awake ${id} 20m`)).out,
-    'web-1: changed; it is stopped, and does not sleep before 2030-01-01T00:20:00.000Z once it runs\n',
+    'web-1: changed; it is stopped, and when it runs it does not sleep before 2030-01-01T00:20:00.000Z\n',
   )
   assert.equal((await run(`vm keep-awake ${id} 0`)).out, 'web-1: changed\n')
   await run(`vm resize ${id} --sleep-after 0`)
@@ -218,7 +218,7 @@ test('readiness sets and removes a check, and vm get shows it with what it found
   const { vms } = stage.host.store
   assert.match(
     (await stage.run(`vm readiness ${id} http:80/healthz`)).out,
-    /^web-1: taken; generation 1 of 2/,
+    /^web-1: accepted; generation 1 of 2/,
   )
   const by = { protocol: 'http', port: 80, path: '/healthz' } as const
   assert.deepEqual(vms.get(id)?.desired.readiness, by)
@@ -231,7 +231,7 @@ test('readiness sets and removes a check, and vm get shows it with what it found
   const unready = await stage.run(`vm wait ${id} --for ready --timeout 0`)
   assert.equal(unready.status, 3)
   assert.match(unready.err, /is not ready after 0 s; running, generation .*, not ready: status 503\n/)
-  assert.match(unready.err, /vmhostctl vm wait web-1 --for ready waits on/)
+  assert.match(unready.err, /vmhostctl vm wait web-1 --for ready waits again/)
   vms.setGuestSeen(id, {}, 1)
   assert.match((await stage.run(`vm get ${id}`)).out, /\n +ready +no: not seen yet\n/)
   assert.equal((await stage.run(`vm readiness ${id} none`)).status, 0)

@@ -104,8 +104,7 @@ test('missing URLs are reported once with the next command, and again when more 
   await seen(stage, () => course.capture(200))
   await seen(stage, () => course.pack(1))
   await seen(stage, () => course.pack(2))
-  const first =
-    'it needs URLs for part 1; hand over fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE'
+  const first = 'it needs URLs for part 1; give fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE'
   assert.ok(printed().includes(`nightly-1: ${first}\n`), printed())
   await seen(stage, () => handOver(stage.host, { part_urls: partUrls(2) }))
   await seen(stage, () => stage.host.store.snapshots.dropUrls(NIGHTLY, 5000))
@@ -114,7 +113,7 @@ test('missing URLs are reported once with the next command, and again when more 
   await seen(stage, () => course.sent(1))
   await seen(stage, () => course.sent(2))
   await seen(stage, () => course.packed())
-  const end = 'it needs URLs to complete the upload; hand over a URL to complete it: '
+  const end = 'it needs URLs to complete the upload; give a URL to complete it: '
   assert.ok(printed().includes(`${end}vmhostctl snapshot complete nightly-1 --upload FILE\n`), printed())
   course.complete()
   assert.equal((await result).status, 0)
@@ -134,7 +133,7 @@ test('transient trouble is reported and waited out; --fail-on-error ends there',
   assert.match(printed(), /503 SlowDown \(upload_busy, attempt 2, next in \d+ s\)/)
   const strict = await stage.run('snapshot wait nightly-1 --fail-on-error')
   assert.equal(strict.status, 1)
-  assert.match(strict.err, /vmhostctl: nightly-1: sending part 1.*\n {2}the daemon goes on trying/)
+  assert.match(strict.err, /vmhostctl: nightly-1: sending part 1.*\n {2}the daemon keeps trying/)
   course.complete()
   assert.equal((await result).status, 0)
 })
@@ -176,7 +175,7 @@ test('a wait that times out says how far the snapshot was, with status 3', async
   assert.equal(status, 3)
   assert.match(
     err,
-    /nightly-1 is not completed after 0 s; compressing and sending, 0 MiB of 200 MiB\n {2}it needs URLs for part 1;.*\n {2}the daemon goes on: vmhostctl snapshot wait nightly-1 waits on/,
+    /nightly-1 is not completed after 0 s; compressing and sending, 0 MiB of 200 MiB\n {2}it needs URLs for part 1;.*\n {2}the daemon continues: vmhostctl snapshot wait nightly-1 waits again/,
   )
 })
 

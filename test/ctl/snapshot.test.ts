@@ -48,7 +48,7 @@ test('a snapshot is taken with the URLs of a file; a repetition changes nothing'
   const line = `snapshot create nightly-1 --vm web-1 --upload ${path}`
   assert.deepEqual(await stage.run(line), {
     status: 0,
-    out: 'nightly-1: taken. To see it through: vmhostctl snapshot wait nightly-1\n',
+    out: 'nightly-1: accepted. To wait for it: vmhostctl snapshot wait nightly-1\n',
     err: '',
   })
   assert.deepEqual(urlsAtHand(stage), { parts: new Set([1, 2]), complete: true, head: false })
@@ -78,7 +78,7 @@ test('a snapshot begins with the URL of part 1, and its file may say so', async 
     assert.equal(status, 2)
     assert.match(
       err,
-      /"first_part" of a new snapshot must be 1\n {2}hand over .* with vmhostctl snapshot urls/,
+      /"first_part" of a new snapshot must be 1\n {2}give the URLs .* with vmhostctl snapshot urls/,
     )
   }
   const created = await create(1)
@@ -111,7 +111,7 @@ test('after several pages of URLs the answer is that of all of them', async (t) 
   // The first page has the URLs that are known.
   const path = uploadFile(t, { part_urls: partUrls(limits.partUrlsMax + 1) })
   const handed = await stage.run(`snapshot urls nightly-1 --upload ${path}`)
-  assert.match(handed.out, /^nightly-1: taken\./, handed.err)
+  assert.match(handed.out, /^nightly-1: accepted\./, handed.err)
   const again = await stage.run(`snapshot urls nightly-1 --upload ${path}`)
   assert.match(again.out, /^nightly-1: nothing to change/)
   course.pack(limits.partUrlsMax + 2)
@@ -125,12 +125,12 @@ test('one file serves for fresh URLs and for the completion', async (t) => {
   await start(stage.host, startBody({ part_urls: [] }))
   const path = uploadFile(t, { ...startBody().upload, complete_url: completeUrl() })
   const handed = await stage.run(`snapshot urls nightly-1 --upload ${path}`)
-  assert.match(handed.out, /^nightly-1: taken\./)
+  assert.match(handed.out, /^nightly-1: accepted\./)
   assert.equal(urlsAtHand(stage).parts.size, 2)
   const completed = await stage.run(`snapshot complete nightly-1 --upload ${path}`)
   assert.match(completed.out, /^nightly-1: nothing to change/)
   const other = uploadFile(t, { complete_url: completeUrl('two') })
-  assert.match((await stage.run(`snapshot complete nightly-1 --upload ${other}`)).out, /: taken\./)
+  assert.match((await stage.run(`snapshot complete nightly-1 --upload ${other}`)).out, /: accepted\./)
 })
 
 test('an unusable file is refused before any request, and none of its content is shown', async (t) => {
@@ -174,7 +174,7 @@ test('a refusal of the daemon is reported with what to do next', async (t) => {
   await start(stage.host)
   new Course(stage.host).fail({ resumable: false })
   const failed = await stage.run(`snapshot urls nightly-1 --upload ${path}`)
-  assert.match(failed.err, /has failed for good.*\n {2}vmhostctl snapshot rm nightly-1, and take another/)
+  assert.match(failed.err, /has failed for good.*\n {2}vmhostctl snapshot rm nightly-1, then take another/)
 })
 
 test('snapshots are listed with their progress and their needs', async (t) => {
@@ -243,10 +243,10 @@ test('a snapshot is shown with all its known properties', async (t) => {
     /^ {2}done +0 MiB of 300 MiB, 0 %$/m,
     /^ {2}parts +of 64 MiB: 3 compressed, 0 sent$/m,
     /^ {2}needs URLs +for parts 1-3$/m,
-    /^ +hand over fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE$/m,
+    /^ +give fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE$/m,
     /^ {2}staged +192 MiB on the host$/m,
     /^ {2}paused for +12 ms$/m,
-    /^ {2}consistency +as a loss of power would have left it$/m,
+    /^ {2}consistency +as a power failure would have left it$/m,
   ])
     assert.match(out, words)
   assert.equal(JSON.parse((await stage.run('snapshot get nightly-1 --json')).out).parts.packed, 3)
@@ -257,7 +257,7 @@ test('several snapshots are deleted, even if some are gone already', async (t) =
   const stage = await stageWithVm(t)
   await start(stage.host)
   const { status, out } = await stage.run('snapshot rm nightly-1 nightly-9')
-  assert.deepEqual([status, out], [0, 'nightly-1: gone\nnightly-9: there was none\n'])
+  assert.deepEqual([status, out], [0, 'nightly-1: gone\nnightly-9: did not exist\n'])
   assert.equal(stage.host.store.snapshots.count(), 0)
   assert.deepEqual(JSON.parse((await stage.run('snapshot rm nightly-1 --json')).out), {
     id: 'nightly-1',

@@ -102,7 +102,7 @@ test('with --fail-on-error the first error of the requested change ends the wait
   assert.equal(status, 1)
   assert.match(
     err,
-    /vmhostctl: web-1: image.ensure-fetched: fetching rootfs: 403\n {2}the daemon goes on trying/,
+    /vmhostctl: web-1: image.ensure-fetched: fetching rootfs: 403\n {2}the daemon keeps trying/,
   )
 })
 
@@ -196,7 +196,7 @@ test('a wait that times out ends with status 3, and reports the state and how to
     err,
     /vmhostctl: web-1 is not as desired after 0 s; failed, generation 0 of 1\n {2}the reason: image/,
   )
-  assert.match(err, /vmhostctl vm wait web-1 waits on, vmhostctl vm plan web-1 shows what comes next/)
+  assert.match(err, /vmhostctl vm wait web-1 waits again, vmhostctl vm plan web-1 shows what comes next/)
 })
 
 test('a wait for a settled VM ends at once, even with a timeout of 0', async (t) => {

@@ -99,7 +99,7 @@ story(
       await shows(/^tick-3-$/m)
       await sh('systemctl', 'restart', 'vmhostd')
       await shows(/connection lost; waiting for the daemon/)
-      await shows(/vmhostctl: back/)
+      await shows(/vmhostctl: connected again/)
       const shown = await until('the last tick is shown', async () => {
         const text = withoutNotes(await screen())
         return /^tick-60-$/m.test(text) ? text : undefined

@@ -40,14 +40,12 @@ export class EventReaders {
   take({ name, role }: EventClient, texts: AsyncGenerator<string>, end: EndReader): TakenStream {
     const ofClient = [...this.#taken].filter((one) => one.name === name).length
     if (ofClient >= limits.eventReadersPerClientMax)
-      throw full(`client ${name} reads ${limits.eventReadersPerClientMax} streams of events already`)
+      throw full(`client ${name} has ${limits.eventReadersPerClientMax} event streams open already`)
     const others = [...this.#taken].filter((one) => one.role !== 'controller').length
     if (role !== 'controller' && others >= limits.eventReadersOthersMax)
-      throw full(
-        `${limits.eventReadersOthersMax} streams of events are read by clients of other roles already`,
-      )
+      throw full(`clients of other roles have ${limits.eventReadersOthersMax} event streams open already`)
     if (this.count >= limits.eventReadersMax)
-      throw full(`${limits.eventReadersMax} streams of events are read already`)
+      throw full(`${limits.eventReadersMax} event streams are open already`)
     const place = { name, role }
     this.#taken.add(place)
     return { texts: this.#passOn(texts, end), release: () => void this.#taken.delete(place) }

@@ -61,9 +61,9 @@ export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly 
         remedy: 'set the clock of this host, or renew the certificate',
       }
     if (daysLeft < 0)
-      return { check, level: 'must', found: `ended ${new Date(notAfterMs).toISOString()}`, remedy }
+      return { check, level: 'must', found: `expired ${new Date(notAfterMs).toISOString()}`, remedy }
     if (daysLeft <= limits.certificateWarningDays)
-      return { check, level: 'should', found: `ends in ${daysLeft} days`, remedy }
+      return { check, level: 'should', found: `expires in ${daysLeft} days`, remedy }
     return { check, level: 'ok', found: `valid for ${daysLeft} days` }
   })
 

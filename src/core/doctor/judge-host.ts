@@ -72,7 +72,7 @@ const MODULES = [
 function judgeModules({ modules }: HostFacts): readonly Finding[] {
   const check = 'modules'
   if (!modules.known) {
-    const remedy = `see whether these can be loaded: ${MODULES.flatMap(({ names }) => names).join(' ')}`
+    const remedy = `check whether these can be loaded: ${MODULES.flatMap(({ names }) => names).join(' ')}`
     return [{ check, level: 'should', found: modules.because, remedy }]
   }
   const missing = MODULES.flatMap(({ level, what, names }) => {
@@ -143,7 +143,7 @@ function judgeFirecracker(firecracker: Fact<string>, isWanted: boolean): Finding
 function judgeKvm({ kvm: { isFast, because } }: HostFacts): Finding {
   if (isFast) return { check: 'KVM', level: 'ok', found: because }
   const remedy =
-    'enable virtualization in the firmware, or nested virtualization of the machine below; without it guests are slow'
+    'enable virtualization in the firmware, or nested virtualization on the machine that hosts this one; without it guests are slow'
   return { check: 'KVM', level: 'should', found: because, remedy }
 }
 
@@ -173,7 +173,7 @@ function judgeSshKey({ sshKey }: HostFacts): Finding {
     check,
     level: 'ok',
     found:
-      sshKey.value === 'fits' ? 'the daemon can log in to guests with it' : 'none yet, the daemon makes it',
+      sshKey.value === 'fits' ? 'the daemon can log in to guests with it' : 'none yet; the daemon makes it',
   }
 }
 
@@ -194,7 +194,7 @@ function judgeStore({ descriptorStore }: HostFacts): Finding {
       check,
       level: 'must',
       found: descriptorStore.because,
-      remedy: 'see whether systemd answers: systemctl status',
+      remedy: 'check whether systemd answers: systemctl status',
     }
   const { value } = descriptorStore
   if (value.available) return { check, level: 'ok', found: 'systemd keeps consoles while the daemon is down' }

@@ -19,7 +19,7 @@ function judgeForwarding({ forwarding, advertisedRoutes }: HostFacts): readonly 
     const check = `forwarding ${family}`
     const name = SWITCHES[family]
     const value = forwarding[family]
-    if (value === undefined) return { check, level: 'ok', found: 'the kernel does not have this family' }
+    if (value === undefined) return { check, level: 'ok', found: 'the kernel does not support this family' }
     const losing = family === 'ipv6' ? losingRoute(advertisedRoutes) : []
     if (value && losing.length > 0) return judgeLosing(check, losing)
     if (value) return { check, level: 'ok', found: `${name} = 1` }
@@ -99,7 +99,7 @@ function judgeForwardDrops({ forwardDrops }: HostFacts): Finding {
   if (!forwardDrops.known)
     return { check, level: 'should', found: firstLine(forwardDrops.because), remedy: 'nft list chains' }
   const tables = forwardDrops.value
-  if (tables.length === 0) return { check, level: 'ok', found: 'none that drops what guests send and get' }
+  if (tables.length === 0) return { check, level: 'ok', found: 'none that drops packets of guests' }
   const found = `nftables drops packets of guests beyond this host: ${tables.map((table) => `table ${table}`).join(', ')}`
   const remedy = `let these accept what comes from devices ${DEVICE_PREFIX}* and goes to them (operating.md, Other firewalls of the host)`
   return { check, level: 'should', found, remedy }

@@ -57,13 +57,13 @@ export function judgeRecords({ records }: HostFacts): Finding {
 const RECORDS_REMEDY: Readonly<Record<RecordsFault, string>> = {
   damaged: 'put back a backup ("Put a backup back" in operating.md)',
   locked:
-    'a daemon that started on a full disk has them for itself: make room for the records and restart it, or stop it for this',
+    'a daemon that started on a full disk has locked them: make room for the records and restart it, or stop it while you run this',
   forbidden: 'run this as root',
 }
 
 /** Returns what to do about records that cannot be read. Only damaged ones are worth a backup, which lacks what came later. */
 export const remedyForRecords = (fault: RecordsFault | undefined): string =>
-  fault === undefined ? 'see whether the disk of the records works (journalctl -k)' : RECORDS_REMEDY[fault]
+  fault === undefined ? 'check whether the disk of the records works (journalctl -k)' : RECORDS_REMEDY[fault]
 
 const ROOM_MIB_MIN = { state: limits.stateRoomMibMin, run: limits.runRoomMibMin }
 const WHY = { state: 'the records of VMs', run: 'the histories of consoles' }
@@ -85,7 +85,7 @@ export function judgeRoom({ room, memory }: HostFacts): readonly Finding[] {
 function judgeMemory(memory: HostFacts['memory']): Finding {
   const check = 'memory'
   if (!memory.known)
-    return { check, level: 'must', found: memory.because, remedy: 'see whether /proc is mounted' }
+    return { check, level: 'must', found: memory.because, remedy: 'check whether /proc is mounted' }
   const { totalMib, reserveMib } = memory.value
   const found = `${totalMib} MiB, of which ${reserveMib} MiB are reserved for the host`
   return totalMib > reserveMib

@@ -13,20 +13,20 @@ export const consoles = {
       example: 'web-1 is stopped: start it, or connect with follow=true to wait for its next start',
       writtenBy: ['src/api/console/open-viewer.ts'],
       advice: [
-        'vmhostctl vm start {name}, then the same again',
+        'vmhostctl vm start {name}, then run the command again',
         'vmhostctl console {name} --follow waits for its next start',
       ],
     },
     console_viewers_full: {
       status: 429,
       retryAfterSeconds: 5,
-      title: 'The console of the VM has as many viewers as it may have',
+      title: 'The console of the VM has reached its limit of viewers',
       meaning:
         'Sixteen viewers watch the console of this VM already, or hold a shell in it; or twelve of clients that are not controllers do.',
       remedy: 'Close one of them, or try again after `Retry-After` seconds.',
       example: '16 viewers watch the console of web-1 already',
       writtenBy: ['src/api/console/open-viewer.ts'],
-      advice: ['somebody must leave the console of {name} first'],
+      advice: ['another viewer must leave the console of {name} first'],
     },
     ssh_host_key_changed: {
       status: 409,
@@ -39,14 +39,14 @@ export const consoles = {
         'the guest of web-1 has the host key SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE, not the one it had (SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8): find out why; to accept it, connect with accept_host_key=SHA256:uNiVztksCsDhcc0u9e8BrSJ5/HQWNwW1Vp5oRDHbFcE',
       writtenBy: ['src/api/console/open-viewer.ts'],
       advice: [
-        'somebody may stand in the place of the guest; nothing that you typed was sent to it',
+        'another machine may be answering in place of the guest; nothing that you typed was sent to it',
         'if the guest was set up again, this accepts its new key:',
         '  vmhostctl console {name} --ssh --accept-host-key {fingerprint}',
       ],
     },
     console_places_exhausted: {
       status: 409,
-      title: 'VMs that never sleep hold as many console places as they may',
+      title: 'VMs that never sleep have reached their limit of console places',
       meaning:
         'The VM should run or be paused and never sleep, and all console places that such VMs may hold are taken: `consoles.places_held` of `GET /v1/sync`.',
       remedy: 'Stop one of them, let one sleep (`sleep_after_idle_seconds` above 0), or use another host.',

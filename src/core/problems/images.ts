@@ -5,12 +5,12 @@ export const images = {
   rejections: {
     image_in_use: {
       status: 409,
-      title: 'A VM on this host is made of the image',
-      meaning: 'VMs on this host are made of the image; `detail` says how many.',
-      remedy: 'Delete them first. Images that no VM uses go by themselves.',
+      title: 'A VM on this host is made from the image',
+      meaning: 'VMs on this host are made from the image; `detail` says how many.',
+      remedy: 'Delete them first. Images that no VM uses are removed without a request.',
       example: 'the image 9f86d081 is in use by 2 VMs on this host: delete them first',
       writtenBy: ['src/owners/images/image-shelf.ts'],
-      advice: ['vmhostctl image ls names the VMs that are made of each image'],
+      advice: ['vmhostctl image ls names the VMs that are made from each image'],
     },
   },
   faults: {

@@ -22,7 +22,7 @@ export const migrations = {
       title: 'The VM has moved to another host',
       meaning: 'The VM was released to another node, and this host will never run it again.',
       remedy:
-        'Change the VM, and open its console, on the host that has it. Delete it here when you need its record no more.',
+        'Change the VM, and open its console, on the host that has it. Delete it here when you no longer need its record.',
       example: 'web-1 was released to node-2 by migration move-7: change it there, and delete it here',
       writtenBy: ['src/core/vm/leaving.ts'],
       advice: { vm: ['--profile FILE names the profile of its new host, which has {name}'] },

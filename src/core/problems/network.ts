@@ -26,7 +26,7 @@ export const network = {
       retry: 'backoff',
       title: 'The monitor has lost its network device',
       meaning:
-        'The monitor has lost its network device: somebody removed the tap under a running guest, or the monitor changed its user, group or hardware address, and the tap was made again.',
+        'The monitor has lost its network device: something removed the tap of a running guest, or the monitor changed its user, group or hardware address, and the tap was made again.',
       remedy:
         'Nothing: the device is made again and given back. Find out who removed it. The log says why it was made again.',
       example: 'the guest runs, but no monitor holds vmt2100000000',
@@ -34,8 +34,9 @@ export const network = {
     },
     tap_name_taken: {
       retry: 'backoff',
-      title: 'The network device name is taken by a device of someone else',
-      meaning: 'The network device name of the VM belongs to a device that is not ours. It is left alone.',
+      title: 'The network device name belongs to another device',
+      meaning:
+        "A device that vmhostd did not make has the name of the VM's network device. It is left alone.",
       remedy: 'Rename or remove that device.',
       example: 'setting up tap vmt2100000000 of VM web-1: it is a tap without the mark of vmhostd',
       writtenBy: ['src/host/tap/routed-taps.ts'],

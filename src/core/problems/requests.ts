@@ -151,7 +151,7 @@ export const requests = {
       remedy: 'Try again after `Retry-After` seconds.',
       example: 'waiting for the store to open',
       writtenBy: ['src/api/listener/refused.ts'],
-      advice: ['the daemon has just been started: the same again in a moment'],
+      advice: ['the daemon has just started: run the command again in a moment'],
     },
   },
 } as const satisfies Entries

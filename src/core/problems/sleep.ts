@@ -17,7 +17,7 @@ export const sleep = {
   faults: {
     save_failed: {
       retry: 'backoff',
-      title: 'The guest could not be saved, and goes on',
+      title: 'The guest could not be saved, and keeps running',
       meaning:
         'The guest was not saved: the monitor refused, or the pool did not take the file. It goes on as before, with every packet that came, and is tried again less and less often; the error stays until a save succeeds or desired changes.',
       remedy:
@@ -41,7 +41,7 @@ export const sleep = {
       meaning:
         'The monitor did not take the saved guest. Nothing of it is lost: it stays in the pool, and is tried again.',
       remedy:
-        'See the journal of `vmhost-<id>`. If it never will: `PUT …/power` `stopped` throws the saved state away, `running` boots.',
+        'See the journal of `vmhost-<id>`. If it can never be restored: `PUT …/power` `stopped` discards the saved state, and `running` boots.',
       example:
         'restoring VM web-1: its monitor could not read it; `journalctl --unit=vmhost-web-1.service` has its reason: control connection lost: closed',
       writtenBy: ['src/host/qemu/qemu-monitor.ts', 'src/host/monitors/monitor-error.ts'],
@@ -52,7 +52,7 @@ export const sleep = {
       meaning:
         'The saved state is damaged: a part is missing, or its checksum is not the one it was saved with. It is kept, and no guest is made of it.',
       remedy:
-        'See the kernel log for disk errors. Put the file back from a backup of the pool; or `PUT …/power` `stopped` throws it away, and `running` boots.',
+        'See the kernel log for disk errors. Put the file back from a backup of the pool; or `PUT …/power` `stopped` discards it, and `running` boots.',
       example:
         'the saved state is not restored: its memory has 83886080 bytes and was saved with 88080384; PUT power stopped removes it, and the next start is a boot',
       writtenBy: [
@@ -67,7 +67,7 @@ export const sleep = {
       meaning:
         'The saved state does not fit: it is of another VM, its disk was written or replaced since, another monitor or accelerator wrote it, or the VM has other memory or vCPUs now. It is kept, and no guest is made of it.',
       remedy:
-        'Bring back what `error` names: the disk, or the configuration. Or `PUT …/power` `stopped` throws it away, and `running` boots.',
+        'Bring back what `error` names: the disk, or the configuration. Or `PUT …/power` `stopped` discards it, and `running` boots.',
       example:
         'the saved state is not restored: the disk was written after the guest was saved; PUT power stopped removes it, and the next start is a boot',
       writtenBy: [
@@ -82,7 +82,7 @@ export const sleep = {
       meaning:
         'The saved state was written by a newer version of vmhostd or of its monitor, which was replaced by an older one. It is kept.',
       remedy:
-        'Install that version again and let the VM wake. Or `PUT …/power` `stopped` throws it away, and `running` boots.',
+        'Install that version again and let the VM wake. Or `PUT …/power` `stopped` discards it, and `running` boots.',
       example:
         'the saved state is not restored: it was written by qemu-system-x86_64 10.1.0 with kvm, and here is 10.0.13; PUT power stopped removes it, and the next start is a boot',
       writtenBy: [

@@ -10,11 +10,11 @@ export const snapshots = {
       remedy: 'Delete it and take another one.',
       example: 'nightly-1 has failed for good: VM web-1 was deleted before its disk was captured',
       writtenBy: ['src/commands/snapshots/snapshots.ts', 'src/owners/snapshots/capture.ts'],
-      advice: ['vmhostctl snapshot rm {name}, and take another one'],
+      advice: ['vmhostctl snapshot rm {name}, then take another one'],
     },
     snapshots_full: {
       status: 409,
-      title: 'The host has as many snapshots as it may have',
+      title: 'The host has reached its limit of snapshots',
       meaning: 'The host has 10,000 snapshots on record, or 256 MiB of URLs for them; `detail` says which.',
       remedy:
         'Delete those that have ended. URLs go by themselves as snapshots end; hand over fewer at a time.',

@@ -16,13 +16,13 @@ export const vms = {
       status: 409,
       title: 'The VM must be stopped for this change',
       meaning:
-        'Of a VM that is not stopped, something would change that its guest was started with: CPU, memory, addresses, kernel, initrd, kernel arguments, user data or keys, or the root disk.',
+        'The VM is not stopped, and the request changes something that its guest was started with: CPU, memory, addresses, kernel, initrd, kernel arguments, user data, keys or the root disk.',
       remedy:
         'Set its power to `stopped` and wait until the generation of that is reached, then try again. If it is not reached, `observed.error` says what keeps the stop from being carried out.',
       example:
         'CPU and memory of web-1 can change only while it is stopped, and it is running: set its power to stopped, and wait until it is',
       writtenBy: ['src/commands/vm/store-desired.ts', 'src/commands/vm/reshape.ts'],
-      advice: ['vmhostctl vm stop {name} --wait, then the same again'],
+      advice: ['vmhostctl vm stop {name} --wait, then run the command again'],
     },
     vm_stopped: {
       status: 409,
@@ -40,7 +40,7 @@ export const vms = {
       remedy: 'Set it to false with `PUT …/metadata`, then delete or rebuild the VM.',
       example: 'web-1 is protected: set "protected" to false in PUT /v1/vms/web-1/metadata, then delete it',
       writtenBy: ['src/commands/vm/delete-vm.ts'],
-      advice: ['vmhostctl vm set {name} --protected no, then the same again'],
+      advice: ['vmhostctl vm set {name} --protected no, then run the command again'],
     },
     monitor_not_offered: {
       status: 422,
@@ -98,7 +98,7 @@ export const vms = {
       meaning:
         'A unit of the name of this VM runs, and its mark is of another VM: one of another state directory, or one of the same id that was created at another time. The daemon neither takes it over nor ends it.',
       remedy:
-        'If the other VM is wanted, put a newer copy of the state directory back. Else stop the unit by hand: `systemctl stop vmhost-<id>`. Or delete the new VM: that leaves the unit alone.',
+        'If the other VM is wanted, put a newer copy of the state directory back. Otherwise stop the unit by hand: `systemctl stop vmhost-<id>`. Or delete the new VM: that leaves the unit alone.',
       example:
         'there is a unit with the name of web-1, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z, and this one was created at 2030-01-01T12:00:00.000Z; stop that unit by hand, or delete VM web-1',
       writtenBy: ['src/core/plan/plan.ts', 'src/core/world/world.ts'],
@@ -149,7 +149,7 @@ export const vms = {
     guest_over: {
       retry: 'backoff',
       title: 'The guest has ended, and its monitor still runs',
-      meaning: 'The guest is over (powered off, panicked), and its monitor still runs.',
+      meaning: 'The guest has ended (it powered off or panicked), and its monitor still runs.',
       remedy: 'Nothing: the monitor is ended. Read the console for why.',
       example: 'the unit is active, but its monitor says guest-panicked',
       writtenBy: ['src/core/status/partial-faults.ts'],

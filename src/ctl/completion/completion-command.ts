@@ -70,13 +70,13 @@ export const completionCommand: Command = {
   words: ['completion'],
   summary: 'print the completion script of a shell: bash, zsh or fish',
   description:
-    'Completes commands, options, values and the names of VMs, which it asks the daemon for. The Debian package installs ' +
-    'all three.',
+    'Completes commands, options, values and names. For the names it asks the daemon. The Debian package installs all ' +
+    'three scripts.',
   operand: { placeholder: 'SHELL', completes: SHELLS },
   options: [],
   examples: [
-    ['bash >/etc/bash_completion.d/vmhostctl', 'for every bash from now on'],
-    ['fish | source', 'for this fish'],
+    ['bash >/etc/bash_completion.d/vmhostctl', 'for every new bash'],
+    ['fish | source', 'for this shell'],
   ],
   run: async ({ given, print }) => {
     // The command line takes no other.

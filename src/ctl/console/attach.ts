@@ -18,7 +18,7 @@ import type { Terminal } from '../shell.ts'
 
 const ESCAPES_HELP = [
   'Escapes, at the start of a line:',
-  '  ~.  leave; the VM goes on',
+  '  ~.  leave; the VM keeps running',
   '  ~?  this text',
   '  ~~  one ~ for the guest',
 ]
@@ -220,7 +220,7 @@ class Attached {
   }
 
   #tellBack(): void {
-    if (this.#isAway) this.#note('back')
+    if (this.#isAway) this.#note('connected again')
     this.#isAway = false
   }
 

@@ -11,11 +11,12 @@ export const consoleCommand: Command = {
   words: ['console'],
   summary: 'attach this terminal to the serial console of a VM, or to a shell in it',
   description:
-    'Shows what the guest wrote lately and what it writes now; what is typed goes to the guest, Ctrl-C too. ~. at the start ' +
-    'of a line leaves, and the VM goes on. Others may watch and type at the same time. When the daemon is restarted or the ' +
-    'connection breaks, it is made again, and nothing of the output is lost. Where standard input is not a terminal it is sent ' +
-    'as it is, and output goes on after its end, until the VM stops. With --ssh: a login shell of your own, made by the ' +
-    "daemon with its key, whose exit status is then this program's; it ends with its connection.",
+    'Shows the latest output of the guest and what it writes now. What you type goes to the guest, including Ctrl-C. ~. at ' +
+    'the start of a line leaves the console; the VM keeps running. Others may watch and type at the same time. When the ' +
+    'daemon restarts or the connection breaks, the console connects again, and no output is lost. If standard input is not ' +
+    'a terminal, it is sent as it is, and output continues after its end until the VM stops. With --ssh you get a login ' +
+    'shell of your own, which the daemon opens with its key. It ends with its connection, and its exit status becomes that ' +
+    'of this program.',
   operand: { placeholder: 'VM', completes: 'vm' },
   options: [
     { name: 'ssh', help: 'a shell over SSH instead of the serial console; a sleeping VM is woken by it' },
@@ -23,7 +24,7 @@ export const consoleCommand: Command = {
     {
       name: ACCEPT_HOST_KEY,
       value: 'FINGERPRINT',
-      help: 'with --ssh: take this host key of the guest from now on, where it has changed',
+      help: 'with --ssh: accept this host key of the guest from now on, if it has changed',
       check: checkFingerprint,
       needs: 'ssh',
     },
@@ -34,7 +35,7 @@ export const consoleCommand: Command = {
   ],
   examples: [
     ['web-1', 'watch and type; ~. leaves'],
-    ['web-1 --follow </dev/null >>web-1.log', 'a log of everything it writes, over all its starts'],
+    ['web-1 --follow </dev/null >>web-1.log', 'log everything it writes, across all its starts'],
     ['web-1 --ssh --user admin', 'a shell in the guest'],
   ],
   endsWithReader: true,

@@ -9,7 +9,7 @@ export type Ending = { readonly status: ExitStatus; readonly words: string }
 
 /** Cannot happen while client and daemon have the same version. */
 const misunderstood = (): string[] => [
-  'this is a bug if both are of the same version: vmhostctl version, vmhostctl sync',
+  'this is a bug if vmhostctl version and vmhostctl sync show the same version',
 ]
 
 /** Advice after the failures that need it, by the name of the VM. */
@@ -17,19 +17,19 @@ const advice: { readonly [code in CloseCode]?: (vm: string) => string[] } = {
   protocol_error: misunderstood,
   not_utf8: misunderstood,
   message_too_big: misunderstood,
-  daemon_stops: () => ['connect again in a moment; a shell is a new one'],
-  ssh_no_address: (vm) => [`vmhostctl console ${vm} needs none`],
+  daemon_stops: () => ['connect again in a moment; with --ssh this starts a new shell'],
+  ssh_no_address: (vm) => [`vmhostctl console ${vm} needs no address`],
   ssh_no_route: (vm) => [
     `vmhostctl vm get ${vm} shows whether it runs`,
     `vmhostctl console ${vm} needs no network`,
   ],
-  ssh_refused: (vm) => [`does the guest run sshd? vmhostctl console ${vm} needs none`],
+  ssh_refused: (vm) => [`does the guest run sshd? vmhostctl console ${vm} works without it`],
   ssh_timed_out: (vm) => [
-    'a guest that still boots: the same again in a moment',
+    'if the guest is still booting, run the command again in a moment',
     `vmhostctl console ${vm} shows how far it is`,
   ],
   ssh_key_refused: () => ['is --user right? vmhostctl sync shows the key that the guest must accept'],
-  internal: () => ['the log of the host has it: journalctl --unit=vmhostd'],
+  internal: () => ['the log of the host has the details: journalctl --unit=vmhostd'],
 }
 
 /** Codes of ends that come from the life of the VM, and are no failure of its console. */

@@ -15,11 +15,11 @@ function parseSequence(text: string, what: string): number {
 
 export const eventsCommand: Command = {
   words: ['events'],
-  summary: 'show what happened on the host, and what happens',
+  summary: 'show past and new events of the host',
   description:
-    `Every event that is kept, the oldest first: the last ${limits.eventsMax} of ${limits.eventsAgeMsMax / 86_400_000} days, and ${limits.eventsKeptMin} in any case. ` +
-    '--follow shows what happens from now on until you interrupt it, and goes on after the daemon was away. --json prints one object a line; ' +
-    'a line with "missed" says that events before it are missing.',
+    `Shows every event that is kept, the oldest first: the last ${limits.eventsMax} of ${limits.eventsAgeMsMax / 86_400_000} ` +
+    `days, and ${limits.eventsKeptMin} in any case. --follow shows new events until you interrupt it, and continues after ` +
+    'a restart of the daemon. --json prints one object a line; a line with "missed" says that events before it are missing.',
   options: [
     { name: 'follow', help: 'show events as they happen, and do not end' },
     {
@@ -31,8 +31,8 @@ export const eventsCommand: Command = {
     { name: 'vm', value: 'NAME', help: 'only events of this VM', completes: 'vm' },
   ],
   examples: [
-    ['--follow', 'what happens now'],
-    ['--vm web-1', 'what is kept about a VM'],
+    ['--follow', 'new events'],
+    ['--vm web-1', 'the events of a VM that are kept'],
     ['--follow --after 1893456000001042 --json', 'in a program that has seen this number'],
     ['--json | jq -r \'select(.kind == "vm_waking") | .packet.source\'', 'who wakes VMs'],
   ],
@@ -95,8 +95,8 @@ export const historyCommand: Command = {
   words: ['vm', 'history'],
   summary: 'show what happened to a VM',
   description:
-    'The events of the VM and its snapshots that are kept, the oldest first. It works after the VM is gone too. "vmhostctl events --follow --vm NAME" ' +
-    'shows what happens from now on.',
+    'Shows the events of the VM and its snapshots that are kept, the oldest first, even after the VM is gone. "vmhostctl ' +
+    'events --follow --vm NAME" shows new events.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [],
   examples: [

@@ -10,7 +10,7 @@ import type { Maintenance } from './maintenance-words.ts'
 export const REASON_OPTION: Option = {
   name: 'reason',
   value: 'TEXT',
-  help: 'why, for those who are refused and for the events; the present one stays if it is not given',
+  help: 'why, shown in refusals and events; the present reason stays if this is not given',
 }
 
 /** Returns the reason that is given, or the present one of a host that is out of service already. */
@@ -23,15 +23,15 @@ export async function reasonOf({ client, given }: Context): Promise<{ readonly r
 
 export const cordonCommand: Command = {
   words: ['host', 'cordon'],
-  summary: 'let the host take nothing more',
+  summary: 'let the host accept no more VMs and no growth',
   description:
-    'No new VM, no VM from another host, and no growth of memory, CPU or disk: each is refused with host_cordoned. The VMs that it ' +
-    'has live on, and start, wake and restart as before; those that rest because the host was drained come back. It stays so over ' +
-    'a restart of the daemon and a boot of the host.',
+    'The host then refuses new VMs, VMs from other hosts, and growth of memory, CPU or disk, with host_cordoned. Its own ' +
+    'VMs keep running, and start, wake and restart as before; those that rest because the host was drained come back. The ' +
+    'host stays cordoned after a restart of the daemon and a boot of the host.',
   options: [REASON_OPTION],
   examples: [
     ['', 'before the host is emptied'],
-    ['--reason new-kernel-until-14:00', 'with words for those who are refused'],
+    ['--reason new-kernel-until-14:00', 'with a reason that refusals show'],
   ],
   run: async (context) => set(context, { state: 'cordoned', ...(await reasonOf(context)) }),
 }
@@ -40,8 +40,8 @@ export const uncordonCommand: Command = {
   words: ['host', 'uncordon'],
   summary: 'put the host back into service',
   description:
-    'It takes VMs again. Guests that rest because the host was drained come back, a few at a time: those that were saved go on where ' +
-    'they were, and those that stopped boot.',
+    'The host accepts VMs again. Guests that rest because the host was drained come back, a few at a time: saved guests ' +
+    'continue where they were, and stopped guests boot.',
   options: [],
   examples: [['', 'after the maintenance']],
   run: (context) => set(context, { state: 'schedulable' }),
@@ -49,9 +49,10 @@ export const uncordonCommand: Command = {
 
 export const statusCommand: Command = {
   words: ['host', 'status'],
-  summary: 'show whether the host takes more, and which guests are left',
+  summary: 'show whether the host accepts VMs, and which guests are left',
   description:
-    'Its state, since when, and why; while it drains, each guest that is left. vmhostctl sync shows the capacity and the rest.',
+    'Shows the state of the host, since when, and why; while it drains, also each guest that is left. vmhostctl sync shows ' +
+    'the capacity and the rest.',
   options: [],
   examples: [
     ['', 'for reading'],

@@ -22,10 +22,11 @@ export const drainCommand: Command = {
   words: ['host', 'drain'],
   summary: 'empty the host: its guests come to rest, or move to other hosts',
   description:
-    'The host is cordoned, and its guests that run or are paused are saved, or end with --guests stop. Nothing starts or wakes then, ' +
-    'also after a boot of the host. What is desired of each VM stays: vmhostctl host uncordon brings the same guests back. ' +
-    'With --to the VMs move instead, each as by vmhostctl vm migrate, and the host is only cordoned; with --guests too, those that ' +
-    'stay come to rest then. Interrupting is safe: the hosts go on, and the same command again continues.',
+    'The host is cordoned, and its guests that run or are paused are saved, or end with --guests stop. Nothing starts or ' +
+    'wakes then, not even after a boot of the host. The desired state of each VM does not change: vmhostctl host uncordon ' +
+    'brings the same guests back. With --to the VMs move instead, each as with vmhostctl vm migrate, and the host is only ' +
+    'cordoned; with --guests as well, the guests that did not move then come to rest. Interrupting this command is safe: ' +
+    'the hosts continue, and the same command follows again.',
   options: [
     {
       name: 'to',
@@ -37,7 +38,7 @@ export const drainCommand: Command = {
     {
       name: 'guests',
       value: 'WAY',
-      help: 'sleep: they are saved, and go on where they were (as when not given); stop: they end, and boot again',
+      help: 'sleep: they are saved, and continue where they were (the default); stop: they end, and boot again',
       completes: ['sleep', 'stop'],
     },
     {
@@ -85,7 +86,7 @@ export const drainCommand: Command = {
       '--to host-2.toml --label tier=web --guests sleep',
       'some move; the others, and those that cannot move, are saved',
     ],
-    ['--timeout 0 || echo not empty yet', 'asks for it, and looks once'],
+    ['--timeout 0 || echo not empty yet', 'requests it, and looks once'],
   ],
   run: async (context) => {
     const drain = drainOf(context)
@@ -141,7 +142,8 @@ async function waitUntilEmpty(context: Context, asked: Maintenance): Promise<Mai
       words: leftWords(seen),
       advice: seen.left.flatMap(({ vm_id: id, error }) => (error === undefined ? [] : [`${id}: ${error}`])),
     }),
-    onwards: 'the host goes on: the same command again follows, and vmhostctl host uncordon puts it back',
+    onwards:
+      'the host continues: run the command again to follow, or vmhostctl host uncordon to put it back into service',
   })
 }
 
@@ -157,7 +159,7 @@ function refuseError({ left }: Maintenance, asked: Maintenance): void {
   throw new CtlError(`${troubled.vm_id}: ${troubled.error ?? ''}`, {
     code: 'failed',
     status: exitStatus.failed,
-    advice: ['the host goes on trying; vmhostctl host status shows it'],
+    advice: ['the host keeps trying; vmhostctl host status shows it'],
   })
 }
 

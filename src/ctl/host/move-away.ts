@@ -33,7 +33,7 @@ export async function moveAway(context: Context, drain: Drain): Promise<ExitStat
     throw new CtlError('the host is drained: its guests rest, and a guest moves while it runs', {
       code: 'conflict',
       status: exitStatus.failed,
-      advice: ['vmhostctl host cordon brings them back; then the same command moves them'],
+      advice: ['vmhostctl host cordon brings them back; then run this command again to move them'],
     })
   }
   const body = { state: 'cordoned' as const, ...(await reasonOf(context)) }

@@ -72,4 +72,4 @@ export class MovesProgress {
 }
 
 export const MOVES_GO_ON =
-  'moves that have begun go on, and no other begins; the same command again continues, and vmhostctl vm migrate NAME --cancel keeps a guest here'
+  'moves that have begun continue, and no other begins; run the command again to continue, or vmhostctl vm migrate NAME --cancel to keep a guest here'

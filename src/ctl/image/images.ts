@@ -19,8 +19,8 @@ export const imageListCommand: Command = {
   words: ['image', 'ls'],
   summary: 'list images',
   description:
-    'Every image in the storage pool, by the beginning of its SHA-256. PART is what it is in the VMs that are made of it, and VMS ' +
-    'names these; LAST USED is when one last was created of it or deleted.',
+    'Lists every image in the storage pool, by the first characters of its SHA-256. VMS names the VMs that are made from ' +
+    'it, and PART is its part in them. LAST USED is when a VM was last created from it or deleted.',
   options: [],
   examples: [
     ['', 'all of them'],
@@ -35,7 +35,7 @@ export const imageListCommand: Command = {
         const nowMs = context.shell.nowMs()
         return images.map((image) => rowOf(image, uses.get(image.sha256), nowMs))
       },
-      none: () => 'no images; they come when a VM needs them',
+      none: () => 'no images; the host fetches them when a VM needs them',
     })
   },
 }
@@ -87,14 +87,15 @@ const PREFIX_CHARACTERS_MIN = 8
 
 export const imageRemoveCommand: Command = {
   words: ['image', 'rm'],
-  summary: 'remove images that no VM is made of',
+  summary: 'remove images that no VM is made from',
   description:
-    'An image is named by its SHA-256, or by the first 8 characters of it or more. One that a VM is made of is refused. The ' +
-    'host removes it as soon as it can; vmhostctl image ls shows it until then. Images that have not been used for long go by themselves: storage.image_idle_hours in the configuration of the host.',
+    'Name an image by its SHA-256, or by at least the first 8 characters of it. An image that a VM is made from is ' +
+    'refused. The host removes the image as soon as it can; vmhostctl image ls shows it until then. An image that is not ' +
+    "used for storage.image_idle_hours of the host's configuration is removed without a request.",
   operand: { placeholder: 'SHA256', many: true, completes: 'image' },
   options: [],
   examples: [
-    ['9f86d081884c', 'the one that vmhostctl image ls shows so'],
+    ['9f86d081884c', 'the one that vmhostctl image ls shows with this name'],
     ['9f86d081884c 60303ae22b99', 'both'],
   ],
   run: async (context) => {
@@ -108,7 +109,7 @@ export const imageRemoveCommand: Command = {
       const { data = { sha256, gone: true } } = await answeredUnlessEmpty(deleting)
       context.print(
         data,
-        () => `${sha256.slice(0, DIGEST_SHOWN)}: ${'gone' in data ? 'there was none' : 'is being removed'}`,
+        () => `${sha256.slice(0, DIGEST_SHOWN)}: ${'gone' in data ? 'did not exist' : 'is being removed'}`,
       )
       return exitStatus.done
     })
@@ -121,7 +122,7 @@ function refuseName(name: string): CtlError | undefined {
   if (isDigits && name.length >= PREFIX_CHARACTERS_MIN && name.length <= DIGEST_CHARACTERS) return undefined
   return usageError(
     `${name} names no image`,
-    `write its SHA-256, or the first ${PREFIX_CHARACTERS_MIN} characters of it or more`,
+    `write its SHA-256, or at least the first ${PREFIX_CHARACTERS_MIN} characters of it`,
   )
 }
 

@@ -76,7 +76,7 @@ function refused(
   const last = refusals.at(-1)
   if (last === undefined || refusals.length === 1) return last?.error ?? noDestination(id)
   const { code, status } = last.error
-  return new CtlError(`${id} is taken by no destination`, {
+  return new CtlError(`${id} is accepted by no destination`, {
     code,
     status,
     advice: refusals.flatMap(({ host, error }) => [`${host}: ${error.message}`, ...error.advice]),
@@ -84,7 +84,7 @@ function refused(
 }
 
 const noDestination = (id: string): CtlError =>
-  new CtlError(`${id} is taken by no destination: none answers`, { code: 'connection_refused', status: 4 })
+  new CtlError(`${id} is accepted by no destination: none answers`, { code: 'connection_refused', status: 4 })
 
 /** Sorts destinations by the memory that each can still promise. Leaves out what does not answer, unless none does. */
 async function byRoom(destinations: readonly Destination[]): Promise<readonly Destination[]> {

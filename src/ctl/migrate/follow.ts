@@ -41,7 +41,7 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
     },
     missed: `is not at ${hostOf(destination)}`,
     standing: (seen) => ({ words: stageWords(seen, move), advice: [] }),
-    onwards: `the hosts go on; the same command again follows, and vmhostctl vm migrate ${id} --cancel keeps the guest where it is`,
+    onwards: `the hosts continue; run the command again to follow, or vmhostctl vm migrate ${id} --cancel to keep the guest where it is`,
   })
   if (sides !== undefined) return sides
   throw new CtlError(`${id} was deleted at ${hostOf(destination)} on its way`, {
@@ -66,7 +66,7 @@ function refuseEnd(sides: Sides, { id, source, destination }: Move, { migrationI
       status: exitStatus.failed,
       advice: [
         ...(error === undefined ? [] : [`${hostOf(destination)} says: ${error}`]),
-        'the same command again begins a new migration, and removes first what this one has left there',
+        'run the command again to begin a new migration; it first removes what this one has left there',
       ],
     },
   )
@@ -82,7 +82,7 @@ function refuseTrouble({ here, there }: Sides, { earlier }: Offered): void {
   throw new CtlError(`${troubled.id}: ${error}`, {
     code: fault?.code ?? 'failed',
     status: exitStatus.failed,
-    advice: ['the hosts go on trying; the same command again follows'],
+    advice: ['the hosts keep trying; run the command again to follow'],
   })
 }
 

@@ -18,11 +18,11 @@ export const migrateCommand: Command = {
   words: ['vm', 'migrate'],
   summary: 'move a VM to another host',
   description:
-    'The usual profile is that of the source, where the VM is; --to names that of the destination. The guest moves with its memory, ' +
-    'and is down for about as long as a sleep and a wake; its disk is copied before, while it lives. The source offers the VM, ' +
-    'the destination takes it over port 9001 of the source, and one record at the source decides who may run it. Interrupting is ' +
-    'safe at any moment: the hosts go on, and the same command again continues. When the guest lives at the destination, its record ' +
-    'at the source is deleted.',
+    'The usual profile names the source, where the VM is; --to names the destination. The guest moves with its memory, and ' +
+    'is paused for about as long as a sleep and a wake take; its disk is copied before that, while it runs. The source ' +
+    'offers the VM, the destination takes it over port 9001 of the source, and one record at the source decides which host ' +
+    'may run it. Interrupting this command is safe at any time: the hosts continue, and the same command follows the move ' +
+    'again. When the guest is at the destination, its record at the source is deleted.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [
     { name: 'to', value: 'PROFILE', help: 'the profile of the destination', completes: 'file' },
@@ -30,7 +30,7 @@ export const migrateCommand: Command = {
     {
       name: 'expires',
       value: 'TIME',
-      help: `the source withdraws the offer after so long, if the guest has not left by then (${SPAN})`,
+      help: `the source withdraws the offer after this long, if the guest has not left by then (${SPAN})`,
       check: parseSeconds,
     },
     {
@@ -49,15 +49,9 @@ export const migrateCommand: Command = {
     ...boundOptions(limits.ctlMigrateSecondsDefault),
   ],
   examples: [
-    ['web-1 --to host-2.toml', 'from the host of the usual profile, and see it through'],
-    [
-      'web-1 --profile host-1.toml --to host-2.toml --cold',
-      'stopped, as where the two hosts differ too much',
-    ],
-    [
-      'web-1 --to host-2.toml --source-url https://10.0.0.1:9001',
-      'where the hosts have a network of their own',
-    ],
+    ['web-1 --to host-2.toml', 'from the host of the usual profile, and wait until it has moved'],
+    ['web-1 --profile host-1.toml --to host-2.toml --cold', 'stopped, for two hosts that differ too much'],
+    ['web-1 --to host-2.toml --source-url https://10.0.0.1:9001', 'if the hosts have a network of their own'],
     ['web-1 --to host-2.toml --json', 'one line of JSON for each step, the last with "stage":"moved"'],
     ['web-1 --cancel', 'keep it here; refused once it was released'],
   ],

@@ -24,10 +24,10 @@ export function stageWords(sides: Sides, { source, destination }: Move): string 
     return `released; ${sides.there.observed.state} at ${hostOf(destination)}`
   if (arrival?.stage === 'pulled') return `complete at ${hostOf(destination)}, waiting for the release`
   if (stage === 'withdrawn') return `stays at ${hostOf(source)}`
-  if (stage === 'handing_over') return 'the guest is down for the handover and is being saved'
+  if (stage === 'handing_over') return 'the guest is paused and is being saved'
   const copied = copiedOf(sides)
   const what = copied === undefined ? undefined : `copying round ${copied.round}`
-  if (stage === 'handed_over') return `the guest is down for the handover; ${what ?? 'copying what is left'}`
+  if (stage === 'handed_over') return `the guest is paused; ${what ?? 'copying what is left'}`
   const round = arrival?.round ?? 0
   return what ?? (round === 0 ? 'waiting for the source' : `round ${round} is copied`)
 }
@@ -99,15 +99,15 @@ export function whereWords(sides: Sides, { id, source, destination }: Move): str
   const stage = departureOf(sides)?.stage
   if (arrival?.stage === 'released' || stage === 'released') {
     const state = arrival?.stage === 'released' ? ` (${sides.there?.observed.state})` : ''
-    return `${id} belongs to ${to} now${state}; ${from} released it and never runs it again`
+    return `${id} belongs to ${to} now${state}; ${from} has released it and never runs it again`
   }
   if (stage === 'handing_over' || stage === 'handed_over')
-    return `${id} is down for the handover at ${from}, which takes it back by itself if ${to} does not take it within a minute`
+    return `${id} is paused at ${from}, which resumes it if ${to} does not take it within a minute`
   if (sides.here === undefined)
-    return `it is not known how far ${id} is; the same command again continues, or says where it is`
+    return `it is not known how far ${id} is; run the command again to continue, or to find out`
   const power = sides.here.observed.state
   return stage === undefined || stage === 'withdrawn'
-    ? `${id} is at ${from} (${power}), as if nothing had been asked`
+    ? `${id} is at ${from} (${power}), as if no move had been requested`
     : `${id} is at ${from} (${power}), and is still offered to ${to}`
 }
 

@@ -34,7 +34,7 @@ export async function removeRecord(context: Context, daemon: Daemon, move: Remov
         words: '',
         advice: error === undefined ? [] : [`the reason: ${error}`],
       }),
-      onwards: 'that host goes on removing it',
+      onwards: 'that host keeps removing it',
     }),
   )
 }

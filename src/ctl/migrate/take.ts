@@ -73,6 +73,6 @@ const untilRefused = (context: Context, id: string, destination: Daemon): Promis
         words: '',
         advice: error === undefined ? [] : [`the reason: ${error}`],
       }),
-      onwards: 'the same command again continues',
+      onwards: 'run the command again to continue',
     }),
   )

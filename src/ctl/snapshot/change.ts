@@ -30,13 +30,18 @@ export const createCommand: Command = {
   words: ['snapshot', 'create'],
   summary: 'take a snapshot of a VM, into an object store',
   description:
-    'The disk of the VM is captured while the guest goes on, compressed, and sent to a multipart upload by signed URLs. The file has ' +
-    'the size of a part and the URLs: {"part_size_mib": 64, "part_urls": ["https://…", …], "complete_url": "https://…", "head_url": ' +
-    '"https://…"}. Without complete_url, snapshot complete ends it. Repeating the same command is safe, and fresh URLs are taken.',
+    'Captures the disk of the VM while the guest keeps running, compresses it, and sends it to a multipart upload through ' +
+    'signed URLs. The file has the size of a part and the URLs: {"part_size_mib": 64, "part_urls": ["https://…", …], ' +
+    '"complete_url": "https://…", "head_url": "https://…"}. Without complete_url, use snapshot complete at the end. ' +
+    'Repeating the same command is safe; it may have fresh URLs.',
   operand: { placeholder: 'ID' },
-  options: [{ name: 'vm', value: 'VM', help: 'whose disk', completes: 'vm' }, UPLOAD_OPTION, ...WAIT_OPTIONS],
+  options: [
+    { name: 'vm', value: 'VM', help: 'the VM whose disk is captured', completes: 'vm' },
+    UPLOAD_OPTION,
+    ...WAIT_OPTIONS,
+  ],
   examples: [
-    ['nightly-1 --vm web-1 --upload urls.json --wait', 'with a bar that shows how far it is'],
+    ['nightly-1 --vm web-1 --upload urls.json --wait', 'with a progress bar'],
     ['nightly-1 --vm web-1 --upload - <urls.json', 'URLs from a program; returns at once'],
   ],
   run: async (context) => {
@@ -51,7 +56,7 @@ export const createCommand: Command = {
 }
 
 const FIRST_PART_ADVICE =
-  'hand over URLs of other parts with vmhostctl snapshot urls, once the snapshot is there'
+  'give the URLs of other parts with vmhostctl snapshot urls, once the snapshot is there'
 
 type Start = { readonly vm: string; readonly upload: Upload; readonly urls: string[] }
 
@@ -66,15 +71,15 @@ type CompleteSnapshot = components['schemas']['CompleteSnapshot']
 
 export const urlsCommand: Command = {
   words: ['snapshot', 'urls'],
-  summary: 'hand over URLs that a snapshot lacks, or fresh ones',
+  summary: 'give a snapshot the URLs that it lacks, or fresh ones',
   description:
-    'The file is that of snapshot create; "first_part" in it says for which part the first of "part_urls" is, where that is not 1. ' +
-    'Nothing that was sent is sent again. One that has failed and can go on goes on; one that is completed takes none.',
+    'The file is that of snapshot create. If the first of "part_urls" is not for part 1, "first_part" is the number of its ' +
+    'part. Nothing that was sent is sent again. A failed snapshot that can continue does so; a completed one takes no URLs.',
   operand: { placeholder: 'ID', completes: 'snapshot' },
   options: [UPLOAD_OPTION, ...WAIT_OPTIONS],
   examples: [
     ['nightly-1 --upload urls.json', 'after the old ones have expired'],
-    ['nightly-1 --upload urls.json --wait', 'the same, and see it through'],
+    ['nightly-1 --upload urls.json --wait', 'the same, and wait until it is completed'],
   ],
   run: async (context) => {
     const { part_size_mib: _, ...upload } = await readUpload(context, 'urls')
@@ -88,9 +93,10 @@ export const urlsCommand: Command = {
 
 export const completeCommand: Command = {
   words: ['snapshot', 'complete'],
-  summary: 'let the upload of a snapshot be completed',
+  summary: 'complete the upload of a snapshot',
   description:
-    'As soon as all of it is sent. Of the file only "complete_url" and "head_url" are used. Safe to repeat, also when it is completed.',
+    'Completes the upload as soon as all parts are sent. Of the file, only "complete_url" and "head_url" are used. ' +
+    'Repeating the same command is safe, also after the upload was completed.',
   operand: { placeholder: 'ID', completes: 'snapshot' },
   options: [UPLOAD_OPTION, ...WAIT_OPTIONS],
   examples: [['nightly-1 --upload urls.json --wait', 'until the object is there']],
@@ -111,16 +117,17 @@ export const removeCommand: Command = {
   words: ['snapshot', 'rm'],
   summary: 'delete snapshots',
   description:
-    'What the host has of them, with the parts that stay staged. An object that is completed stays in the store; an upload that is not ends, and must be aborted there.',
+    'Deletes the records of the snapshots and what is staged of them on the host. A completed object stays in the store. ' +
+    'An unfinished upload ends, and must be aborted there.',
   operand: { placeholder: 'ID', many: true, completes: 'snapshot' },
   options: [],
-  examples: [['nightly-1 nightly-2', 'also where they are gone already']],
+  examples: [['nightly-1 nightly-2', 'also succeeds for snapshots that are already gone']],
   run: (context) =>
     eachNamed(context, async (id) => {
       const params = { path: { id } }
       const { response } = await context.client().GET('/v1/snapshots/{id}', { params })
       await done(context.client().DELETE('/v1/snapshots/{id}', { params }))
-      context.print({ id, gone: true }, () => `${id}: ${response.status === 404 ? 'there was none' : 'gone'}`)
+      context.print({ id, gone: true }, () => `${id}: ${response.status === 404 ? 'did not exist' : 'gone'}`)
       return exitStatus.done
     }),
 }
@@ -151,7 +158,7 @@ async function showChanged(context: Context, { data, status }: Answered<Snapshot
     printable(
       status === 200
         ? `${id}: nothing to change; ${phaseWords(data)}, ${doneWords(data)}`
-        : `${id}: taken. To see it through: vmhostctl snapshot wait ${id}`,
+        : `${id}: accepted. To wait for it: vmhostctl snapshot wait ${id}`,
     ),
   )
   return exitStatus.done

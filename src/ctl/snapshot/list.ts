@@ -23,10 +23,11 @@ export const listCommand: Command = {
   words: ['snapshot', 'ls'],
   summary: 'list snapshots',
   description:
-    'Those of the host that were not deleted, or those of a VM or with a status. DONE is what the store has of the disk; SIZE the disk, ' +
-    'STORED the object, STAGED what the host still has of that; ERROR says what keeps it, or for what it needs URLs.',
+    'Lists the snapshots of the host, or those of a VM or with a status. DONE is how much of the disk is in the store. ' +
+    'SIZE is the size of the disk, STORED that of the object, and STAGED how much of the object the host still has. ERROR ' +
+    'is the error, or what the snapshot needs URLs for.',
   options: [
-    { name: 'vm', value: 'VM', help: 'only snapshots of this VM, also where it is gone', completes: 'vm' },
+    { name: 'vm', value: 'VM', help: 'only snapshots of this VM, even if it is gone', completes: 'vm' },
     {
       name: 'status',
       value: 'STATUS',
@@ -36,7 +37,7 @@ export const listCommand: Command = {
   ],
   examples: [
     ['', 'all of them'],
-    ['--vm web-1 --status completed', 'what there is of a VM'],
+    ['--vm web-1 --status completed', 'the completed snapshots of a VM'],
     ["--json | jq -r '.items[] | select(.needs_urls) | .id'", 'those that need URLs'],
   ],
   run: async (context) => {

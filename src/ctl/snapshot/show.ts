@@ -19,7 +19,8 @@ export const getCommand: Command = {
   words: ['snapshot', 'get'],
   summary: 'show one snapshot',
   description:
-    'How far it is, what it waits for, and what was captured. --json is the whole resource as the API has it.',
+    'Shows the progress of the snapshot, what it waits for, and what was captured. --json prints the whole resource as the ' +
+    'API has it.',
   operand: { placeholder: 'ID', completes: 'snapshot' },
   options: [],
   examples: [
@@ -36,7 +37,7 @@ export const getCommand: Command = {
 
 const CONSISTENCY_WORDS: Readonly<Record<NonNullable<Snapshot['consistency']>, string>> = {
   file_system: 'file systems were flushed and frozen by an agent in the guest',
-  crash: 'as a loss of power would have left it',
+  crash: 'as a power failure would have left it',
 }
 
 /** Renders a snapshot for people. */

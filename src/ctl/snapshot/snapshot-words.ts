@@ -54,8 +54,8 @@ function runsOf(numbers: readonly number[]): string {
 /** Says what to do about missing URLs: the next command. */
 export function urlsAdvice({ id, progress }: Snapshot): string {
   return progress.phase === 'awaiting_completion'
-    ? `hand over a URL to complete it: vmhostctl snapshot complete ${id} --upload FILE`
-    : `hand over fresh ones: vmhostctl snapshot urls ${id} --upload FILE`
+    ? `give a URL to complete it: vmhostctl snapshot complete ${id} --upload FILE`
+    : `give fresh ones: vmhostctl snapshot urls ${id} --upload FILE`
 }
 
 /** Returns the error, with the time of the next attempt; undefined without an error. */

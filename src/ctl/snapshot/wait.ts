@@ -23,7 +23,7 @@ import type { Note } from '../wait.ts'
 export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)
 
 /** Options of commands that let a snapshot go on. */
-export const WAIT_OPTIONS = waitOptions('until it is completed, and show how far it is', waitOnlyOptions)
+export const WAIT_OPTIONS = waitOptions('until it is completed, and show the progress', waitOnlyOptions)
 
 /**
  * Waits until a snapshot is completed. Throws CtlError with status 3 after the timeout, and with status 1 if it failed
@@ -45,7 +45,7 @@ async function waitForSnapshot(context: Context, id: string, beganMs?: number): 
     },
     missed: 'is not completed',
     standing: (seen) => ({ words: `${phaseWords(seen)}, ${doneWords(seen)}`, advice: whyNot(seen) }),
-    onwards: `the daemon goes on: vmhostctl snapshot wait ${id} waits on`,
+    onwards: `the daemon continues: vmhostctl snapshot wait ${id} waits again`,
   })
   if (snapshot !== undefined) return snapshot
   throw new CtlError(`${id} was deleted before it was completed`, {
@@ -85,8 +85,8 @@ function refuseFailure({ id, status, error, fault, resumable }: Snapshot): void 
     status: exitStatus.failed,
     advice:
       resumable === true
-        ? [`fresh URLs let it go on from where it was: vmhostctl snapshot urls ${id} --upload FILE`]
-        : [`it is over: vmhostctl snapshot rm ${id}, and take another one`],
+        ? [`fresh URLs let it continue where it was: vmhostctl snapshot urls ${id} --upload FILE`]
+        : [`it cannot continue: vmhostctl snapshot rm ${id}, then take another one`],
   })
 }
 
@@ -97,7 +97,7 @@ function refuseTrouble(seen: Snapshot): void {
   throw new CtlError(`${id}: ${error ?? `it needs URLs ${lacking}`}`, {
     code: fault?.code ?? 'needs_urls',
     status: exitStatus.failed,
-    advice: lacking === undefined ? ['the daemon goes on trying'] : [urlsAdvice(seen)],
+    advice: lacking === undefined ? ['the daemon keeps trying'] : [urlsAdvice(seen)],
   })
 }
 
@@ -113,10 +113,10 @@ export async function seeThrough(context: Context, id: string, beganMs?: number)
 
 export const waitCommand: Command = {
   words: ['snapshot', 'wait'],
-  summary: 'wait until snapshots are completed, showing how far they are',
+  summary: 'wait until snapshots are completed, and show the progress',
   description:
-    'Ends with status 1 where one has failed. Trouble that may pass, and URLs that are missing, are shown and waited out; ' +
-    '--fail-on-error ends there.',
+    'Ends with status 1 if a snapshot has failed. Errors that may pass and missing URLs are shown, and the wait continues; ' +
+    'with --fail-on-error it ends.',
   operand: { placeholder: 'ID', many: true, completes: 'snapshot' },
   options: waitOnlyOptions,
   examples: [

@@ -20,7 +20,7 @@ const SEED_OPTIONS: readonly Option[] = [
     name: 'ssh-key',
     value: 'FILE',
     many: true,
-    help: 'a public key, or several: all that may log in; none: no key may',
+    help: 'a file with the public keys that may log in, in place of the present ones; none: no key may',
     completes: 'file',
   },
 ]
@@ -29,12 +29,12 @@ export const seedCommand: Command = {
   words: ['vm', 'seed'],
   summary: 'change the user data and SSH keys of a stopped VM',
   description:
-    'The disk stays. At the next start cloud-init sees another instance: it runs the user data again and makes new host keys. ' +
-    'What is not given stays. The VM must be stopped, which throws a saved state away.',
+    'The disk stays. At the next start cloud-init sees another instance: it runs the user data again and makes new host ' +
+    'keys. Options that are not given change nothing. The VM must be stopped, which discards a saved state.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...SEED_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
-    ['web-1 --ssh-key ~/.ssh/id_ed25519.pub', 'this key alone; vmhostctl vm stop web-1 --wait comes first'],
+    ['web-1 --ssh-key ~/.ssh/id_ed25519.pub', 'this key alone; run vmhostctl vm stop web-1 --wait first'],
     ['web-1 --user-data cloud.yaml', 'other user data, with the keys as they are'],
   ],
   run: async (context) => {
@@ -81,16 +81,16 @@ export const rebuildCommand: Command = {
   words: ['vm', 'rebuild'],
   summary: 'make the root disk of a stopped VM again, from another image',
   description:
-    'The VM loses the disk that it has, once the new one is complete. At the next start cloud-init sees another instance: it runs the ' +
-    'user data again and makes new host keys. The VM must be stopped, which throws a saved state away. Keep a signed URL in a file: ' +
-    'a command line is seen by every user of the machine.',
+    'The VM loses its present disk once the new one is complete. At the next start cloud-init sees another instance: it ' +
+    'runs the user data again and makes new host keys. The VM must be stopped, which discards a saved state. Keep a signed ' +
+    'URL in a file: a command line is seen by every user of the machine.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   secondOperand: { placeholder: 'ROOTFS', optional: true, completes: 'file' },
   options: [REBUILD_FILE_OPTION, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     [
       'web-1 https://images.example.net/root.img#sha256=DIGEST --wait',
-      'vmhostctl vm stop web-1 --wait comes first',
+      'run vmhostctl vm stop web-1 --wait first',
     ],
     ['web-1 --file root.json --wait', 'with a signed URL: {"rootfs": {"url": "https://…", "sha256": "…"}}'],
   ],
@@ -120,7 +120,7 @@ const BOOT_OPTIONS: readonly Option[] = [
   {
     name: 'file',
     value: 'FILE',
-    help: 'what to change as JSON, - for standard input; other options go over it',
+    help: 'what to change as JSON, - for standard input; other options override it',
     completes: 'file',
   },
   { name: 'kernel', value: 'IMAGE', help: 'URL#sha256=DIGEST, or a path on the host', completes: 'file' },
@@ -130,7 +130,7 @@ const BOOT_OPTIONS: readonly Option[] = [
     help: 'URL#sha256=DIGEST, or a path on the host; none: no initrd',
     completes: 'file',
   },
-  { name: 'kernel-arguments', value: 'TEXT', help: 'appended to those of the host; none: nothing is' },
+  { name: 'kernel-arguments', value: 'TEXT', help: 'appended to those of the host; none: remove them' },
 ]
 
 const BOOT_ADVICE =
@@ -140,12 +140,13 @@ export const bootCommand: Command = {
   words: ['vm', 'boot'],
   summary: 'change kernel, initrd and kernel arguments of a stopped VM',
   description:
-    'The disk stays, and what is not given too. The VM must be stopped, which throws a saved state away. --wait ends when the images ' +
-    'are on the host. Keep signed URLs in a file: a command line is seen by every user of the machine.',
+    'The disk stays. Options that are not given change nothing. The VM must be stopped, which discards a saved state. ' +
+    '--wait ends when the images are on the host. Keep signed URLs in a file: a command line is seen by every user of the ' +
+    'machine.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...BOOT_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
-    ['web-1 --kernel /srv/images/vmlinuz --initrd none', 'vmhostctl vm stop web-1 --wait comes first'],
+    ['web-1 --kernel /srv/images/vmlinuz --initrd none', 'run vmhostctl vm stop web-1 --wait first'],
     ['web-1 --kernel-arguments quiet', 'other arguments for the same kernel'],
     ['web-1 --file boot.json --wait', 'with a signed URL: {"kernel": {"url": "https://…", "sha256": "…"}}'],
   ],

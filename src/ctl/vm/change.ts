@@ -97,7 +97,7 @@ async function showChange(
 
 function takenWords({ data: vm, status }: Answered<Vm>, terms: Terms, nowMs: number): string {
   const { goal, withoutEffect } = terms
-  const wait = `To see it through: vmhostctl vm wait ${vm.id}`
+  const wait = `To wait for it: vmhostctl vm wait ${vm.id}`
   // The wake was requested, and the guest is not back yet.
   const isOld = status === 200 || isSettled(vm)
   if (isOld && typeof goal === 'object' && isSavedOrWaking(vm))
@@ -111,23 +111,23 @@ function takenWords({ data: vm, status }: Answered<Vm>, terms: Terms, nowMs: num
     const because = withoutEffect?.(vm)
     return `${vm.id}: changed${because === undefined ? '' : `; ${because}`}`
   }
-  return `${vm.id}: taken; generation ${generationWords(vm)}. ${wait}${goal === 'gone' ? ' --for gone' : ''}`
+  return `${vm.id}: accepted; generation ${generationWords(vm)}. ${wait}${goal === 'gone' ? ' --for gone' : ''}`
 }
 
 /** Says that the daemon still works on an error, although the request changed nothing. */
 function troubleWords({ id, observed: { error } }: Vm, { triesAgain = false }: Terms): string {
   if (error === undefined) return ''
   const cause = printable(causeFirst(error))
-  if (!triesAgain) return `; the daemon goes on trying: ${cause}`
-  return `; the daemon tries again now what failed: ${cause}. To see it through: vmhostctl vm wait ${id}`
+  if (!triesAgain) return `; the daemon keeps trying: ${cause}`
+  return `; the daemon now tries again what failed: ${cause}. To wait for it: vmhostctl vm wait ${id}`
 }
 
 function dryRunWords({ id, dry_run: run }: Vm, { unshown }: Terms): string {
   const { changed = false, changes = [], plan } = run ?? {}
   return [
-    changed ? `${id}: would be taken, and change` : `${id}: nothing would change`,
+    changed ? `${id}: would be accepted, and change` : `${id}: nothing would change`,
     ...changes.flatMap(({ pointer, from, to }) => changeLines(pointer, from, to)).map((line) => `  ${line}`),
-    ...(unshown === undefined ? [] : [`  and, which no answer shows: ${unshown}`]),
+    ...(unshown === undefined ? [] : [`  and, not shown in any answer: ${unshown}`]),
     ...(plan === undefined ? [] : [`\nThe host would then:\n${plan.text.replaceAll(/^(?=.)/gm, '  ')}`]),
   ].join('\n')
 }

@@ -11,12 +11,13 @@ export const countersCommand: Command = {
   words: ['vm', 'counters'],
   summary: 'show what a VM has used, and since when',
   description:
-    'CPU time, traffic, disk operations, wakes and restarts. Each counts from the moment beside it; when that moment changes, the figure began at 0 again.',
+    'CPU time, traffic, disk operations, wakes and restarts. Each is counted since the time beside it. When that time ' +
+    'changes, the count has started again at 0.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [],
   examples: [
     ['web-1', 'for reading'],
-    ['web-1 --json | jq .cpu', 'for a bill'],
+    ['web-1 --json | jq .cpu', 'for billing'],
   ],
   run: async ({ client, given, paint, print }) => {
     const path = { id: given.operand }

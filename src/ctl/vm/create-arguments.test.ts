@@ -19,6 +19,6 @@ for (const text of KNOWN) {
 
 for (const text of ['', 'ID=debian\n', '# a comment\n#cloud-config\n']) {
   test(`cloud-init ignores user data that begins with ${JSON.stringify(text)}`, () => {
-    assert.match(whyIgnored(text) ?? '', /ignore it in silence$/)
+    assert.match(whyIgnored(text) ?? '', /ignore it silently$/)
   })
 }

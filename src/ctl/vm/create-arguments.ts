@@ -21,7 +21,7 @@ export const ACCESS_OPTIONS: readonly Option[] = [
     name: 'ssh-key',
     value: 'FILE',
     many: true,
-    help: 'a public key, or several, that may log in',
+    help: 'a file with public keys that may log in',
     completes: 'file',
   },
 ]
@@ -90,7 +90,7 @@ const BEGINNINGS: readonly string[] = [
 export function whyIgnored(text: string): string | undefined {
   const first = text.trimStart().slice(0, 64).toLowerCase()
   if (BEGINNINGS.some((beginning) => first.startsWith(beginning.toLowerCase()))) return undefined
-  return 'the user data begins with none of the words that cloud-init knows, such as #cloud-config or #!: it will ignore it in silence'
+  return 'the user data begins with none of the words that cloud-init knows, such as #cloud-config or #!: cloud-init will ignore it silently'
 }
 
 export type Image = CreateVm['image']['rootfs']
@@ -111,7 +111,7 @@ export async function parseImage(text: string, option: string): Promise<Image> {
     return { url: address, sha256 }
   }
   if (scheme !== undefined && scheme !== 'file')
-    throw usageError(`${option}: no image comes by ${scheme}:`, FORM)
+    throw usageError(`${option}: an image cannot be fetched by ${scheme}:`, FORM)
   const file = scheme === 'file' ? pathOf(address, option) : resolve(address)
   return { url: pathToFileURL(file).href, sha256: sha256 ?? (await digestOfFile(file, option)) }
 }
@@ -131,7 +131,7 @@ function pathOf(url: string, option: string): string {
   try {
     return fileURLToPath(url)
   } catch (cause) {
-    throw new CtlError(`${option}: this is not a file: URL of one host`, {
+    throw new CtlError(`${option}: this is not a file: URL of a local path`, {
       code: 'usage',
       status: exitStatus.usage,
       advice: ['write file:///srv/images/root.img, or the path alone'],
@@ -145,10 +145,10 @@ async function digestOfFile(path: string, option: string): Promise<string> {
   try {
     await pipeline(createReadStream(path), hash)
   } catch (cause) {
-    throw new CtlError(`${option}: the image cannot be read for its digest`, {
+    throw new CtlError(`${option}: the image cannot be read to compute its digest`, {
       code: 'usage',
       status: exitStatus.usage,
-      advice: ['where it lies on another host, give its digest: file:///path#sha256=DIGEST'],
+      advice: ['if it is on another host, give its digest: file:///path#sha256=DIGEST'],
       cause,
     })
   }

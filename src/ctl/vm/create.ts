@@ -18,47 +18,47 @@ const CREATE_OPTIONS: readonly Option[] = [
   {
     name: 'file',
     value: 'FILE',
-    help: 'the whole request as JSON, - for standard input; other options go over it',
+    help: 'the whole request as JSON, - for standard input; other options override it',
     completes: 'file',
   },
   { name: 'rootfs', value: 'IMAGE', help: `raw root disk: ${IMAGE}`, completes: 'file' },
   { name: 'kernel', value: 'IMAGE', help: 'kernel, in the same form', completes: 'file' },
   { name: 'initrd', value: 'IMAGE', help: 'initial RAM disk, in the same form', completes: 'file' },
-  { name: 'kernel-arguments', value: 'TEXT', help: 'appended to those the host gives the kernel' },
+  { name: 'kernel-arguments', value: 'TEXT', help: 'appended to the kernel arguments of the host' },
   ...SHAPE_OPTIONS,
-  { name: 'ipv4', value: 'ADDRESS', help: 'address of the guest; without any it has no network' },
+  { name: 'ipv4', value: 'ADDRESS', help: 'address of the guest; without an address it has no network' },
   { name: 'ipv6', value: 'ADDRESS', help: 'address of the guest' },
   {
     name: 'ipv6-prefix',
     value: 'NETWORK',
     help: 'a network that the host routes to the guest, e.g. 2001:db8:1::/64',
   },
-  { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; else the host chooses" },
+  { name: 'mac', value: 'ADDRESS', help: "of the guest's network device; the host chooses if not given" },
   {
     name: 'name-server',
     value: 'ADDRESS',
     many: true,
-    help: 'for the guest; none: it learns of none; else the host chooses',
+    help: 'for the guest; none: no name server; the host chooses if not given',
   },
   {
     name: 'power',
     value: 'STATE',
-    help: 'what it is once it is created; running if not given',
+    help: 'its power state after the creation; running if not given',
     completes: POWERS,
   },
   {
     name: 'monitor',
     value: 'KIND',
-    help: 'what runs it, for its whole life; the host chooses if not given',
+    help: 'the program that runs it, for its whole life; the host chooses if not given',
     completes: MONITORS,
   },
   {
     name: 'readiness',
     value: 'CHECK',
-    help: 'when its guest is ready: tcp:22 or http:80/healthz; if not given, when its agent is seen',
+    help: 'how to check that its guest is ready: tcp:22 or http:80/healthz; if not given, it is ready when its agent is seen',
     check: parseCheck,
   },
-  { name: 'label', value: 'KEY=VALUE', many: true, help: 'to find it by', check: parseLabel },
+  { name: 'label', value: 'KEY=VALUE', many: true, help: 'a label to find it by', check: parseLabel },
   { name: 'protected', help: 'refuse its deletion' },
   ...EXIT_OPTIONS,
   ...ACCESS_OPTIONS,
@@ -78,9 +78,9 @@ export const createCommand: Command = {
   words: ['vm', 'create'],
   summary: 'create a VM',
   description:
-    'With options for the common case, or from a JSON file that can say everything. Without --file it has 1 CPU, 512 MiB of ' +
-    'memory and a disk of 2 GiB. Repeating the same command is safe. Keep signed URLs in a file: a command line is seen ' +
-    'by every user of the machine.',
+    'Takes options for the common case, or a JSON file for everything. Without --file the VM has 1 CPU, 512 MiB of memory ' +
+    'and a disk of 2 GiB. Repeating the same command is safe. Keep signed URLs in a file: a command line is seen by every ' +
+    'user of the machine.',
   operand: { placeholder: 'NAME' },
   options: [...CREATE_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
@@ -95,7 +95,7 @@ export const createCommand: Command = {
     ['web-1 --file web.json --ipv4 192.0.2.11', 'a file as a template'],
     [
       `web-1 --file - <<<'{"power": "running", "compute": {"cpu_millicores": 1000, "memory_mib": 512, "sleep_after_idle_seconds": 0}, "disk": {"size_mib": 2048}, "image": {"rootfs": {"url": "https://…", "sha256": "…"}, "kernel": {"url": "https://…", "sha256": "…"}}}'`,
-      'everything that must be there; all that may be there: /docs of the daemon',
+      'the shortest request; /docs of the daemon lists every member',
     ],
   ],
   run: async (context) => {

@@ -17,13 +17,13 @@ export const EXIT_OPTIONS: readonly Option[] = [
   {
     name: 'restart',
     value: 'POLICY',
-    help: 'when its guest ends by itself: always (as if not given), on_failure or never',
+    help: 'start it again when its guest ends by itself: always (the default), on_failure or never',
     completes: POLICIES,
   },
   {
     name: 'delete-after',
     value: 'TIME',
-    help: 'delete it when it has been stopped for so long, as 1h; never: keep it',
+    help: 'delete it when it has been stopped for this long, such as 1h; never: keep it',
     check: (text, option) => void parseDeleteAfter(text, option),
   },
   {
@@ -61,8 +61,8 @@ export const exitCommand: Command = {
   words: ['vm', 'exit'],
   summary: 'set what follows when the guest ends, and when a stopped VM is deleted',
   description:
-    'What is not given stays. A guest that has ended already is started with vm start. A guest that reboots itself always goes on. A ' +
-    'VM that is stopped already is deleted at once if it is due.',
+    'Options that are not given change nothing. To start a guest that has already ended, use vm start. A guest that ' +
+    'reboots itself always continues. A VM that is already stopped is deleted at once if its time is over.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...EXIT_OPTIONS, DRY_RUN_OPTION],
   examples: [

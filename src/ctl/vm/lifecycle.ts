@@ -36,7 +36,7 @@ const powerCommand = ({ verb, state, summary, description }: PowerWords): Comman
   options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     ['web-1', 'returns at once; the host follows'],
-    ['web-1 web-2 --wait --timeout 2m', 'returns when both are so, or with status 3 after two minutes'],
+    ['web-1 web-2 --wait --timeout 2m', `returns when both are ${state}, or with status 3 after two minutes`],
     ['web-1 --dry-run', 'shows the steps that this would take'],
   ],
   run: (context) => setPower(context, { state }, state === 'running' ? { goal: { state } } : {}),
@@ -47,14 +47,14 @@ export const startCommand = powerCommand({
   state: 'running',
   summary: 'start VMs',
   description:
-    'From stopped it boots; from paused or asleep it goes on where it was. What failed is tried again at once. --wait ends when ' +
-    'its guest runs.',
+    'A stopped VM boots; a paused or sleeping VM continues where it was. What failed is tried again at once. --wait ends ' +
+    'when the guest runs.',
 })
 
 const GRACE_OPTION: Option = {
   name: 'grace',
   value: 'TIME',
-  help: 'ask the guest to end, and stop it hard when this time is over, as 30s or 2m',
+  help: 'ask the guest to end, and stop it hard after this time, such as 30s or 2m',
   check: parseSeconds,
 }
 
@@ -68,9 +68,10 @@ export const stopCommand: Command = {
   words: ['vm', 'stop'],
   summary: 'stop VMs',
   description:
-    'At once, as if the power went: the guest is not asked. With --grace it is asked first, by its agent or its power button, ' +
-    'and a VM that sleeps is woken for it; vm stop without --grace then stops it at once. The disk stays. What is saved of a VM ' +
-    'that sleeps is thrown away; if that cannot be used any more, this is the way out, and start then boots.',
+    'Stops at once, like a power cut: the guest is not asked. With --grace the guest is asked first, by its agent or its ' +
+    'power button, and a sleeping VM is woken for it; vm stop without --grace then stops it at once. The disk stays. The ' +
+    'saved state of a sleeping VM is discarded. If a saved state cannot be restored any more, this is how to recover: stop ' +
+    'the VM, and start boots it.',
   operand: { placeholder: 'NAME', many: true, completes: 'vm' },
   options: [GRACE_OPTION, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
@@ -88,13 +89,13 @@ export const rebootCommand: Command = {
   words: ['vm', 'reboot'],
   summary: 'reboot VMs',
   description:
-    'Ends the guest and boots it again. With --grace it is asked to end first; without, it ends at once, as if the power went. ' +
-    '--wait ends when its guest runs again.',
+    'Ends the guest and boots it again. With --grace the guest is asked to end first; without it the guest ends at once, ' +
+    'like in a power cut. --wait ends when the guest runs again.',
   operand: { placeholder: 'NAME', many: true, completes: 'vm' },
   options: [GRACE_OPTION, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     ['web-1 --grace 30s', 'lets its services end, for half a minute at most'],
-    ['web-1 --wait', 'at once, and returns when its guest runs again'],
+    ['web-1 --wait', 'reboots at once, and returns when its guest runs again'],
   ],
   beginsAgain: true,
   run: (context) =>
@@ -115,29 +116,29 @@ export const pauseCommand = powerCommand({
 export const resumeCommand = powerCommand({
   verb: 'resume',
   state: 'running',
-  summary: 'let paused VMs go on',
-  description: 'The same as start, in the word that fits a paused VM or one that sleeps.',
+  summary: 'resume paused VMs',
+  description: 'Same as start.',
 })
 
 /** Says why keeping a VM awake changes nothing now; undefined if it does. */
 function whyNotAwake({ desired, observed }: Vm, until: string): string | undefined {
   if (desired.compute.sleep_after_idle_seconds === 0) return 'its idle timeout is 0, so it never sleeps'
   if (observed.state !== 'stopped') return undefined
-  return `it is stopped, and does not sleep before ${until} once it runs`
+  return `it is stopped, and when it runs it does not sleep before ${until}`
 }
 
 export const keepAwakeCommand: Command = {
   words: ['vm', 'keep-awake'],
   summary: 'keep a VM awake for a while',
   description:
-    'For work in the guest that has no traffic. If the VM sleeps, this wakes it. Nothing that is desired changes. The time counts ' +
-    'from now, by the clock of this machine; the newest request replaces the earlier one, and 0 ends it.',
+    'For work in the guest that causes no traffic. A sleeping VM is woken. The desired state does not change. The time ' +
+    'counts from now, by the clock of this machine; the newest request replaces the earlier one, and 0 ends it.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   secondOperand: { placeholder: 'TIME' },
   options: [DRY_RUN_OPTION],
   examples: [
     ['web-1 20m', 'no sleep in the next 20 minutes'],
-    ['web-1 0', 'sleep as the idle timeout says again'],
+    ['web-1 0', 'the idle timeout applies again'],
   ],
   run: (context) => {
     const { client, given, shell } = context
@@ -155,19 +156,19 @@ export const keepAwakeCommand: Command = {
 export const removeCommand: Command = {
   words: ['vm', 'rm'],
   summary: 'delete VMs with their disks',
-  description: 'Stops them hard and removes everything of them from the host. There is no way back.',
+  description: 'Stops them hard and removes everything that they have on the host. This cannot be undone.',
   operand: { placeholder: 'NAME', many: true, completes: 'vm' },
   options: [
     ...WAIT_OPTIONS,
     DRY_RUN_OPTION,
     {
       name: 'source-lost',
-      help: 'for a VM that was coming from a host which is lost for good, and was not released by it; no other VM is deleted',
+      help: 'only for a VM that was coming from a host that is lost for good and did not release it; other VMs are refused',
     },
   ],
   examples: [
     ['web-1 --wait', 'returns when nothing of it is left'],
-    ['web-1 web-2', 'returns at once; the host follows; also where they are gone already'],
+    ['web-1 web-2', 'returns at once; the host follows; also succeeds for VMs that are already gone'],
   ],
   run: (context) =>
     changeEach(
@@ -179,7 +180,7 @@ export const removeCommand: Command = {
           context.client().DELETE('/v1/vms/{id}', { params }),
         )
         if (data !== undefined) return { data, ...answer }
-        context.print({ id, gone: true }, () => `${id}: there was none`)
+        context.print({ id, gone: true }, () => `${id}: did not exist`)
         return undefined
       },
       { goal: 'gone' },

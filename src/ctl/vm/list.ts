@@ -38,9 +38,9 @@ export const listCommand: Command = {
   words: ['vm', 'ls'],
   summary: 'list VMs',
   description:
-    'Every VM of the host, or those with all of the labels and in the state that are given. GENERATION is "2 of 3" while ' +
-    'the host is on its way to what is desired; SLEEP is after how long without traffic it sleeps, or what is saved of it; ' +
-    'WHY is the error that keeps it, and what it waits for. --wide adds what monitor runs it, and its labels.',
+    'Lists every VM of the host, or those with all of the given labels and in the given state. GENERATION is "2 of 3" ' +
+    'until the host has reached the desired state. SLEEP is the idle timeout, or the size of the saved state. WHY is the ' +
+    'error that keeps the VM from its desired state, and what it waits for. --wide adds the monitor and the labels.',
   options: [
     { name: 'label', value: 'KEY=VALUE', many: true, help: 'only VMs with this label', check: parseLabel },
     {
@@ -49,12 +49,12 @@ export const listCommand: Command = {
       help: 'only VMs in this state',
       completes: STATES,
     },
-    { name: 'wide', help: 'with monitor and labels' },
+    { name: 'wide', help: 'also show monitor and labels' },
   ],
   examples: [
     ['', 'all of them'],
     ['--label env=prod --state failed', 'what is broken in production'],
-    ['--state sleeping', 'what costs no memory now'],
+    ['--state sleeping', 'VMs that use no memory now'],
     ["--json | jq -r '.items[].id'", 'names alone, for a program'],
   ],
   run: async (context) => {

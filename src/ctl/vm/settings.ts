@@ -16,7 +16,7 @@ export function parseLabel(text: string, what: string): readonly [key: string, v
 
 const SET_OPTIONS: readonly Option[] = [
   { name: 'label', value: 'KEY=VALUE', many: true, help: 'add a label, or change it', check: parseLabel },
-  { name: 'unlabel', value: 'KEY', many: true, help: 'take a label away' },
+  { name: 'unlabel', value: 'KEY', many: true, help: 'remove a label' },
   {
     name: 'protected',
     value: 'YES-OR-NO',
@@ -28,7 +28,8 @@ const SET_OPTIONS: readonly Option[] = [
 export const setCommand: Command = {
   words: ['vm', 'set'],
   summary: 'change labels and protection',
-  description: 'What is not given stays. The host has nothing to do for it, so there is nothing to wait for.',
+  description:
+    'Options that are not given change nothing. The host has nothing to do, so there is nothing to wait for.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...SET_OPTIONS, DRY_RUN_OPTION],
   examples: [
@@ -60,13 +61,13 @@ function metadataOf(vm: Vm, { given }: Context): Pick<Vm, 'labels' | 'protected'
 
 /** Options for the size of a VM; creation has the same. */
 export const SHAPE_OPTIONS: readonly Option[] = [
-  { name: 'cpu', value: 'CORES', help: 'as 2, 1.5 or 0.25', check: parseCores },
-  { name: 'memory', value: 'SIZE', help: 'as 512M or 2G', check: parseMib },
-  { name: 'disk', value: 'SIZE', help: 'as 10G; a disk grows, and never shrinks', check: parseMib },
+  { name: 'cpu', value: 'CORES', help: 'such as 2, 1.5 or 0.25', check: parseCores },
+  { name: 'memory', value: 'SIZE', help: 'such as 512M or 2G', check: parseMib },
+  { name: 'disk', value: 'SIZE', help: 'such as 10G; a disk can grow but never shrink', check: parseMib },
   {
     name: 'sleep-after',
     value: 'TIME',
-    help: 'sleep after so long without traffic, as 10m; 0 switches that off',
+    help: 'sleep after this long without traffic, such as 10m; 0: never sleep',
     check: parseSeconds,
   },
   {
@@ -81,14 +82,14 @@ export const resizeCommand: Command = {
   words: ['vm', 'resize'],
   summary: 'change CPU, memory, disk or idle timeout',
   description:
-    'What is not given stays. CPU and memory change only while the VM is stopped; disk and idle timeout at any time. All ' +
-    'of it is taken, or nothing.',
+    'Options that are not given change nothing. CPU and memory change only while the VM is stopped; disk and idle timeout ' +
+    'at any time. The command changes everything that is given, or nothing.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...SHAPE_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
     ['web-1 --disk 20G --wait', 'grows the disk, while the VM runs'],
-    ['web-1 --cpu 2 --memory 4G', 'of a stopped VM: vmhostctl vm stop web-1 --wait comes first'],
-    ['web-1 --memory 64G --dry-run', 'whether the host would take it'],
+    ['web-1 --cpu 2 --memory 4G', 'for a stopped VM: run vmhostctl vm stop web-1 --wait first'],
+    ['web-1 --memory 64G --dry-run', 'whether the host would accept it'],
   ],
   run: async (context) => {
     requireOne(context, SHAPE_OPTIONS)
@@ -154,9 +155,9 @@ export const readinessCommand: Command = {
   words: ['vm', 'readiness'],
   summary: 'set how the host checks that the guest of a VM is ready',
   description:
-    'The check is tcp:PORT, if it is enough that the port takes a connection, or http:PORT/PATH, if a GET must be answered with a ' +
-    'status below 400. It neither wakes the VM nor keeps it awake. With none, the guest is ready when its agent is seen. vmhostctl ' +
-    'vm wait --for ready waits for it.',
+    'The check is tcp:PORT if it is enough that the port accepts a connection, or http:PORT/PATH if a GET must be answered ' +
+    'with a status below 400. It neither wakes the VM nor keeps it awake. With none, the guest is ready when its agent is ' +
+    'seen. vmhostctl vm wait --for ready waits for it.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   secondOperand: { placeholder: 'CHECK' },
   options: [...WAIT_OPTIONS, DRY_RUN_OPTION],
@@ -188,12 +189,12 @@ const NETWORK_OPTIONS: readonly Option[] = [
     name: 'name-server',
     value: 'ADDRESS',
     many: true,
-    help: 'for the guest, in place of those it has; none: it learns of none; default: the host chooses',
+    help: 'for the guest, in place of those it has; none: no name server; default: the host chooses',
   },
   {
     name: 'file',
     value: 'FILE',
-    help: 'what to change as JSON, - for standard input; other options go over it',
+    help: 'what to change as JSON, - for standard input; other options override it',
     completes: 'file',
   },
 ]
@@ -217,15 +218,16 @@ export const networkCommand: Command = {
   words: ['vm', 'network'],
   summary: 'change addresses, prefix, name servers, bandwidth or firewall',
   description:
-    'What is not given stays as it is; none on the command line, or null in the file, removes it. Addresses and name servers change ' +
-    'only while the VM is stopped; the prefix at any time, and so do bandwidth and firewall, which only the file can give.',
+    'Options that are not given change nothing. To remove a value, write none on the command line, or null in the file. ' +
+    'Addresses and name servers change only while the VM is stopped; prefix, bandwidth and firewall at any time. Bandwidth ' +
+    'and firewall can be set only in the file.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [...NETWORK_OPTIONS, ...WAIT_OPTIONS, DRY_RUN_OPTION],
   examples: [
-    ['web-1 --ipv4 192.0.2.11 --ipv6 none', 'of a stopped VM: vmhostctl vm stop web-1 --wait comes first'],
-    ['web-1 --name-server 192.0.2.53 --name-server 2001:db8::53', 'of a stopped VM too'],
-    ['web-1 --ipv6-prefix 2001:db8:1:42::/64 --wait', 'of a VM that runs'],
-    ['web-1 --file firewall.json --wait', 'of a VM that runs'],
+    ['web-1 --ipv4 192.0.2.11 --ipv6 none', 'for a stopped VM: run vmhostctl vm stop web-1 --wait first'],
+    ['web-1 --name-server 192.0.2.53 --name-server 2001:db8::53', 'also for a stopped VM'],
+    ['web-1 --ipv6-prefix 2001:db8:1:42::/64 --wait', 'for a running VM'],
+    ['web-1 --file firewall.json --wait', 'for a running VM'],
     ['web-1 --file firewall.json --dry-run', 'what would change'],
   ],
   run: async (context) => {

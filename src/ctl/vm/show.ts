@@ -25,7 +25,7 @@ export const getCommand: Command = {
   words: ['vm', 'get'],
   summary: 'show one VM',
   description:
-    'What is desired of it and what the host has reached. --json is the whole resource as the API has it.',
+    'Shows the desired state of the VM and what the host has reached. --json prints the whole resource as the API has it.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [],
   examples: [
@@ -164,7 +164,7 @@ export const planCommand: Command = {
   words: ['vm', 'plan'],
   summary: 'show what the daemon will do next for a VM, and why',
   description:
-    'From a fresh look at the host, step by step with the reasons, or what it waits for. Changes nothing.',
+    'Looks at the host, and prints each step with its reason, or what the VM waits for. Changes nothing.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [],
   examples: [

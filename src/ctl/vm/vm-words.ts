@@ -70,7 +70,7 @@ export function errorWords({ observed }: Vm, nowMs: number): string | undefined 
   const { error, fault } = observed
   if (error === undefined || fault === undefined) return error
   const again = attemptWords(fault, nowMs)
-  return `${error} (${fault.code}${again === undefined ? '; only a change helps' : `, ${again}`})`
+  return `${error} (${fault.code}${again === undefined ? '; tried again only after a change' : `, ${again}`})`
 }
 
 type LastWake = NonNullable<Vm['observed']['last_wake']>
@@ -126,7 +126,7 @@ const STOPS = {
 /** Says when a VM stops hard; undefined if its guest has no time to end. */
 export function hardStopWords({ observed: { stops_hard_at: at } }: Vm, nowMs: number): string | undefined {
   if (at === undefined) return undefined
-  return `in ${showSpan(Math.max(0, Date.parse(at) - nowMs))}, unless its guest ends before`
+  return `in ${showSpan(Math.max(0, Date.parse(at) - nowMs))}, unless its guest ends first`
 }
 
 /** Returns facts about a VM's stops. */

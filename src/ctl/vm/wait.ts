@@ -23,7 +23,7 @@ export const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
 
 /** Options of commands that change a VM. */
 export const WAIT_OPTIONS = waitOptions(
-  'until the host is as desired, and show how it gets there',
+  'until the host has reached the desired state, and show the progress',
   waitOnlyOptions,
 )
 
@@ -87,7 +87,7 @@ function waitForVm(
           : []),
       ],
     }),
-    onwards: `the daemon goes on: vmhostctl vm wait ${id}${goalOption(goal)} waits on, vmhostctl vm plan ${id} shows what comes next`,
+    onwards: `the daemon continues: vmhostctl vm wait ${id}${goalOption(goal)} waits again, vmhostctl vm plan ${id} shows what comes next`,
   })
 }
 
@@ -106,7 +106,7 @@ function refuseError(vm: Vm, earlier: Until['earlier']): void {
     code: fault?.code ?? 'failed',
     status: exitStatus.failed,
     advice: [
-      'the daemon goes on trying; when the cause is gone it heals by itself',
+      'the daemon keeps trying, and recovers when the cause is gone',
       `vmhostctl vm plan ${id} shows what it will do`,
     ],
   })
@@ -164,11 +164,12 @@ const GOALS = [...RESTS, 'ready', 'gone']
 
 export const waitCommand: Command = {
   words: ['vm', 'wait'],
-  summary: 'wait until VMs are as desired, showing how they get there',
+  summary: 'wait until VMs are as desired, and show the progress',
   description:
-    'Ends when the two generations meet, or when a VM under deletion is gone. To sleep and to wake changes nothing that is ' +
-    'desired: --for waits for that. After a deletion use --for gone: it ends well also if the VM is gone already. An error of ' +
-    'the daemon is shown and waited out, since the daemon goes on trying; --fail-on-error ends there.',
+    'Ends when the VM has reached its newest generation, or when a VM under deletion is gone. Sleeping and waking do not ' +
+    'change the desired state: use --for to wait for them. After a deletion use --for gone, which also succeeds if the VM ' +
+    'is already gone. An error of the daemon is shown, and the wait continues, because the daemon keeps trying; with ' +
+    '--fail-on-error the wait ends.',
   operand: { placeholder: 'NAME', many: true, completes: 'vm' },
   options: [
     {
@@ -182,7 +183,7 @@ export const waitCommand: Command = {
   examples: [
     ['web-1', 'until it is as desired, fifteen minutes at most'],
     ['web-1 --timeout 2m --fail-on-error', 'in a script: status 3 after two minutes, 1 at the first error'],
-    ['web-1 --for sleeping', 'until it is idle for long enough, and saved'],
+    ['web-1 --for sleeping', 'until it has been idle for long enough, and is saved'],
     ['web-1 --for ready', 'after a start: until its check succeeds, or without one until its agent listens'],
     ['web-1 --for gone', 'after vmhostctl vm rm: until nothing of it is left'],
     ['web-1 --timeout 0', 'whether it is as desired now: status 0 or 3'],

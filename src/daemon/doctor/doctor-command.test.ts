@@ -25,7 +25,7 @@ test('the table has a line for each finding, its remedy below, and a sum', () =>
 test('a host on which nothing is to be done', () => {
   assert.match(
     findingsInWords([{ check: 'kernel', level: 'ok', found: 'Linux 6.12' }]),
-    /Nothing is to be done\.$/,
+    /Nothing needs to be done\.$/,
   )
 })
 

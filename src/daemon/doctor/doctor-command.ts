@@ -58,6 +58,6 @@ export function findingsInWords(findings: readonly Finding[]): string {
   const count = (wanted: Finding['level']): number => findings.filter(({ level }) => level === wanted).length
   const [must, should] = [count('must'), count('should')]
   const sum =
-    must + should === 0 ? 'Nothing is to be done.' : `${must} must be done, ${should} should be done.`
+    must + should === 0 ? 'Nothing needs to be done.' : `${must} must be done, ${should} should be done.`
   return [...lines, '', sum].join('\n')
 }

@@ -10,24 +10,24 @@ export const setupHelp: CommandHelp = {
   description: [
     'Prepares this host: directories with their modes, the mark of the storage pool, a configuration file, the SSH key with ' +
       'which the daemon logs in to guests, and for a start a certificate authority with certificates for the server, the ' +
-      'controller and this node. What is there is kept as it is, so it can be run again at any time; it says what it made and ' +
-      'how to go on. Run it as root.',
+      'controller and this node. Existing files are kept as they are, so you can run it again at any time. It reports ' +
+      'what it made and what to do next. Run it as root.',
   ],
   options: [
     ['--config FILE', `the configuration to read, or to write if there is none (${CONFIG_PATH})`],
     [
       '--san NAME',
       'a further name or address of this host for the controller and other hosts; may be repeated. The host name, localhost, ' +
-        '127.0.0.1 and ::1 are always in, and the address of a listen_address that is not a wildcard.',
+        '127.0.0.1 and ::1 are always included, and so is a listen_address that is not a wildcard.',
     ],
     [
       '--replace-pool',
-      'the pool of the records is lost: go on with the one that is there now, or mark a new one. The VMs on record have no disks ' +
-        'then. Stop the daemon first.',
+      'for a pool that is lost: continue with the one that is there now, or mark a new one. The VMs on record then ' +
+        'have no disks. Stop the daemon first.',
     ],
   ],
   moreOptions: {
-    lead: 'Only where the configuration is written now (afterwards, edit the file):',
+    lead: 'Only when the configuration is written for the first time (later, edit the file):',
     options: [
       ['--host-id ID', 'the name of this host in answers (the host name)'],
       ['--common-name NAME', "the common name of the controller's certificate (vmhost-controller)"],
@@ -74,8 +74,8 @@ export const renewHelp: CommandHelp = {
     `Replaces the certificates of this host that end within ${limits.certificateWarningDays} days, with a new key and the same names: those of ` +
       'the server, the controller, the node and the reader of metrics. The key of the authority must be beside its certificate, ' +
       'where "vmhostd setup" made it; bring it back for this if you keep it elsewhere.',
-    'A certificate of another authority stays, or one with a critical extension that cannot be made here, and the report says ' +
-      'what to do. The daemon uses new files within ' +
+    'A certificate of another authority, or one with a critical extension that cannot be made here, is not replaced; ' +
+      'the report says what to do. The daemon uses new files within ' +
       `${limits.certificateRecheckMs / 1000} s, without a restart. Each has the owner, the group and the mode of the one before.`,
   ],
   options: [
@@ -132,8 +132,8 @@ export const doctorHelp: CommandHelp = {
     CONFIG_OPTION,
   ],
   notes: [
-    'Levels: ok; should: something is slow, missing or ends soon; must: VMs cannot run, or not within their limits, before ' +
-      'this is done.',
+    'Levels: ok; should: something is slow, missing or ends soon; must: VMs cannot run, or not within their limits, ' +
+      'until this is done.',
   ],
   exits: [
     [0, 'no "must"'],

@@ -8,7 +8,8 @@ export const backupHelp: CommandHelp = {
   usage: 'FILE [--replace] [--config FILE]',
   description: [
     'Writes the records of all VMs and snapshots into FILE, with the configuration of this host, its certificates, keys ' +
-      'and revocation lists, and the SSH key that guests know. The daemon may run. Disks, images and saved guests are not in it: they are in the pool.',
+      'and revocation lists, and the SSH key that guests know. The daemon may run. Disks, images and saved guests are ' +
+      'not in it: they are in the pool.',
     'FILE holds secrets: keys of this host, user data, and signed URLs that may be valid. It gets mode 0600. Keys of ' +
       'authorities and of the controller are not in it, so keep those yourself.',
   ],
@@ -19,7 +20,7 @@ export const backupHelp: CommandHelp = {
 export const restoreHelp: CommandHelp = {
   name: 'restore',
   operand: 'FILE',
-  summary: 'put them back, and say before what becomes of each VM',
+  summary: 'put the records of a backup back, and say first what becomes of each VM',
   usage: 'FILE [--dry-run] [--end VM]… [--leave-out VM]… [--none-moved] [--config FILE]',
   description: [
     'Puts the records of FILE back: a backup ("vmhostd backup"), or a copy from before an upgrade ' +
@@ -27,7 +28,8 @@ export const restoreHelp: CommandHelp = {
       'guests may run. Files of the host in FILE are put back where none is; a file that is there is kept.',
     'If the records would end a guest or remove a disk, nothing is put back. Say for each such VM what you want, with --end or ' +
       '--leave-out. A VM that has moved to another host since can only be left out, or it would run twice. ' +
-      'If the records that were there are lost, this host does not know which ones have: ask the other hosts, leave those out, and say --none-moved for the others.',
+      'If the present records are lost, this host does not know which VMs have moved: ask the other hosts, leave those ' +
+      'VMs out, and add --none-moved for the rest.',
   ],
   options: [
     ['--end VM', 'its guest, or its disk, may be lost'],
@@ -46,8 +48,9 @@ export const recoverHelp: CommandHelp = {
   summary: 'list the disks whose records are gone, and give a VM its record again',
   usage: '[VM] [--from FILE | --request FILE] [--dry-run] [--config FILE]',
   description: [
-    'Gives a VM its record back whose disk is in the pool, and whose record is gone. Without a VM: lists the disks without a ' +
-      'record, and what is known of each. With a VM alone: a draft of the request, in which null is what the host does not show.',
+    'Gives a VM its record back if its disk is in the pool and its record is gone. Without VM, lists the disks ' +
+      'without a record, and what is known of each. With VM alone, prints a draft of the request, with null for what ' +
+      'the host does not show.',
   ],
   options: [
     [

@@ -44,7 +44,8 @@ function ensureDirectory(path: string, mode: number, what: string, report: Setup
       `${what}, mode ${octal(before)} to ${octal(after)}: the users of VMs pass through it`,
     )
   }
-  if ((before & 0o022) !== 0) report.warned(path, `others than its owner can write here: chmod go-w ${path}`)
+  if ((before & 0o022) !== 0)
+    report.warned(path, `other users than its owner can write here: chmod go-w ${path}`)
 }
 
 const octal = (mode: number): string => mode.toString(8).padStart(4, '0')

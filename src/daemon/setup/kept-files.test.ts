@@ -33,7 +33,7 @@ test('a kept certificate is reported with the name that it has, and with what to
   assert.match(text, /kept .*controller\.crt {2}\(certificate of vmhost-controller, for a client\)/)
   assert.match(
     text,
-    /warning .*controller\.crt {2}\(its common name is vmhost-controller, and the configuration asks for ops-controller: move it and its key away, and run this again with the key of its authority in place, or have that authority sign another\)/,
+    /warning .*controller\.crt {2}\(its common name is vmhost-controller, and the configuration asks for ops-controller: move it and its key away, and run this again with the key of its authority in place; or have that authority sign another\)/,
   )
   assert.match(text, /warning .*node\.crt {2}\(its common name is host-1, and .* host-2: move it/)
   // Clients know a server by its other names.

@@ -241,7 +241,7 @@ test('without the key of the authority nothing changes, and the report says what
   assert.deepEqual([renewed, report.complete], [[], false])
   assert.match(
     report.text,
-    /MISSING .*server\.crt .*ends on 2032-04-05; its authority cannot sign here, because .*ca\.key is not there: put that key there for this, or have that authority sign a new one with the same names/,
+    /MISSING .*server\.crt .*ends on 2032-04-05; its authority cannot sign here, because .*ca\.key is not there: put that key there, or have that authority sign a new one with the same names/,
   )
   assert.equal(readFileSync(at('server.crt'), 'utf8'), before)
 })

@@ -63,7 +63,7 @@ test('a key that cannot be read is named, also if it has a passphrase', (t) => {
     assert.equal(signingPair(paths), undefined)
     assert.match(
       whyNotSigned(paths),
-      /own\.key is not a private key \(PEM\) without a passphrase: put that key there for this, or have that authority sign$/,
+      /own\.key is not a private key \(PEM\) without a passphrase: put that key there, or have that authority sign$/,
     )
   }
   check()

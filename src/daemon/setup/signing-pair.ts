@@ -42,5 +42,5 @@ export function whyNotSigned({ key }: PairPaths): string {
       : existsSync(key)
         ? 'is not a private key (PEM) without a passphrase'
         : 'is not there'
-  return `${cannot} ${key} ${because}: put that key there for this, or have that authority sign`
+  return `${cannot} ${key} ${because}: put that key there, or have that authority sign`
 }
