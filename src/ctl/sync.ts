@@ -8,6 +8,7 @@ import { showCores, showMib } from '../lib/shown-units.ts'
 import { printable } from '../lib/text.ts'
 import { maintenanceColour, maintenanceWords } from './host/maintenance-words.ts'
 import { listVms } from './vm/list.ts'
+import { DAY_MS } from '../lib/time-units.ts'
 import type { components } from '../client/schema.d.ts'
 import type { Command, Context } from './command.ts'
 import type { Colour } from './text.ts'
@@ -148,7 +149,7 @@ function certificateFacts({
   const all: readonly { readonly name: string; readonly not_after: string }[] = [...certificates, ...others]
   const [first] = all.toSorted((a, b) => Date.parse(a.not_after) - Date.parse(b.not_after))
   if (first === undefined) return []
-  const days = Math.floor((Date.parse(first.not_after) - Date.parse(clock)) / 86_400_000)
+  const days = Math.floor((Date.parse(first.not_after) - Date.parse(clock)) / DAY_MS)
   const words = `${first.not_after.slice(0, 10)}, the certificate of the ${first.name.replaceAll('_', ' ')}`
   return [[days < 0 ? 'TLS ended' : 'TLS until', words, days <= SOON_DAYS ? 'red' : undefined]]
 }

@@ -9,6 +9,7 @@ import { HostFault } from '../core/errors.ts'
 import { given } from '../lib/given.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { IDLE_MS, SLEEPER } from '../../test/sleep-stage.ts'
+import { DAY_MS, HOUR_MS } from '../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 import type { ExitPolicy } from '../core/desired.ts'
 import type { CreateNetwork } from '../core/vm/create.ts'
@@ -29,8 +30,6 @@ async function running(t: TestContext, exit?: ExitPolicy, network?: CreateNetwor
 
 const OFF = 'reboot: Power down\r\n'
 const REBOOT = 'reboot: Restarting system\r\n'
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
 const PANIC = 'Kernel panic - not syncing: VFS\r\n'
 
 test('a guest that reboots itself goes on at once, without a fault, under every policy', async (t) => {

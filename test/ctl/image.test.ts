@@ -6,6 +6,7 @@ import { createRequest } from '../command-stage.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { until } from '../contract/until.ts'
 import { ctl, startCtlStage } from './support/ctl-stage.ts'
+import { HOUR_MS } from '../../src/lib/time-units.ts'
 import type { Sha256, VmId } from '../../src/core/ids.ts'
 import type { Image } from '../../src/client/api-client.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
@@ -15,8 +16,6 @@ let pki: Pki
 before(async () => {
   pki = await makePki()
 })
-
-const HOUR_MS = 3_600_000
 
 /** Puts an image that was fetched two hours ago. */
 async function fetch({ host: { host } }: CtlStage, content: Uint8Array): Promise<Sha256> {

@@ -8,12 +8,11 @@ import { createVm, startConsole, watch } from './support/console-viewer.ts'
 import { startCoordinationHost } from './support/coordination-host.ts'
 import { openConnection } from './support/open-connection.ts'
 import { until } from '../contract/until.ts'
+import { DAY_MS } from '../../src/lib/time-units.ts'
 import type { TLSSocket } from 'node:tls'
 import type { TestContext } from 'node:test'
 import type { CertificatePair, LeafRequest } from '../../src/daemon/setup/certificates.ts'
 import type { Pki } from './support/controller-host.ts'
-
-const DAY_MS = 86_400_000
 
 let pki: Pki
 before(async () => {

@@ -9,9 +9,8 @@ import { until } from '../../../test/contract/until.ts'
 import { recordingLog } from '../../../test/recording-log.ts'
 import { readTlsFiles, watchTlsFiles } from '../listener/tls-files.ts'
 import { CertificateEnds, noteInUse } from './certificate-ends.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
-
-const DAY_MS = 86_400_000
 
 test('every certificate that ends soon is warned of once a day, until it is replaced', () => {
   const dayMs = 86_400_000

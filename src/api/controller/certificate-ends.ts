@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { endOf, firstEnd } from '../listener/tls-files.ts'
 import { ClientCertificates } from './client-certificates.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { RevocationState } from '../listener/revocations.ts'
 import type { TlsMaterial } from '../listener/tls-files.ts'
 import type { TrustSeen } from '../../core/events/certificate-events.ts'
@@ -14,8 +15,6 @@ export type CertificateEnd = { readonly name: CertificateName; readonly notAfter
 export type ListenerWithLists = 'controller' | 'coordination'
 
 type OnCheck = (seen: TrustSeen, nowMs: number) => void
-
-const DAY_MS = 86_400_000
 
 /** A certificate of this host; those of the controller and of the reader of metrics are among those of clients. */
 type OwnCertificate = Exclude<CertificateName, (typeof NEEDED_CLIENTS)[number]>

@@ -9,10 +9,10 @@ import { createAuthority, issueCertificate } from '../../daemon/setup/certificat
 import { createLog } from '../../log/logger.ts'
 import { revoke } from '../../../test/daemon/support/revocations.ts'
 import { Revocations } from './revocations.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 import type { CertificatePair } from '../../daemon/setup/certificates.ts'
 
-const DAY_MS = 86_400_000
 const leaf = { commonName: 'anna', alternativeNames: [], usages: ['client'] } as const
 
 let authority: CertificatePair

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createAuthority, issueCertificate } from '../../daemon/setup/certificates.ts'
 import { readTlsFiles, TlsFilesUnusable } from './tls-files.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 
 const leaf = { commonName: 'host-1', alternativeNames: [], usages: ['server'] } as const
@@ -41,8 +42,6 @@ test('a key of another certificate, a file that is not an authority and a missin
   writeFileSync(files.key, (await issueCertificate(authority, leaf, Date.now())).key)
   assert.throws(() => readTlsFiles(files), TlsFilesUnusable)
 })
-
-const DAY_MS = 86_400_000
 
 test('of several authorities the end of the first to end counts', async (t) => {
   const { files } = await tlsFiles(t, Date.now())

@@ -7,6 +7,7 @@ import { MIGRATION_MODES, NODE_NAME_PATTERN } from '../../core/migration/offer.t
 import { closed } from '../../lib/schema-check.ts'
 import { toWire } from './member-mapper.ts'
 import { time, timeSchema } from './values.ts'
+import { HOUR_MS } from '../../lib/time-units.ts'
 import type { Static } from 'typebox'
 import type { TakeVm } from '../../commands/migration/take-vm.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
@@ -44,7 +45,7 @@ const offerMembers = {
   mode: modeSchema,
   expires_at: {
     ...timeSchema,
-    description: `The host withdraws the offer at this time, unless the VM was released before. At most ${limits.offerMsMax / 3_600_000} hours from now.`,
+    description: `The host withdraws the offer at this time, unless the VM was released before. At most ${limits.offerMsMax / HOUR_MS} hours from now.`,
   },
 }
 

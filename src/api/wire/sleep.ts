@@ -7,6 +7,7 @@ import { toWire } from './member-mapper.ts'
 import { packetSchema, packetToWire } from './packet.ts'
 import { time, timeSchema } from './values.ts'
 import { WAKE_REASONS } from '../../core/vm/record.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { Static } from 'typebox'
 import type { VmRecord, LastWake } from '../../core/vm/record.ts'
 
@@ -87,7 +88,7 @@ export const keepAwakeSchema = Type.Object(
       [
         Type.String({
           format: 'date-time',
-          description: `The time, at most ${limits.keepAwakeMsMax / 86_400_000} days ahead.`,
+          description: `The time, at most ${limits.keepAwakeMsMax / DAY_MS} days ahead.`,
         }),
         Type.Null({ description: 'Lets it sleep as its idle timeout says.' }),
       ],

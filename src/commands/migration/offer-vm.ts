@@ -5,6 +5,7 @@ import { hasLeft, refuseWhileComing, refuseWhileMoving, withoutOffer } from '../
 import { err, ok } from '../../lib/result.ts'
 import { owesBootImages, owesRebuild, owesStop } from '../../core/vm/record.ts'
 import { changeableVm } from '../vm/store-desired.ts'
+import { HOUR_MS } from '../../lib/time-units.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
@@ -127,7 +128,7 @@ function refuseOffer({ store }: CommandContext, before: VmRecord, offer: Offer):
 function refuseExpiry({ expiresAtMs }: Offer, nowMs: number): Rejection | undefined {
   const leftMs = expiresAtMs - nowMs
   if (leftMs > 0 && leftMs <= limits.offerMsMax) return undefined
-  const detail = `an offer must expire within ${limits.offerMsMax / 3_600_000} hours from now, and this one ${
+  const detail = `an offer must expire within ${limits.offerMsMax / HOUR_MS} hours from now, and this one ${
     leftMs <= 0 ? 'has expired' : 'expires later'
   }`
   return {

@@ -1,8 +1,7 @@
 import { limits } from '../../config/limits.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { Finding } from './finding.ts'
 import type { HostFacts } from './host-facts.ts'
-
-const DAY_MS = 86_400_000
 
 /** Judges whether each listener can use its files. */
 export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>

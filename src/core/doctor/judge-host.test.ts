@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import { given } from '../../lib/given.ts'
 import { chooseMonitor } from '../monitor/choose-monitor.ts'
 import { judgeHost } from './judge-host.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { MonitorQuestion } from '../monitor/choose-monitor.ts'
 import type { Finding } from './finding.ts'
 import type { Fact, HostFacts } from './host-facts.ts'
 
-const DAY_MS = 86_400_000
 const NOW = 100 * DAY_MS
 
 const is = <T>(value: T): Fact<T> => ({ known: true, value })

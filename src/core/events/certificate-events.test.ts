@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { certificateEvents } from './certificate-events.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { CertificateSeen, ListSeen, TrustNoted } from './certificate-events.ts'
 
-const DAY_MS = 86_400_000
 const NOW_MS = Date.UTC(2030, 0, 1)
 
 /** Takes looks one after the other, and returns the events of each. */

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { CertificateEvent } from './event.ts'
 
 /** A certificate that a host depends on. That of a client has its name and serial number. Times in milliseconds since the epoch. */
@@ -40,7 +41,6 @@ type Subject = {
   readonly replaced?: CertificateEvent
 }
 
-const DAY_MS = 86_400_000
 const CLIENT = 'client '
 
 /**

@@ -1,5 +1,5 @@
 import { given } from '../../lib/given.ts'
-import { isSame } from './is-same.ts'
+import { isSame } from '../../lib/is-same.ts'
 import type { Desired } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { FaultFacts, VmEvent } from './event.ts'

@@ -5,6 +5,7 @@ import { usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { allPages, showList } from '../several.ts'
 import { eventColour, eventWords, timeWords } from './event-words.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { EventSight, EventStart, HostEvent } from '../../client/events.ts'
 import type { Command, Context } from '../command.ts'
 
@@ -17,7 +18,7 @@ export const eventsCommand: Command = {
   words: ['events'],
   summary: 'show past and new events of the host',
   description:
-    `Shows every event that is kept, the oldest first: the last ${limits.eventsMax} of ${limits.eventsAgeMsMax / 86_400_000} ` +
+    `Shows every event that is kept, the oldest first: the last ${limits.eventsMax} of ${limits.eventsAgeMsMax / DAY_MS} ` +
     `days, and ${limits.eventsKeptMin} in any case. --follow shows new events until you interrupt it, and continues after ` +
     'a restart of the daemon. --json prints one object a line; a line with "missed" says that events before it are missing.',
   options: [

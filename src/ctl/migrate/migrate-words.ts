@@ -2,11 +2,10 @@ import { bar, Rate } from '../progress-bar.ts'
 import { showMib } from '../../lib/shown-units.ts'
 import { errorWords, isSettled } from '../vm/vm-words.ts'
 import { arrivalOf, departureOf, hostOf } from './hosts.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { Note } from '../wait.ts'
 import type { Shell } from '../shell.ts'
 import type { Move, Sides } from './hosts.ts'
-
-const MIB = 1024 * 1024
 
 /** How much of a round is copied. */
 type Copied = {

@@ -1,4 +1,5 @@
 import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { Vm } from '../../client/api-client.ts'
 
 type Fact = readonly [name: string, value: string | undefined]
@@ -22,8 +23,6 @@ function leavingWords({ desired, observed }: Vm, nowMs: number): string | undefi
   const until = offer === undefined ? '' : `, until ${offer.expires_at}`
   return `${stage}${to} by ${id} for ${span}${until}`
 }
-
-const MIB = 1024 * 1024
 
 function comingWords({ observed: { arrival } }: Vm): string | undefined {
   if (arrival === undefined) return undefined

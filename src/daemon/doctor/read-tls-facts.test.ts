@@ -8,11 +8,10 @@ import { revoke } from '../../../test/daemon/support/revocations.ts'
 import { parseConfig } from '../../config/config.ts'
 import { createAuthority, issueCertificate } from '../setup/certificates.ts'
 import { readTlsFacts, readNodeFact } from './read-tls-facts.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 import type { CertificatePair, LeafRequest } from '../setup/certificates.ts'
 import type { Config } from '../../config/config.ts'
-
-const DAY_MS = 86_400_000
 
 /** Makes the files of the listener for controllers, with two authorities: the second one ends 1,000 days earlier. */
 async function stage(

@@ -21,6 +21,7 @@ import { limits } from '../../config/limits.ts'
 import { parseAddress } from '../../core/network/address.ts'
 import { SetupError } from './setup-report.ts'
 import { signingAlgorithm } from './signing-algorithm.ts'
+import { DAY_MS, HOUR_MS } from '../../lib/time-units.ts'
 
 /** A certificate and its private key, both in PEM. The keys that are made here are PKCS #8. */
 export type CertificatePair = { readonly certificate: string; readonly key: string }
@@ -34,7 +35,6 @@ export type LeafRequest = {
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' } as const
 const SIGNING = { name: 'ECDSA', hash: 'SHA-256' } as const
-const HOUR_MS = 3_600_000
 
 /** Creates a certificate authority that signs only leaf certificates. */
 export async function createAuthority(commonName: string, nowMs: number): Promise<CertificatePair> {
@@ -210,7 +210,7 @@ const nameOf = (commonName: string): Name => new Name([{ CN: [{ utf8String: comm
 /** Begins an hour early, for peers whose clock is behind. */
 const validity = (nowMs: number, days: number) => ({
   notBefore: new Date(nowMs - HOUR_MS),
-  notAfter: new Date(nowMs + days * 24 * HOUR_MS),
+  notAfter: new Date(nowMs + days * DAY_MS),
 })
 
 /** Returns 127 random bits: positive and at most 20 octets (RFC 5280, 4.1.2.2). */

@@ -9,10 +9,10 @@ import { UsageError } from '../usage-error.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
 import { issueForClient, nextForClient } from './issue.ts'
 import { SetupError, SetupReport } from './setup-report.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 
 const MADE_MS = Date.UTC(2030, 0, 1)
-const DAY_MS = 86_400_000
 
 /** Makes the certificates of a host as set-up does, with a reader in its configuration. */
 async function stage(t: TestContext) {

@@ -25,10 +25,10 @@ import { createAuthority } from './certificates.ts'
 import { ensureCertificates } from './ensure-certificates.ts'
 import { renewCertificates } from './renew.ts'
 import { SetupReport } from './setup-report.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 import type { Flush } from '../../store/database/schema-copies.ts'
 
-const DAY_MS = 86_400_000
 const MADE_MS = Date.UTC(2030, 0, 1)
 
 /** Only root can give a file to somebody else. */

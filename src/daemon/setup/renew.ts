@@ -6,6 +6,7 @@ import { namesLackingIn, reissueCertificate, whyNotReissued } from './certificat
 import { certificatePaths } from './ensure-certificates.ts'
 import { replacePair } from './pair-files.ts'
 import { signingPair, whyNotSigned } from './signing-pair.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePair } from './certificates.ts'
 import type { Flush } from '../../store/database/schema-copies.ts'
@@ -23,8 +24,6 @@ export type RenewOptions = {
   /** fsync(2), unless a test follows what is synced. */
   readonly sync?: Flush
 }
-
-const DAY_MS = 86_400_000
 
 /**
  * Replaces the certificates of this host that end soon, or lack a name, by ones with their names and uses, and a new key.

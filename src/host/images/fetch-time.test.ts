@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { errorChain } from '../../log/error-chain.ts'
 import { FetchTime } from './fetch-time.ts'
+import { HOUR_MS } from '../../lib/time-units.ts'
 
-const HOUR_MS = 3_600_000
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 

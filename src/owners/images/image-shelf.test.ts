@@ -16,12 +16,12 @@ import { FakeCapacity } from '../../../test/fakes/fake-capacity.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeHost } from '../../../test/fakes/fake-host.ts'
 import { recordingLog } from '../../../test/recording-log.ts'
+import { HOUR_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 import type { Composition } from '../../daemon/compose.ts'
 import type { ImageShelf } from './image-shelf.ts'
 import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
 
-const HOUR_MS = 3_600_000
 const TURNS = 50
 const web = 'web-1' as VmId
 const operationId = 'op-1' as OperationId

@@ -3,6 +3,7 @@ import { HostFault } from '../../core/errors.ts'
 import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ImageRemoval } from './image-removal.ts'
+import { HOUR_MS } from '../../lib/time-units.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { OperationId, Sha256 } from '../../core/ids.ts'
 import type { Result } from '../../lib/result.ts'
@@ -32,8 +33,6 @@ export type ImageShelfOptions = {
 
 /** The result of a request to remove an image. `recorded`: the removal was on record before. */
 export type RemovalRequest = 'gone' | 'removing' | 'recorded'
-
-const HOUR_MS = 3_600_000
 
 /** The images of the pool: shown, removed on request, and removed when no VM has used them for long. */
 export class ImageShelf {

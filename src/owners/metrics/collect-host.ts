@@ -5,6 +5,7 @@ import { takeConsoleCensus } from '../console/console-census.ts'
 import { gapIn } from './gaps.ts'
 import { limits } from '../../config/limits.ts'
 import { SNAPSHOT_STAGES } from '../../core/snapshots/record.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { HostFault } from '../../core/errors.ts'
 import type { Probe } from '../../core/world/world.ts'
 import type { Result } from '../../lib/result.ts'
@@ -15,8 +16,6 @@ import type { Store } from '../../store/store.ts'
 import type { HostInspector } from '../capacity/host-inspector.ts'
 import type { Gap } from './gaps.ts'
 import type { Samples } from './samples.ts'
-
-const MIB = 1024 * 1024
 
 const bytes = (mib: number | undefined): number | undefined => (mib === undefined ? undefined : mib * MIB)
 

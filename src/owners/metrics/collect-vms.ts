@@ -3,12 +3,11 @@ import { limits } from '../../config/limits.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
 import { MIGRATION_STAGES } from '../../core/metrics/label-values.ts'
 import { OBSERVED_STATES, wakesOf } from '../../core/vm/record.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Store } from '../../store/store.ts'
 import type { Samples } from './samples.ts'
-
-const MIB = 1024 * 1024
 
 /** Yields all VMs on record, a few in each turn of the event loop. */
 export async function* recordsOf({ vms }: Pick<Store, 'vms'>): AsyncGenerator<VmRecord> {

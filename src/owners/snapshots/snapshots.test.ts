@@ -9,10 +9,9 @@ import {
 } from '../../commands/snapshots/snapshots.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
+import { DAY_MS, HOUR_MS } from '../../lib/time-units.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
-const DAY_MS = 24 * 3_600_000
-const HOUR_MS = DAY_MS / 24
 const NO_URLS = { firstPart: 1, parts: [] }
 const other = 'snap-2' as SnapshotId
 

@@ -9,6 +9,7 @@ import { fieldsOf } from './context.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging, toShed } from './sweep.ts'
 import { MIB } from '../../lib/byte-units.ts'
+import { HOUR_MS } from '../../lib/time-units.ts'
 import type { SnapshotId, SnapshotRequest, StagingId } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { LogContext } from '../../log/log.ts'
@@ -23,8 +24,6 @@ export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'betweenPasses' |
   readonly stagingQuotaMib: () => number
   readonly stagingMaxAgeHours: number
 }
-
-const HOUR_MS = 3_600_000
 
 /** Owns the snapshots: a course for each unfinished snapshot, and a sweep for what is left in staging. */
 export class Snapshots {

@@ -4,11 +4,11 @@ import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { HostInspector } from '../capacity/host-inspector.ts'
+import { HOUR_MS } from '../../lib/time-units.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
 
-const HOUR_MS = 3_600_000
 /** Maximum number of parts of any snapshot in these tests. */
 const PARTS_MAX = 8
 const NO_URLS = { firstPart: 1, parts: [] }

@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { showCores, showMib } from '../../lib/shown-units.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import type { components } from '../../client/schema.d.ts'
 
 export type Sync = components['schemas']['Sync']
@@ -103,8 +104,6 @@ const maintenanceNotices = ({
   maintenance: { observed_state: state, reason },
 }: Sync['host']): readonly string[] =>
   state === 'schedulable' ? [] : [`This host is ${state}${reason === undefined ? '' : `: ${reason}`}.`]
-
-const DAY_MS = 86_400_000
 
 function certificateNotices({ certificates, clock, revocation_list: list }: Sync['host']): readonly string[] {
   const nowMs = Date.parse(clock)

@@ -1,5 +1,6 @@
 import { causeFirst } from '../../client/cause-first.ts'
 import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/time-units.ts'
 import type { components } from '../../client/schema.d.ts'
 
 export type Vm = components['schemas']['Vm']
@@ -101,10 +102,6 @@ export const addressesOf = ({ desired: { network } }: Vm): readonly string[] =>
 /** Returns labels as they are given on a command line. */
 export const labelsOf = ({ labels }: Vm): readonly string[] =>
   Object.entries(labels).map(([key, value]) => `${key}=${value}`)
-
-const MINUTE_MS = 60_000
-const HOUR_MS = 60 * MINUTE_MS
-const DAY_MS = 24 * HOUR_MS
 
 /** The last traffic of a running VM may be known a minute late, so anything newer than this is the same. */
 const NEW_MS = 2 * MINUTE_MS

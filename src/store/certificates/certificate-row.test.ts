@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreStage } from '../../../test/store-stage.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 
-const DAY_MS = 86_400_000
 const server = (notAfterMs: number) => ({
   certificates: [{ certificate: 'server', notAfterMs }],
   lists: new Map(),

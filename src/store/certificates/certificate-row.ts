@@ -1,5 +1,5 @@
 import { certificateEvents } from '../../core/events/certificate-events.ts'
-import { isSame } from '../../core/events/is-same.ts'
+import { isSame } from '../../lib/is-same.ts'
 import { Meta } from '../database/meta.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { TrustNoted, TrustSeen } from '../../core/events/certificate-events.ts'

@@ -9,9 +9,9 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509'
+import { DAY_MS } from '../../../src/lib/time-units.ts'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
 
-const DAY_MS = 86_400_000
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' } as const
 
 /** Makes an authority: at the root, or signed by `above`. Set-up makes only authorities that sign no others. */

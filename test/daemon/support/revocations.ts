@@ -1,9 +1,8 @@
 // oxlint-disable-next-line import/no-unassigned-import -- @peculiar/x509 needs Reflect.getMetadata when it is loaded
 import 'reflect-metadata'
 import { Extension, PemConverter, X509Certificate, X509CrlGenerator } from '@peculiar/x509'
+import { DAY_MS } from '../../../src/lib/time-units.ts'
 import type { CertificatePair } from '../../../src/daemon/setup/certificates.ts'
-
-const DAY_MS = 86_400_000
 
 type ListOptions = {
   /** Days until a newer list is due; negative if that is over. */

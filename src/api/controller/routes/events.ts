@@ -12,6 +12,7 @@ import { EventReaders } from '../event-readers.ts'
 import { eventStream } from '../event-stream.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { contextOf, params } from './vm-parts.ts'
+import { DAY_MS } from '../../../lib/time-units.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { EventListWire } from '../../wire/events.ts'
 import type { App } from '../../listener/app.ts'
@@ -21,7 +22,7 @@ import type { ApiDependencies } from '../dependencies.ts'
 const tags = ['Events']
 
 export const EVENTS_DESCRIPTION =
-  `What happened on the host. The last ${limits.eventsMax} events of ${limits.eventsAgeMsMax / 86_400_000} days are kept, and the last ${limits.eventsKeptMin} in any case. ` +
+  `What happened on the host. The last ${limits.eventsMax} events of ${limits.eventsAgeMsMax / DAY_MS} days are kept, and the last ${limits.eventsKeptMin} in any case. ` +
   'An event is stored together with the change that it is about, so the events of a VM explain its states without a gap.'
 
 /** Serves the events: as they happen, and those of one VM. */
