@@ -9,7 +9,7 @@ export const snapshotLimits = {
   /** URLs of parts in one request: so many of up to 1 KiB fit into a body. */
   partUrlsMax: 1000,
   /** Numbers of parts without a URL that one answer holds. */
-  lackingPartsTold: 100,
+  lackingPartsShown: 100,
   /** All snapshots on record, including ended ones, until they are deleted. */
   snapshotsMax: 10_000,
   /** URLs of all snapshots as they are stored; some 500,000 of them. */
@@ -68,7 +68,7 @@ export const snapshotLimits = {
   /** The bandwidth limit lets the bytes of this much time pass at once, so that timers need not be exact. */
   sendBurstMs: 50,
   /** How often a part that is being sent reports the bytes that went out. */
-  sendTellMs: 250,
+  sendReportMs: 250,
   /** Bytes sent between two looks at the bandwidth limit. */
   sendChunkBytes: 64 * 1024,
   /** How often a part that is being sent records activity, so that its snapshot does not look stale. */

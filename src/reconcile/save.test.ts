@@ -266,7 +266,7 @@ test('a failed save that cannot be fully undone hides neither its fault nor the 
   const remove = host.savedStates.remove.bind(host.savedStates)
   const atRemoval: unknown[] = []
   host.savedStates.remove = (id) => {
-    atRemoval.push([stage.shown(), host.monitor.toldTime.length])
+    atRemoval.push([stage.shown(), host.monitor.clocksSet.length])
     return remove(id)
   }
   const codes: (string | undefined)[] = []

@@ -262,7 +262,7 @@ export function tapsContract(
     'a change to a tap notifies its watcher, and a change to another device does not',
     async (stage) => {
       const heard: (DeviceName | undefined)[] = []
-      const isTold = async (act: () => Promise<void> | void): Promise<void> => {
+      const isReported = async (act: () => Promise<void> | void): Promise<void> => {
         heard.length = 0
         await act()
         await until(
@@ -273,21 +273,21 @@ export function tapsContract(
       const { device, vmId } = tapSpec
       const limited = { ...tapSpec, bandwidth: limits }
       stage.taps.watch((changed) => heard.push(changed))
-      await isTold(() => stage.taps.ensure(limited))
-      await isTold(() => stage.flushNeighbours(device))
-      await isTold(() => stage.takeDown(device))
-      await isTold(() => stage.taps.ensure(limited))
-      await isTold(() => stage.removeLimits(device))
-      await isTold(() => stage.taps.ensure(limited))
-      await isTold(() => stage.removeLimits(device, 'half of the transmit limit'))
-      await isTold(async () => {
+      await isReported(() => stage.taps.ensure(limited))
+      await isReported(() => stage.flushNeighbours(device))
+      await isReported(() => stage.takeDown(device))
+      await isReported(() => stage.taps.ensure(limited))
+      await isReported(() => stage.removeLimits(device))
+      await isReported(() => stage.taps.ensure(limited))
+      await isReported(() => stage.removeLimits(device, 'half of the transmit limit'))
+      await isReported(async () => {
         await stage.startMonitor(tapSpec)
       })
-      await isTold(() => stage.delete(device))
+      await isReported(() => stage.delete(device))
       await stage.occupy('elsewhere0' as DeviceName)
       await stage.delete('elsewhere0' as DeviceName)
-      await isTold(() => stage.taps.ensure(tapSpec))
-      await isTold(() => stage.taps.remove(device, vmId))
+      await isReported(() => stage.taps.ensure(tapSpec))
+      await isReported(() => stage.taps.remove(device, vmId))
       assert.deepEqual(new Set(heard), new Set([device]))
     },
   )

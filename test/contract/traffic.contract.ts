@@ -283,12 +283,12 @@ function daemonPromises(promise: Promised): void {
     'the next daemon hears which guests are wanted, and delivers what the previous one held',
     async (stage) => {
       const before = stage.daemon()
-      const toldBefore = listen(before)
+      const reportedBefore = listen(before)
       await before.ensureHeld(guest)
       await before.ensureHeld(otherGuest)
       for (const packet of ['one', 'two']) await stage.send(guest, packet)
       await stage.send(otherGuest, 'other one')
-      await until(() => toldBefore, has(2))
+      await until(() => reportedBefore, has(2))
       await stage.attach(otherGuest)
       assert.equal((await before.ensureFlowing(otherGuest, deliver)).delivered, 1)
 
@@ -307,12 +307,12 @@ function daemonPromises(promise: Promised): void {
 
   promise('the next daemon hears of a guest that sleeps again, when it is wanted', async (stage) => {
     const before = stage.daemon()
-    const toldBefore = listen(before)
+    const reportedBefore = listen(before)
     await before.ensureHeld(guest)
     await stage.send(guest, 'waits all the while')
     await before.ensureHeld(otherGuest)
     await stage.send(otherGuest, 'one')
-    await until(() => toldBefore, has(2))
+    await until(() => reportedBefore, has(2))
     await before.ensureFlowing(otherGuest, { deliver: false })
     await before.ensureHeld(otherGuest)
 

@@ -200,12 +200,12 @@ test('every VM is listed briefly, with the same error as on its own route', asyn
 test('the size of a disk that the host cannot see is omitted', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host, 'a')
-  const toldWith = async (disk: Observed['disk'] & object): Promise<unknown> => {
+  const shownWith = async (disk: Observed['disk'] & object): Promise<unknown> => {
     host.store.vms.recordProgress('a' as VmId, { observed: { state: 'running', sinceMs: 1, disk }, nowMs: 1 })
     return (await host.call({ path: '/v1/vms/a' })).json.observed.disk
   }
-  assert.deepEqual(await toldWith({ sizeMib: 64 }), { size_mib: 64 })
-  assert.equal(await toldWith({ sizeMib: 64, guestSizeMib: 64, unseen: true }), undefined)
+  assert.deepEqual(await shownWith({ sizeMib: 64 }), { size_mib: 64 })
+  assert.equal(await shownWith({ sizeMib: 64, guestSizeMib: 64, unseen: true }), undefined)
 })
 
 test('images of the pool are listed with their size, the number of VMs made from them, and the last use', async (t) => {

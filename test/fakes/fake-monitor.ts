@@ -59,7 +59,7 @@ export class FakeMonitor implements Monitor {
   /** Files that saved guests are written to and read from. */
   readonly files: SavedFiles
   /** Guests whose clock was set, in order. */
-  readonly toldTime: VmId[] = []
+  readonly clocksSet: VmId[] = []
   /** Guests with an agent that can freeze their file systems while they run, and guests that are frozen. */
   readonly agents = new Set<VmId>()
   readonly frozen = new Set<VmId>()
@@ -223,7 +223,7 @@ export class FakeMonitor implements Monitor {
   }
 
   setGuestTime(id: VmId): void {
-    this.toldTime.push(id)
+    this.clocksSet.push(id)
   }
 
   async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {

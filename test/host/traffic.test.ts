@@ -229,7 +229,7 @@ test(
     })
     atEnd(t, () => events.close())
     await stage.send(tapSpec, 'one')
-    const isTold = async (times: number): Promise<void> => {
+    const isReported = async (times: number): Promise<void> => {
       await until(
         () => calls,
         (count) => count >= times,
@@ -238,9 +238,9 @@ test(
       for (let turn = 0; turn < 50; turn++) await setImmediate()
       assert.equal(calls, times)
     }
-    await isTold(1)
+    await isReported(1)
     await stage.send(tapSpec, 'two')
-    await isTold(2)
+    await isReported(2)
   },
 )
 

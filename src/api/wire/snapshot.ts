@@ -64,8 +64,8 @@ const progressSchema = Type.Object(
 const lackingSchema = Type.Object(
   {
     parts: Type.Array(Type.Integer({ minimum: 1, maximum: limits.partsMax }), {
-      maxItems: limits.lackingPartsTold,
-      description: `Part numbers that could be sent now; the first ${limits.lackingPartsTold} of them.`,
+      maxItems: limits.lackingPartsShown,
+      description: `Part numbers that could be sent now; the first ${limits.lackingPartsShown} of them.`,
     }),
     complete: Type.Boolean({ description: 'Every part is sent, and a `complete_url` is missing.' }),
   },

@@ -55,7 +55,7 @@ export class ConsoleInput {
   drop(): void {
     this.#pieces = []
     this.#bytes = 0
-    this.#tellRoom()
+    this.#reportRoom()
   }
 
   /** Sends until the signal is raised or `send` finds the connection gone. */
@@ -102,11 +102,11 @@ export class ConsoleInput {
       if (piece.length > taken.length) this.#pieces.unshift(piece.subarray(taken.length))
     }
     this.#bytes -= message.length
-    if (this.hasRoom) this.#tellRoom()
+    if (this.hasRoom) this.#reportRoom()
     return message
   }
 
-  #tellRoom(): void {
+  #reportRoom(): void {
     this.#room.resolve()
     this.#room = Promise.withResolvers()
   }

@@ -73,7 +73,7 @@ class Attached {
   async #follow(): Promise<Ending> {
     const { vm } = this.#request
     // The window may change before anything is shown in it.
-    this.#stops.push(this.#terminal.onResize(() => this.#tellWindow()))
+    this.#stops.push(this.#terminal.onResize(() => this.#sendWindow()))
     try {
       let isFirst = true
       for await (const event of this.#connection.events()) {
@@ -113,7 +113,7 @@ class Attached {
     )
   }
 
-  #tellWindow(): void {
+  #sendWindow(): void {
     const window = this.#terminal.window()
     if (window !== undefined) this.#connection.resize(window)
   }
@@ -191,13 +191,13 @@ class Attached {
         this.#isAway = true
         break
       case 'attached':
-        this.#tellBack()
+        this.#noteBack()
         if (!event.again) this.#beginSession(event.place)
         if ((event.place?.lostBytes ?? 0) > 0)
           this.#note(`${event.place?.lostBytes} bytes of output are lost`)
         break
       case 'waiting':
-        this.#tellBack()
+        this.#noteBack()
         this.#note(`${vm} does not run on this host; waiting for its start`)
         break
       case 'error':
@@ -219,7 +219,7 @@ class Attached {
     if (this.#terminal.isTyped || this.#terminal.isShown) this.#historyLeft = place?.replayBytes ?? 0
   }
 
-  #tellBack(): void {
+  #noteBack(): void {
     if (this.#isAway) this.#note('connected again')
     this.#isAway = false
   }

@@ -325,11 +325,11 @@ export class HeldTraffic {
 
   #release(): void {
     const end = this.#frames.release()
-    if (end !== undefined && this.#events.release(end)) this.#reportUntold()
+    if (end !== undefined && this.#events.release(end)) this.#reportMissed()
   }
 
   /** Reports the guests that are wanted by a packet for which the ring had no room. */
-  #reportUntold(): void {
+  #reportMissed(): void {
     for (const { ifindex, userId, frames } of this.#program.guests())
       if (frames === 'held' && this.#program.held(ifindex)?.wantedAtNs !== undefined)
         this.#report(ifindex, userId)

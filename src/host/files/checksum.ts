@@ -77,10 +77,10 @@ async function* extentsOf(
   fromBytes: number,
   lengthBytes: number,
 ): AsyncGenerator<Extent, undefined> {
-  let areToldHoles = true
+  let knowsHoles = true
   for (let at = fromBytes; at < lengthBytes;) {
-    const data: number | undefined = areToldHoles ? await handle.dataFrom(at) : undefined
-    areToldHoles = data !== undefined
+    const data: number | undefined = knowsHoles ? await handle.dataFrom(at) : undefined
+    knowsHoles = data !== undefined
     const from = Math.min(data ?? at, lengthBytes)
     at = Math.min(from + READ_BYTES, lengthBytes)
     if (from < at) yield { from, to: at }

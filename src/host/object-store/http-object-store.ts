@@ -238,15 +238,15 @@ async function textOf({ chunks }: OutboundAnswer): Promise<string> {
 /** Adds up the sent bytes, and reports them a few times per second. */
 function activity(onSent: PartToSend['onSent'], clock: Clock) {
   let bytes = 0
-  let toldAtMs = clock.monotonicMs()
+  let reportedAtMs = clock.monotonicMs()
   const flush = (): void => {
     if (bytes > 0) onSent?.(bytes)
     bytes = 0
-    toldAtMs = clock.monotonicMs()
+    reportedAtMs = clock.monotonicMs()
   }
   const add = (more: number): void => {
     bytes += more
-    if (clock.monotonicMs() - toldAtMs >= limits.sendTellMs) flush()
+    if (clock.monotonicMs() - reportedAtMs >= limits.sendReportMs) flush()
   }
   return { add, flush }
 }

@@ -62,7 +62,7 @@ export class WatchedConsole {
     viewer.listen({
       onInput: (bytes) => this.#input(bytes),
       onResize: (size) => this.#resize(size),
-      onPosition: () => this.#tellPosition(viewer),
+      onPosition: () => this.#sendPosition(viewer),
       onOutputPaused: () => viewer.send({ kind: 'error', code: 'invalid_message', detail: NOT_HELD_BACK }),
       onClosed: () => this.#left(watcher),
     })
@@ -181,7 +181,7 @@ export class WatchedConsole {
     this.#session?.resize(size)
   }
 
-  #tellPosition(viewer: ConsoleViewer): void {
+  #sendPosition(viewer: ConsoleViewer): void {
     if (this.#session === undefined) viewer.send({ kind: 'waiting' })
     else viewer.send({ kind: 'position', session: this.#session.id, cursor: this.#sent })
   }

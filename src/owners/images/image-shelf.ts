@@ -125,13 +125,13 @@ export class ImageShelf {
   async #sweep(): Promise<void> {
     const { idleHours, clock, log } = this.#options
     if (idleHours === 0) return
-    const images = await this.#orTell({}, () => this.list())
+    const images = await this.#orLog({}, () => this.list())
     for (const { sha256, fetchedAtMs, lastUsedAtMs = 0, useCount } of images ?? []) {
       if (this.#stopped) return
       const idleMs = clock.now() - Math.max(fetchedAtMs, lastUsedAtMs)
       if (useCount > 0 || idleMs < idleHours * HOUR_MS) continue
       log.info({ sha256, idle_hours: Math.floor(idleMs / HOUR_MS) }, 'idle image found')
-      await this.#orTell({ sha256 }, () => this.#removeIdle(sha256))
+      await this.#orLog({ sha256 }, () => this.#removeIdle(sha256))
     }
   }
 
@@ -147,7 +147,7 @@ export class ImageShelf {
    * Logs a failure with one image. Nothing waits for a sweep, and a failure must not prevent the next image or the next
    * sweep.
    */
-  async #orTell<T>(words: { readonly sha256?: Sha256 }, act: () => Promise<T>): Promise<T | undefined> {
+  async #orLog<T>(words: { readonly sha256?: Sha256 }, act: () => Promise<T>): Promise<T | undefined> {
     const { log } = this.#options
     try {
       return await act()

@@ -57,7 +57,7 @@ export class Course {
   #troubled: Doing | undefined
   #ending: Promise<void> | undefined
   #stopping = false
-  #toldSent = false
+  #loggedSent = false
   /** Whether the record was changed from outside, and not read since. */
   #isPoked = false
 
@@ -143,7 +143,7 @@ export class Course {
     }
     const work = workOf(record, this.entry.unsent, this.entry.urls)
     if (record.stage === 'sending' && work.send.length === 0 && work.lacks.parts.length === 0)
-      this.#tellSent(record)
+      this.#logSent(record)
     if (work.capture) this.#begin('capture', () => capture(this.#task))
     if (work.pack) this.#begin('pack', () => pack(this.#task))
     if (work.complete) this.#begin('complete', () => complete(this.#task))
@@ -153,9 +153,9 @@ export class Course {
     }
   }
 
-  #tellSent({ capture: captured }: SnapshotRecord): void {
-    if (this.#toldSent) return
-    this.#toldSent = true
+  #logSent({ capture: captured }: SnapshotRecord): void {
+    if (this.#loggedSent) return
+    this.#loggedSent = true
     const elapsed_ms = this.#task.host.clock.now() - (captured?.atMs ?? 0)
     this.#task.log.info({ part_count: this.entry.parts.length, elapsed_ms }, 'snapshot sent')
   }

@@ -69,11 +69,11 @@ async function isWhole(
 
 /** Returns a function that records activity from time to time while a part is sent. */
 function activityOf({ entry, host }: Task): () => void {
-  let toldMs = host.clock.monotonicMs()
+  let recordedMs = host.clock.monotonicMs()
   return () => {
     const nowMs = host.clock.monotonicMs()
-    if (nowMs - toldMs < limits.snapshotActivityMs || entry.find() === undefined) return
-    toldMs = nowMs
+    if (nowMs - recordedMs < limits.snapshotActivityMs || entry.find() === undefined) return
+    recordedMs = nowMs
     try {
       entry.touch()
     } catch (error) {

@@ -95,8 +95,8 @@ test('packed and sent parts are counted, and those without a URL are named', (t)
 
 test('no more parts without a URL are named than one answer holds', (t) => {
   const { pack, tally } = stage(t)
-  for (let number = 1; number <= limits.lackingPartsTold + 1; number += 1) pack(number)
-  assert.equal(tally().lacking.length, limits.lackingPartsTold)
+  for (let number = 1; number <= limits.lackingPartsShown + 1; number += 1) pack(number)
+  assert.equal(tally().lacking.length, limits.lackingPartsShown)
 })
 
 test('of a completed one all is sent, whatever the number of parts', (t) => {

@@ -106,7 +106,7 @@ export class SnapshotTallies {
   }
 
   of(id: SnapshotId): SnapshotTally {
-    const lacking = this.#lacking.all(id, limits.lackingPartsTold) as { number: number }[]
+    const lacking = this.#lacking.all(id, limits.lackingPartsShown) as { number: number }[]
     return {
       ...(this.#counters.get(id) as Counters),
       lacking: lacking.map(({ number }) => number),
