@@ -45,6 +45,7 @@ export const FAST_TESTS = [
   'tools/**/*.test.ts',
   'bench/**/*.test.ts',
   'test/tidy.test.ts',
+  'test/prose.test.ts',
   'test/plan-cases/**/*.test.ts',
   'test/contract/**/*.test.ts',
   'test/fakes/**/*.test.ts',
