@@ -102,7 +102,7 @@ story('a VM lives its whole life under vmhostctl', {
     assert.equal(await mainPid(`vmhost-${NAME}`), pid)
     const { code, stderr } = await refused('vm', 'resize', NAME, '--memory', '320M')
     assert.equal(code, 1)
-    assert.match(stderr, new RegExp(`vmhostctl vm stop ${NAME} --wait, then the same again`))
+    assert.match(stderr, new RegExp(`vmhostctl vm stop ${NAME} --wait, then run the command again`))
   },
   'the VM is stopped, resized, and started with its new shape': async () => {
     assert.match(await ctl('vm', 'stop', NAME, '--wait'), /stopped, generation 3\n$/)
