@@ -69,7 +69,7 @@ test('a VM that is here needs its source no more, and takes no other address of 
   assert.equal(store.vms.get(id)?.arrival?.source, request.source)
 })
 
-test('a VM is taken until its guest is to stand still for another attempt', (t) => {
+test('a VM is taken until its guest must be down for another attempt', (t) => {
   const { context, id, accepted, refusal } = commandStage(t)
   const { manifest, ...request } = offered(id, recordOf())
   const take = (stage: DepartureStage) =>
