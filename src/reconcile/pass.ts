@@ -23,28 +23,28 @@ import type { VmId } from '../core/ids.ts'
 import type { World } from '../core/world/world.ts'
 import type { Observed, ObservedState, VmRecord, WaitReason } from '../core/vm/record.ts'
 import type { Failure } from '../core/retry/retry.ts'
-import type { Next, Pass, Turn, WorkerContext } from './progress.ts'
+import type { Next, Pass, PassTerms, WorkerContext } from './progress.ts'
 
 /** Inspects the host, plans, acts step by step, and records the result. Throws StateUnwritable, and bugs. */
-export async function runPass(context: WorkerContext, read: VmRecord, turn: Turn): Promise<Next> {
+export async function runPass(context: WorkerContext, read: VmRecord, terms: PassTerms): Promise<Next> {
   const follows = { operation_id: read.operationId, generation: read.generations.desired }
-  return addToLogContext(follows, () => passOver(context, read, turn))
+  return addToLogContext(follows, () => lookPlanAct(context, read, terms))
 }
 
-async function passOver(context: WorkerContext, read: VmRecord, turn: Turn): Promise<Next> {
+async function lookPlanAct(context: WorkerContext, read: VmRecord, terms: PassTerms): Promise<Next> {
   const { id } = read
   const inputs = context.store.vms.inputs(id)
   const world = await observe(context.host, read)
   const silentMs = context.silences.note(id, world, context.host.clock.monotonicMs())
   // The desired state must be on the disk before the host shows it.
   await context.store.flushed()
-  if (turn.signal.aborted) return { kind: 'again' }
+  if (terms.signal.aborted) return { kind: 'again' }
   const isHostShuttingDown = context.hostEnd.policy !== undefined
   const { record: noted, drain } = noteLook(context, read, { world, isHostShuttingDown })
   const record = context.memory.lendAfterFailedWake(noted, world)
   const pass: Pass = {
     ...context,
-    ...turn,
+    ...terms,
     record,
     inputs,
     intent: intentOf(context.host, record, inputs),
@@ -242,14 +242,14 @@ function nextLookMs(pass: Pass, shown: Observed): number {
  * Handles an error that ended a pass early: a record that cannot be written, or a bug. The error is logged and shown,
  * that VM waits for a back-off, and the other VMs continue. This needs no write to the disk.
  */
-export function endedPass(context: WorkerContext, id: VmId, error: unknown): Next {
+export function recordFailedPass(context: WorkerContext, id: VmId, error: unknown): Next {
   const { store, host, log, observer, memory } = context
   const record = store.vms.get(id)
-  const words = record === undefined ? {} : { operation_id: record.operationId }
+  const fields = record === undefined ? {} : { operation_id: record.operationId }
   const message = errorChain(error)
   const isFault = error instanceof HostFault
-  if (isFault) log.warn({ ...words, code: error.code, error: message }, 'pass failed')
-  else log.error({ ...words, error }, 'pass failed: internal error')
+  if (isFault) log.warn({ ...fields, code: error.code, error: message }, 'pass failed')
+  else log.error({ ...fields, error }, 'pass failed: internal error')
   if (record === undefined) return { kind: 'gone' }
   const nowMs = host.clock.now()
   const failure: Failure = {

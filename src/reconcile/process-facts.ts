@@ -8,7 +8,7 @@ import type { Clock } from '../ports/clock.ts'
  * Limits how many guests are saved at once, or restored at once after a boot or a maintenance of the host, because they
  * share the disk. A VM that was refused a place is called when one is free, in order of refusal.
  */
-export class Places {
+export class PlaceQueue {
   readonly #underWay = new Set<VmId>()
   readonly #waiting = new Set<VmId>()
   /** VMs that were called and whose pass has not run since. */
@@ -49,14 +49,14 @@ export class Places {
   }
 
   /** Handles the end of a VM's pass. If the VM was called but did not use its place, the next VM is called. */
-  passOver(id: VmId): void {
+  passEnded(id: VmId): void {
     if (this.#called.delete(id)) this.#callNext()
   }
 
   /** Forgets a VM that has no worker any more. */
   forget(id: VmId): void {
     this.#waiting.delete(id)
-    this.passOver(id)
+    this.passEnded(id)
   }
 
   #callNext(): void {

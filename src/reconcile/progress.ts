@@ -19,7 +19,7 @@ import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { VmInputs } from '../core/vm/create.ts'
-import type { HostEnd, Places, Silences, StoppedVms } from './process-facts.ts'
+import type { HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
 import type { MemoryRoom } from './memory-room.ts'
 import type { Intent } from './decide.ts'
 
@@ -46,9 +46,9 @@ export type PassObserver = {
 export type WorkerContext = PassContext & {
   /** The number of VMs on this host. */
   readonly vmCount: () => number
-  readonly saves: Places
+  readonly saves: PlaceQueue
   /** Restores after a boot or a maintenance of the host. */
-  readonly restores: Places
+  readonly restores: PlaceQueue
   readonly silences: Silences
   readonly stopped: StoppedVms
   readonly hostEnd: HostEnd
@@ -71,8 +71,8 @@ export type Cause = {
   readonly actingPasses: number
 }
 
-/** The part of a pass that its worker gives it. */
-export type Turn = {
+/** Given to a pass by its worker. */
+export type PassTerms = {
   readonly cause: Cause
   readonly signal: AbortSignal
   /** Aborts besides if the guest must end now, whatever the running step does. */
@@ -87,7 +87,7 @@ export type Later = { readonly kind: 'after'; readonly ms: number }
 
 /** One pass over one VM: what it read at its start, and what it found. */
 export type Pass = WorkerContext &
-  Turn & {
+  PassTerms & {
     /**
      * The record to plan with: read once, then changed by what this look notes. While a guest may still end by itself, it
      * desires `running`. Its generation is the one that is published.

@@ -2,7 +2,7 @@ import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { warnOfFault } from '../log/log.ts'
 import { firstLooks } from './first-looks.ts'
-import { HostEnd, Places, Silences, StoppedVms } from './process-facts.ts'
+import { HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { PassPlaces } from './pass-places.ts'
 import { ReportedLooks } from './reported-looks.ts'
@@ -61,8 +61,8 @@ export class Reconciler {
     this.#context = {
       ...context,
       vmCount: () => this.#workers.size,
-      saves: new Places(limits.savesMax, (id) => this.notice(id, 'a place to be saved is free')),
-      restores: new Places(limits.restoresMax, (id) => this.notice(id, 'a turn to wake has come')),
+      saves: new PlaceQueue(limits.savesMax, (id) => this.notice(id, 'a place to be saved is free')),
+      restores: new PlaceQueue(limits.restoresMax, (id) => this.notice(id, 'a turn to wake has come')),
       silences: this.silences,
       stopped: new StoppedVms(),
       hostEnd: new HostEnd(),

@@ -3,7 +3,7 @@ import { limits } from '../config/limits.ts'
 import { unreachable } from '../lib/assert.ts'
 import { Semaphore } from '../lib/semaphore.ts'
 import { inLogContext } from '../log/log.ts'
-import { endedPass, runPass } from './pass.ts'
+import { recordFailedPass, runPass } from './pass.ts'
 import { ReportedLooks } from './reported-looks.ts'
 import { isLong } from './steps/steps.ts'
 import type { StepKind } from '../core/plan/step.ts'
@@ -53,7 +53,7 @@ export class Worker {
   #changedAtMs: number | undefined
   #running: Running | undefined
   /** Held by a pass, or by a task that needs the VM to hold still. */
-  readonly #turn = new Semaphore(1)
+  readonly #lock = new Semaphore(1)
   #still: { readonly record: VmRecord; readonly abort: AbortController } | undefined
   readonly #reported: ReportedLooks
   #cancelTimer = (): void => {}
@@ -106,7 +106,7 @@ export class Worker {
 
   /** Does what {@link Reconciler.betweenPasses} describes. */
   async betweenPasses<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
-    return this.#turn.run(async () => {
+    return this.#lock.run(async () => {
       const record = this.#context.store.vms.get(this.#id)
       if (this.#stopping || record === undefined) return undefined
       const still = { record, abort: new AbortController() }
@@ -137,7 +137,7 @@ export class Worker {
     this.#running?.abort.abort()
     this.#still?.abort.abort()
     await this.#idle
-    await this.#turn.run(async () => {})
+    await this.#lock.run(async () => {})
     this.#first.resolve()
   }
 
@@ -155,12 +155,12 @@ export class Worker {
         const cause = this.#takeCause()
         this.#follow(await this.#pass(cause, running, inPlace), cause)
         running.cancelGrace()
-        this.#context.saves.passOver(this.#id)
-        this.#context.restores.passOver(this.#id)
+        this.#context.saves.passEnded(this.#id)
+        this.#context.restores.passEnded(this.#id)
         this.#first.resolve()
       }
       // A pass that waits for a VM to move again must not occupy a place.
-      await this.#turn.run(() => this.#options.places.run(pass, () => !this.#isWanted))
+      await this.#lock.run(() => this.#options.places.run(pass, () => !this.#isWanted))
     }
     this.#running = undefined
   }
@@ -198,16 +198,16 @@ export class Worker {
         },
       })
     } catch (error) {
-      return this.#endedPass(error)
+      return this.#afterThrow(error)
     } finally {
       observer?.passEnded(host.clock.monotonicMs() - beganMs)
     }
   }
 
-  /** Ends a failed pass. This worker continues whatever is wrong with the record. */
-  #endedPass(error: unknown): Next {
+  /** Records what a pass threw. This worker continues whatever is wrong with the record. */
+  #afterThrow(error: unknown): Next {
     try {
-      return endedPass(this.#context, this.#id, error)
+      return recordFailedPass(this.#context, this.#id, error)
     } catch (unreadable) {
       this.#context.log.error({ error: unreadable }, 'VM record not readable')
       this.#forsakeMemory()
