@@ -18,7 +18,7 @@ export type WorkerOptions = {
   readonly onGone: () => void
 }
 
-/** A pass, from its begin on: what it has read, and the step that it came to. */
+/** The pass under way: the record it read, and the step it has reached. */
 type Running = {
   record?: VmRecord
   step?: StepKind
@@ -52,9 +52,9 @@ export class Worker {
   #isWanted = false
   #changedAtMs: number | undefined
   #running: Running | undefined
-  /** Held by a pass, or by a task that needs the VM to hold still. */
+  /** Held by a pass, or by a task between passes. */
   readonly #lock = new Semaphore(1)
-  #still: { readonly record: VmRecord; readonly abort: AbortController } | undefined
+  #task: { readonly record: VmRecord; readonly abort: AbortController } | undefined
   readonly #reported: ReportedLooks
   #cancelTimer = (): void => {}
   #stopping = false
@@ -90,7 +90,7 @@ export class Worker {
     this.#reasons.add(reason)
     if (change) this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
     if (change) this.#preempt()
-    if (change && this.#endsStill()) this.#still?.abort.abort()
+    if (change && this.#endsTask()) this.#task?.abort.abort()
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
@@ -109,12 +109,12 @@ export class Worker {
     return this.#lock.run(async () => {
       const record = this.#context.store.vms.get(this.#id)
       if (this.#stopping || record === undefined) return undefined
-      const still = { record, abort: new AbortController() }
-      this.#still = still
+      const current = { record, abort: new AbortController() }
+      this.#task = current
       try {
-        return await task(still.abort.signal)
+        return await task(current.abort.signal)
       } finally {
-        this.#still = undefined
+        this.#task = undefined
       }
     })
   }
@@ -135,7 +135,7 @@ export class Worker {
     this.#cancelTimer()
     this.#reported.stop()
     this.#running?.abort.abort()
-    this.#still?.abort.abort()
+    this.#task?.abort.abort()
     await this.#idle
     await this.#lock.run(async () => {})
     this.#first.resolve()
@@ -278,11 +278,11 @@ export class Worker {
     })
   }
 
-  /** Returns whether the stored record now ends the VM, or its guest with a grace, which it did not when the VM began to hold still. */
-  #endsStill(): boolean {
-    if (this.#still === undefined) return false
+  /** Returns whether a stop, or a deletion that ends the VM, was accepted since the task between passes began. */
+  #endsTask(): boolean {
+    if (this.#task === undefined) return false
     const now = this.#context.store.vms.get(this.#id)
-    return now !== undefined && (hasStop(this.#still.record, now) || endsVm(this.#still.record, now))
+    return now !== undefined && (hasStop(this.#task.record, now) || endsVm(this.#task.record, now))
   }
 }
 
