@@ -75,8 +75,8 @@ export type Cause = {
 export type PassTerms = {
   readonly cause: Cause
   readonly signal: AbortSignal
-  /** Aborts besides if the guest must end now, whatever the running step does. */
-  readonly ends: AbortSignal
+  /** Also aborted when the guest must end now, whatever the running step does. */
+  readonly guestMustEnd: AbortSignal
   /** Runs a step of the pass; a long one lets the passes of other VMs go on meanwhile. Rejects as the step does. */
   readonly during: (step: Step, run: () => Promise<void>) => Promise<void>
 }

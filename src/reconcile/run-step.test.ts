@@ -24,7 +24,7 @@ test('a step that takes longer than its deadline is stopped, and reported as a f
   )
 })
 
-test('a step that ignores a request to stop is left behind after a short grace', async (t) => {
+test('a step that ignores a request to stop is abandoned after a short grace', async (t) => {
   const { host, clock, vm, shown, create, turns } = await reconcileStage(t)
   const deaf = mock.method(host.storage, 'ensureImage', () => new Promise(() => {}))
   create()

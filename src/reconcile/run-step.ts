@@ -6,38 +6,38 @@ import type { StepContext } from './steps/executor.ts'
 
 /**
  * Runs one step within its deadline. At the deadline the step is asked to stop, and gets a short extra time to do so. A
- * step that still runs after that is left behind and named in the fault. This is safe, because every step may be
- * repeated. A step that must not delay the end of a guest is left behind in the same way when the guest must end.
+ * step that still runs after that is abandoned and named in the fault. This is safe, because every step may be
+ * repeated. A step that must not delay the end of a guest is abandoned in the same way when the guest must end.
  */
-export async function runStep(step: Step, context: Omit<StepContext, 'left'>): Promise<void> {
+export async function runStep(step: Step, context: Omit<StepContext, 'abandoned'>): Promise<void> {
   const { clock } = context.host
   const deadlineMs = deadlineMsOf(step, context.record)
   const fault = (what: string, cause?: unknown): HostFault => deadlineFault(step, deadlineMs, { what, cause })
-  const late = new AbortController()
-  const left = new AbortController()
-  const signal = AbortSignal.any([context.signal, late.signal])
-  const running = execute(step, { ...context, signal, left: left.signal })
-  let cancelGrace = (): void => {}
-  const { promise: overdue, reject } = Promise.withResolvers<never>()
-  const leaveSoon = (): void => {
-    cancelGrace()
-    cancelGrace = clock.after(limits.stepGraceMs, () => {
+  const pastDeadline = new AbortController()
+  const abandoned = new AbortController()
+  const signal = AbortSignal.any([context.signal, pastDeadline.signal])
+  const running = execute(step, { ...context, signal, abandoned: abandoned.signal })
+  let cancelAbandon = (): void => {}
+  const { promise: leftRunning, reject } = Promise.withResolvers<never>()
+  const abandonSoon = (): void => {
+    cancelAbandon()
+    cancelAbandon = clock.after(limits.stepGraceMs, () => {
       reject(fault('and did not stop when it was asked to'))
-      left.abort()
+      abandoned.abort()
     })
   }
-  late.signal.addEventListener('abort', leaveSoon)
-  if (BESIDE_A_GUEST.has(step.kind)) context.ends.addEventListener('abort', leaveSoon)
-  const cancelDeadline = clock.after(deadlineMs, () => late.abort())
+  pastDeadline.signal.addEventListener('abort', abandonSoon)
+  if (BESIDE_A_GUEST.has(step.kind)) context.guestMustEnd.addEventListener('abort', abandonSoon)
+  const cancelDeadline = clock.after(deadlineMs, () => pastDeadline.abort())
   try {
-    await Promise.race([running, overdue])
+    await Promise.race([running, leftRunning])
   } catch (error) {
-    if (late.signal.aborted && !isDeadlineFault(error)) throw fault('and was stopped', error)
+    if (pastDeadline.signal.aborted && !isDeadlineFault(error)) throw fault('and was stopped', error)
     throw error
   } finally {
     cancelDeadline()
-    cancelGrace()
-    context.ends.removeEventListener('abort', leaveSoon)
+    cancelAbandon()
+    context.guestMustEnd.removeEventListener('abort', abandonSoon)
   }
 }
 

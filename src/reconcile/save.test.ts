@@ -334,7 +334,7 @@ for (const [how, end] of [
   ['fails', ({ reject }) => reject(new HostFault('save_failed', 'on purpose'))],
   ['succeeds', ({ resolve }, stage) => resolve(stage.host.monitor.installed())],
 ] as const satisfies readonly (readonly [string, (late: LateSave, stage: Stage) => void])[]) {
-  test(`a save that was left behind and ${how} later leaves the next save of its guest alone`, async (t) => {
+  test(`a save that was abandoned and ${how} later leaves the next save of its guest alone`, async (t) => {
     const stage = await sleepStage(t)
     const { host, id } = stage
     const late: LateSave = Promise.withResolvers()

@@ -23,10 +23,10 @@ type Running = {
   record?: VmRecord
   step?: StepKind
   cancelGrace: () => void
-  /** Ends the running step. */
+  /** Aborts the running step. */
   readonly abort: AbortController
-  /** Aborted besides if the guest must end now. */
-  readonly ends: AbortController
+  /** Also aborted when the guest must end now. */
+  readonly guestMustEnd: AbortController
 }
 
 /** Steps that make something for a guest, which a VM that must end no longer needs. */
@@ -147,7 +147,7 @@ export class Worker {
       this.#cancelTimer()
       const running: Running = {
         abort: new AbortController(),
-        ends: new AbortController(),
+        guestMustEnd: new AbortController(),
         cancelGrace: () => {},
       }
       this.#running = running
@@ -189,7 +189,7 @@ export class Worker {
       return await runPass(this.#context, record, {
         cause,
         signal,
-        ends: running.ends.signal,
+        guestMustEnd: running.guestMustEnd.signal,
         during: (step, run) => {
           running.step = step.kind
           // A start does not wait for a download.
@@ -254,7 +254,7 @@ export class Worker {
     const now = this.#context.store.vms.get(this.#id)
     if (now === undefined) return
     if (this.#isPreempted(running.record, now, running.step)) {
-      if (endsVm(running.record, now)) running.ends.abort()
+      if (endsVm(running.record, now)) running.guestMustEnd.abort()
       running.abort.abort()
     } else this.#endWithGrace(running, now)
   }
@@ -273,7 +273,7 @@ export class Worker {
     const leftMs = grace === undefined ? 0 : grace.untilMs - clock.now()
     if (leftMs <= 0) return
     running.cancelGrace = clock.after(leftMs, () => {
-      running.ends.abort()
+      running.guestMustEnd.abort()
       running.abort.abort()
     })
   }

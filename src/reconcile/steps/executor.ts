@@ -27,10 +27,10 @@ export type StepContext = {
   readonly memory: Pick<MemoryRoom, 'take'>
   readonly log: Log
   readonly signal: AbortSignal
-  /** Aborts besides if the guest must end now. */
-  readonly ends: AbortSignal
-  /** Aborts when the pass no longer waits for the step: other steps may act on the guest from then on. */
-  readonly left: AbortSignal
+  /** Also aborted when the guest must end now. */
+  readonly guestMustEnd: AbortSignal
+  /** Aborted when the pass no longer waits for the step. Other steps may act on the guest from then on. */
+  readonly abandoned: AbortSignal
 }
 
 export type Executor<K extends StepKind> = (step: StepOf<K>, context: StepContext) => Promise<void>

@@ -8,10 +8,12 @@ import { abortable } from '../../lib/abortable.ts'
 import { given } from '../../lib/given.ts'
 
 /**
- * Ensures that the guest is paused and published in the pool, or that it runs again. It runs again if a packet that
- * counts came since `packets` were counted and it is not saved `anyway`, if the step is asked to stop, or if anything fails before the saved state
- * is published. The unit does not end here, because that needs another look. Once it is left behind it does nothing more:
- * the next look decides about the guest, which may be saved again by then.
+ * Saves the guest and publishes it, or lets it run again. It runs again if a packet came since `packets` were counted
+ * (unless `anyway`), if the step is aborted, or if anything fails before the publication. Ending the unit needs another
+ * look, so it does not happen here.
+ *
+ * Once the step is abandoned it does nothing more. The next look decides about the guest, which may be saved again by
+ * then.
  */
 export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, anyway }, context) => {
   const { host, signal } = context
@@ -29,18 +31,18 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, any
       signal: AbortSignal.any([signal, wanted.signal]),
       publication,
     })
-    if (!isSaved) await goOn(context, subject, publication)
+    if (!isSaved) await undoSave(context, subject, publication)
   } catch (error) {
-    context.left.throwIfAborted()
-    const [wentOn] = await Promise.allSettled([goOn(context, subject, publication)])
-    context.left.throwIfAborted()
+    context.abandoned.throwIfAborted()
+    const [undone] = await Promise.allSettled([undoSave(context, subject, publication)])
+    context.abandoned.throwIfAborted()
     // A request without a packet wants the guest for longer than until the next look.
     if (signal.aborted) await host.traffic.restart(subject)
     // The first fault is the one to report; the next look finds what was not undone. A guest that is wanted is not a
     // failure.
-    if (wentOn.status === 'rejected') {
-      if (wanted.signal.aborted && !signal.aborted) throw wentOn.reason
-      context.log.warn({ error: errorChain(wentOn.reason) }, 'failed save not fully undone')
+    if (undone.status === 'rejected') {
+      if (wanted.signal.aborted && !signal.aborted) throw undone.reason
+      context.log.warn({ error: errorChain(undone.reason) }, 'failed save not fully undone')
     }
     if (!wanted.signal.aborted || signal.aborted) throw error
   } finally {
@@ -96,29 +98,29 @@ async function countedPackets({ host }: StepContext, subject: TrafficSubject): P
 }
 
 /**
- * Resumes the guest. If its state may already be published, that state is removed first, so that an old copy of a
- * running guest is never in the pool. If the removal fails, the guest stays paused, and the next look decides. An
- * unfinished state is removed even if the delivery of frames fails.
+ * Resumes the guest and removes what was saved. If its state may already be published, that state is removed first, so
+ * that an old copy of a running guest is never in the pool. If the removal fails, the guest stays paused, and the next
+ * look decides. An unfinished state is removed even if the delivery of frames fails.
  */
-async function goOn(
+async function undoSave(
   context: StepContext,
   subject: TrafficSubject,
   { mayBePublished }: Publication,
 ): Promise<void> {
-  const { host, record, left } = context
+  const { host, record, abandoned } = context
   const { id } = record
-  left.throwIfAborted()
+  abandoned.throwIfAborted()
   if (mayBePublished) await host.savedStates.removePublished(id)
-  left.throwIfAborted()
+  abandoned.throwIfAborted()
   context.notes.givenUp = true
   // It must be resumed even if a change comes or the daemon ends.
-  if (record.desired.power === 'running') await host.monitors[record.monitor].ensureRunning(id, left)
-  left.throwIfAborted()
+  if (record.desired.power === 'running') await host.monitors[record.monitor].ensureRunning(id, abandoned)
+  abandoned.throwIfAborted()
   host.monitors[record.monitor].setGuestTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
   } finally {
-    if (!left.aborted) await host.savedStates.remove(id)
+    if (!abandoned.aborted) await host.savedStates.remove(id)
   }
 }
 
@@ -154,9 +156,10 @@ export const restoreGuest: Executor<'monitor.ensure-restored'> = async (_step, c
   if (errors.length === 0) return
   // The other one was only asked to stop.
   const error = errors.find((one) => one instanceof HostFault) ?? errors[0]
-  const isOver = error instanceof HostFault && ENDS.has(error.code)
-  if (isOver) await host.units.ensureStopped(record.id, signal)
+  const mustNotRun = error instanceof HostFault && UNTRUSTED.has(error.code)
+  if (mustNotRun) await host.units.ensureStopped(record.id, signal)
   throw error
 }
 
-const ENDS: ReadonlySet<string> = new Set(['saved_state_corrupt', 'restore_failed'])
+/** Faults of a restore after which the guest in the monitor is not as it was saved. */
+const UNTRUSTED: ReadonlySet<string> = new Set(['saved_state_corrupt', 'restore_failed'])
