@@ -19,7 +19,7 @@ import type { Failure } from '../core/retry/retry.ts'
 import type { StepNotes } from './steps/executor.ts'
 import type { Cause, Next, Pass } from './progress.ts'
 
-/** Acts on the steps that no back-off holds. No back-off holds a change. */
+/** Runs the steps that no back-off holds. No back-off holds a change. */
 export async function act(
   pass: Pass,
   steps: readonly [Step, ...Step[]],
@@ -36,22 +36,22 @@ export async function act(
     return { kind: 'after', ms: hold.ms }
   }
   if (cause.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
-  const saves = isSave(hold.free)
+  const savesGuest = isSave(hold.free)
   const shown = observed(pass, hold.ms > 0 ? record.observed.state : state)
   const launch = launchBeforeMove(record, hold.free)
-  write(pass, { observed: shown, ...given({ launch }), ...(saves ? { mayBeSaved: true } : {}) })
+  write(pass, { observed: shown, ...given({ launch }), ...(savesGuest ? { mayBeSaved: true } : {}) })
   // The note that the daemon ends the guest must be on the disk before the guest ends.
   if (launch !== undefined) await pass.store.flushed()
-  if (!saves) {
-    const take = (): Promise<Next> => takeSteps(pass, hold.free, state)
-    const takesPlace = isInTurn(record.wake?.reason) && isRestore(hold.free)
-    return takesPlace ? pass.restores.run(record.id, take) : take()
+  const run = (): Promise<Next> => runSteps(pass, hold.free, state)
+  if (savesGuest) {
+    return pass.saves.run(record.id, async () => {
+      // The note that something may be saved must be on the disk before anything is saved.
+      await pass.store.flushed()
+      return run()
+    })
   }
-  return pass.saves.run(record.id, async () => {
-    // The note that something may be saved must be on the disk before anything is saved.
-    await pass.store.flushed()
-    return takeSteps(pass, hold.free, state)
-  })
+  const needsPlace = isInTurn(record.wake?.reason) && isRestore(hold.free)
+  return needsPlace ? pass.restores.run(record.id, run) : run()
 }
 
 const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kind === 'monitor.ensure-saved')
@@ -70,64 +70,60 @@ type DoneStep = {
 } & Partial<Delivery>
 
 /** The steps of a pass that are done so far: how many, and those that the log does not have yet. */
-type Taken = { readonly startedAtMs: number; count: number; readonly unlogged: DoneStep[] }
+type StepLog = { readonly startedAtMs: number; count: number; readonly unwritten: DoneStep[] }
 
-async function takeSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
-  const taken: Taken = { startedAtMs: pass.host.clock.monotonicMs(), count: 0, unlogged: [] }
-  const failed = await takeInOrder(pass, steps, { state, taken }).finally(() => logDone(pass, taken))
-  if (failed === undefined) return { kind: 'again' }
-  const { failure, endsPass } = failed
+/** How the steps of a pass ended, or one of them. */
+type Outcome =
+  | { readonly kind: 'done' }
+  /** An abort, a change or a drain came first; the next look decides about the rest. */
+  | { readonly kind: 'overtaken' }
+  /** The first failure, which ended the lane of its step, or the pass if the step has no lane. */
+  | { readonly kind: 'failed'; readonly ended: 'lane' | 'pass'; readonly failure: Failure }
+
+async function runSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
+  const stepLog: StepLog = { startedAtMs: pass.host.clock.monotonicMs(), count: 0, unwritten: [] }
+  const outcome = await runInOrder(pass, steps, { state, stepLog }).finally(() => writeLog(pass, stepLog))
+  if (outcome.kind !== 'failed') return { kind: 'again' }
+  const { failure, ended } = outcome
   // A guest that cannot be saved keeps running.
-  if (endsPass) return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
+  if (ended === 'pass') return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
   const next = fail(pass, failure)
   // A new look must show what was repaired meanwhile; the back-off holds the rest.
-  return taken.count === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
+  return stepLog.count === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
 }
 
 /** Writes one line for all steps: with a line each, many VMs at once exceed the rate that journald takes from a service. */
-function logDone({ host, log, cause }: Pass, { startedAtMs, count, unlogged }: Taken): void {
-  const steps = unlogged.splice(0)
+function writeLog({ host, log, cause }: Pass, { startedAtMs, count, unwritten }: StepLog): void {
+  const steps = unwritten.splice(0)
   if (steps.length === 0) return
   const since = steps.length === count ? firstAction(cause, startedAtMs) : {}
   const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
   log.info({ ...since, elapsed_ms, steps }, 'steps done')
 }
 
-type Taking = { readonly state: ObservedState; readonly taken: Taken }
-type StepFailed = { readonly failure: Failure; readonly endsPass: boolean }
+/** The state that the VM shows meanwhile, and the log of its steps. */
+type RunContext = { readonly state: ObservedState; readonly stepLog: StepLog }
 
-/**
- * Takes the steps in order, and returns the first failure. A failed step ends its lane; a failed step without a lane ends
- * the pass.
- */
-async function takeInOrder(
-  pass: Pass,
-  steps: readonly Step[],
-  taking: Taking,
-): Promise<StepFailed | undefined> {
-  const ended = new Set<Step['lane']>()
-  let first: Failure | undefined
+/** Runs the steps in order. A failed step ends its lane; a failed step without a lane ends the pass. */
+async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContext): Promise<Outcome> {
+  const endedLanes = new Set<Step['lane']>()
+  let result: Outcome = { kind: 'done' }
   for (const [index, step] of steps.entries()) {
-    if (pass.signal.aborted || isSuperseded(pass, steps.slice(0, index)) || isHeld(pass, step))
-      return undefined
-    if (step.lane !== undefined && ended.has(step.lane)) continue
+    if (pass.signal.aborted || isSuperseded(pass, steps.slice(0, index)) || isDrainedSince(pass, step))
+      return { kind: 'overtaken' }
+    if (step.lane !== undefined && endedLanes.has(step.lane)) continue
     // It may take hours, and what was done before it must not wait for that.
-    if (isLong(step)) logDone(pass, taking.taken)
-    const failure = await addToLogContext({ step: step.kind }, () => attempt(pass, step, taking))
-    if (failure === 'aborted') return undefined
-    if (failure === undefined) continue
-    if (step.lane === undefined) return { failure, endsPass: true }
-    ended.add(step.lane)
-    first ??= failure
+    if (isLong(step)) writeLog(pass, context.stepLog)
+    const outcome = await addToLogContext({ step: step.kind }, () => runOne(pass, step, context))
+    if (outcome.kind === 'done') continue
+    if (outcome.kind === 'overtaken' || outcome.ended === 'pass') return outcome
+    endedLanes.add(step.lane)
+    if (result.kind === 'done') result = outcome
   }
-  return first && { failure: first, endsPass: false }
+  return result
 }
 
-async function attempt(
-  pass: Pass,
-  step: Step,
-  { state, taken }: Taking,
-): Promise<Failure | 'aborted' | undefined> {
+async function runOne(pass: Pass, step: Step, context: RunContext): Promise<Outcome> {
   const { host, log, signal } = pass
   const startedAtMs = host.clock.monotonicMs()
   const notes: StepNotes = {}
@@ -136,20 +132,37 @@ async function attempt(
   } catch (error) {
     if (notes.delivery !== undefined) {
       log.info({ ...notes.delivery }, 'frames delivered in a failed step')
-      noteDelivery(pass, notes.delivery, state)
+      noteDelivery(pass, notes.delivery, context.state)
     }
-    if (signal.aborted) return 'aborted'
+    if (signal.aborted) return { kind: 'overtaken' }
     if (!(error instanceof HostFault)) throw error
     pass.observer?.stepEnded(step.kind, host.clock.monotonicMs() - startedAtMs, error.code)
-    return { step: step.kind, code: error.code, retry: error.retry, message: errorChain(error) }
+    const { code, retry } = error
+    const failure = { step: step.kind, code, retry, message: errorChain(error) }
+    return { kind: 'failed', ended: step.lane === undefined ? 'pass' : 'lane', failure }
   }
-  const elapsedMs = host.clock.monotonicMs() - startedAtMs
+  noteStepDone(pass, step, { ...context, notes, startedAtMs })
+  return { kind: 'done' }
+}
+
+/** Adds a step that was done to the log, and what it changed to the record. */
+function noteStepDone(
+  pass: Pass,
+  step: Step,
+  {
+    state,
+    stepLog,
+    notes,
+    startedAtMs,
+  }: RunContext & { readonly notes: StepNotes; readonly startedAtMs: number },
+): void {
+  const elapsedMs = pass.host.clock.monotonicMs() - startedAtMs
   pass.observer?.stepEnded(step.kind, elapsedMs)
-  taken.count += 1
-  taken.unlogged.push({
+  stepLog.count += 1
+  stepLog.unwritten.push({
     step: step.kind,
     because: step.because,
-    after_ms: rounded(startedAtMs - taken.startedAtMs),
+    after_ms: rounded(startedAtMs - stepLog.startedAtMs),
     elapsed_ms: rounded(elapsedMs),
     ...notes.delivery,
     ...given({ given_up: notes.givenUp }),
@@ -159,7 +172,6 @@ async function attempt(
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
   if (step.kind === 'monitor.ask-to-end') noteAsked(pass, state)
   if (step.kind === 'monitor.ensure-saved' && notes.givenUp === undefined) noteSaved(pass, state)
-  return undefined
 }
 
 function noteAsked(pass: Pass, state: ObservedState): void {
@@ -215,8 +227,8 @@ function isSuperseded({ store, record }: Pass, done: readonly Step[]): boolean {
   return now === undefined || isOvertaken(record, now)
 }
 
-/** Returns whether the step starts a guest on a host that was drained since the plan was made. */
-const isHeld = ({ store, record }: Pass, { kind }: Step): boolean =>
+/** Returns whether the step starts a guest, and the host was drained since the plan was made. */
+const isDrainedSince = ({ store, record }: Pass, { kind }: Step): boolean =>
   kind === 'unit.ensure-started' && drainFact(store.maintenance.get(), record) !== undefined
 
 const notConverging = (step: Step): Failure => ({
