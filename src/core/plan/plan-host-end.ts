@@ -39,7 +39,7 @@ function endGuest(
     if (kind === 'activating') return waitForUnit('the unit to start')
     if (kind !== 'active' || guestsAtShutdown === 'leave') return []
     return when('storage', saved, (state) => {
-      if (state.kind === 'unusable') return goOn(record, monitor, state)
+      if (state.kind === 'unusable') return resumeUnsaved(record, monitor, state)
       if (state.kind === 'present') return []
       if (guestsAtShutdown === 'save')
         return capabilities.save ? saveAnyway({ monitor, traffic }, silentMs, BECAUSE) : []
@@ -51,10 +51,11 @@ function endGuest(
 }
 
 /**
- * Lets a guest go on whose saved state cannot be used, so that it can be saved again or asked to end. It stays as it is
- * if another host has to do with it, or if the program that would restore it is missing, which may be there after the boot.
+ * Removes a saved state that cannot be used, and resumes its guest, so that it can be saved again or asked to end. The
+ * guest stays as it is if a move holds it back here, or if only the program that would restore it is missing, which may
+ * be there after the boot.
  */
-const goOn = (record: VmRecord, monitor: World['monitor'], saved: Unusable): Facet =>
+const resumeUnsaved = (record: VmRecord, monitor: World['monitor'], saved: Unusable): Facet =>
   when('monitor', monitor, (seen) => {
     if (saved.code === 'monitor_missing' || isHeldBack(record) || !hasWholeGuest(record, seen)) return []
     const remove = removeUnusable(saved)

@@ -165,7 +165,7 @@ function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet
         because: `the unit is active, but its monitor has not answered for ${limits.monitorAnswerMs / 1000} s`,
       }
     case 'restoring':
-      // With a saved guest, wakeGuest or fallAsleepOrGoOn decides earlier. Without one, removeUnit has planned to end
+      // With a saved guest, wakeGuest or fallAsleepOrResume decides earlier. Without one, removeUnit has planned to end
       // the unit.
       return []
     case 'running':

@@ -80,7 +80,7 @@ const REMOVE_UNFINISHED: Step = {
 export function removeRemains({ saved, monitor }: World): Facet {
   if (!saved.known || saved.value.kind === 'absent') return []
   if (saved.value.kind === 'unfinished') return [REMOVE_UNFINISHED]
-  // For a guest that does not run, fallAsleepOrGoOn has decided before, strictly in order.
+  // For a guest that does not run, fallAsleepOrResume has decided before, strictly in order.
   if (!monitor.known || monitor.value.kind !== 'running') return []
   return [{ kind: 'storage.remove-saved', because: 'the guest runs, so its saved state is out of date' }]
 }

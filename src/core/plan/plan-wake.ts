@@ -152,7 +152,7 @@ type Wanted = { readonly facts: Facts; readonly reason: WakeReason }
 function startRestoring(record: VmRecord, world: World, { facts, reason }: Wanted): Facet {
   const because = `the guest is saved, and ${WHY[reason]}`
   const restored = restorePaused(record, world, { facts, because })
-  return 'outcome' in restored ? restored : [...restored, ...letGo(record, facts, because)]
+  return 'outcome' in restored ? restored : [...restored, ...resumeSteps(record, facts, because)]
 }
 
 /** Restores a saved guest that no unit has, with its vCPUs stopped. */
@@ -177,10 +177,10 @@ export function restorePaused(
 }
 
 /**
- * Returns the steps that let a restored guest run. Its saved state is removed first, so that no later start can find
- * it.
+ * Returns the steps that let a saved guest continue in its unit. The saved state is removed first, so that no later start
+ * can find it.
  */
-function letGo(record: VmRecord, facts: Facts, because: string): Step[] {
+function resumeSteps(record: VmRecord, facts: Facts, because: string): Step[] {
   const steps: Step[] = [
     { kind: 'storage.remove-saved', because: 'the guest continues, so its saved state is out of date' },
   ]
@@ -195,7 +195,7 @@ function letGo(record: VmRecord, facts: Facts, because: string): Step[] {
  * Decides about an active unit whose guest is also saved in the pool. Such a guest has not run since it was saved. If
  * nothing wants the guest, its unit ends and it sleeps. Otherwise it resumes as if it had been woken.
  */
-export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): Facet {
+export function fallAsleepOrResume(record: VmRecord, world: World, facts: Facts): Facet {
   const { unit, monitor, saved } = world
   if (!unit.known || unit.value.kind !== 'active') return []
   // A running guest is no longer the one that was saved. removeRemains removes the saved state.
@@ -209,7 +209,7 @@ export function fallAsleepOrGoOn(record: VmRecord, world: World, facts: Facts): 
   return when('monitor', monitor, ({ kind }) => {
     if (kind === 'broken')
       return [{ kind: 'unit.ensure-stopped', because: 'its monitor broke, and the guest is saved' }]
-    if (kind === 'stalled') return letGo(record, facts, 'the guest has run since it was saved')
+    if (kind === 'stalled') return resumeSteps(record, facts, 'the guest has run since it was saved')
     const seen = {
       restores: kind === 'restoring' || record.wake?.restores === true,
       silentMs: kind === 'silent' ? facts.silentMs : undefined,
@@ -241,8 +241,8 @@ function ofSaved(
       : [{ kind: 'unit.ensure-stopped', because }]
   }
   const because = `the guest is saved, and ${WHY[reason]}`
-  const goesOn = letGo(record, facts, because)
-  return restores ? [{ kind: 'monitor.ensure-restored', because }, ...goesOn] : goesOn
+  const resume = resumeSteps(record, facts, because)
+  return restores ? [{ kind: 'monitor.ensure-restored', because }, ...resume] : resume
 }
 
 /** Returns whether a unit beside a saved state has the guest complete, because it saved it and did not read it. */
@@ -267,7 +267,7 @@ function ofUnusable(
   const because = `the saved state cannot be used: ${saved.because}`
   if (restores) return [{ kind: 'unit.ensure-stopped', because }]
   // While the monitor is silent, ensurePower plans the wait for its answer.
-  return silentMs === undefined ? letGo(record, facts, because) : []
+  return silentMs === undefined ? resumeSteps(record, facts, because) : []
 }
 
 /** Waits for an answer; a monitor may take `limits.monitorAnswerMs` for any answer. */

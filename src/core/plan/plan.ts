@@ -38,7 +38,7 @@ import { planHostEnd } from './plan-host-end.ts'
 import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
-import { fallAsleepOrGoOn, giveUpPlace, wakeGuest } from './plan-wake.ts'
+import { fallAsleepOrResume, giveUpPlace, wakeGuest } from './plan-wake.ts'
 import { isSavedOutsideUnit, isGone } from '../world/world.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -117,7 +117,7 @@ const changeAtRest = (record: VmRecord, world: World, facts: Facts): Facet =>
 function planEnding(record: VmRecord, world: World, facts: Facts & { readonly grace: Grace }): Plan {
   const live = world.unit.known && world.unit.value.kind === 'active'
   if (!live && isSavedOutsideUnit(world)) return planAsleep(record, world, facts)
-  const saved = live ? goOnIfSaved(record, world, facts) : SETTLED
+  const saved = live ? planBesideSaved(record, world, facts) : SETTLED
   if (saved.outcome !== 'settled') return saved
   return inOrder(
     () => removeUnit(record, world),
@@ -153,11 +153,11 @@ function planStart(record: VmRecord, world: World, facts: Facts): Plan {
 const SETTLED: Plan = { outcome: 'settled' }
 
 /** Plans for a unit beside a saved state; nothing else may touch its guest before that is decided. */
-const goOnIfSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
-  hasForeignDisk(world) ? SETTLED : inOrder(() => fallAsleepOrGoOn(record, world, facts))
+const planBesideSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
+  hasForeignDisk(world) ? SETTLED : inOrder(() => fallAsleepOrResume(record, world, facts))
 
 function planLive(record: VmRecord, world: World, facts: Facts): Plan {
-  const saved = goOnIfSaved(record, world, facts)
+  const saved = planBesideSaved(record, world, facts)
   if (saved.outcome !== 'settled') return saved
   const drained = mustSaveForDrain(world, facts) ? planSaveForDrain(record, world, facts) : undefined
   if (drained !== undefined && isDue(drained, record, facts)) return drained
