@@ -1,15 +1,11 @@
-import { given } from '../lib/given.ts'
 import { plan } from '../core/plan/plan.ts'
+import { given } from '../lib/given.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { Plan } from '../core/plan/step.ts'
-import type { World } from '../core/world/world.ts'
 import type { VmRecord } from '../core/vm/record.ts'
+import type { World } from '../core/world/world.ts'
 import type { Host } from '../ports/host.ts'
-import { createHash } from 'node:crypto'
-import { seedOf } from '../core/disks/seed.ts'
-import type { TapSpec } from '../core/network/tap.ts'
-import type { Seed } from '../core/disks/seed.ts'
-import type { VmInputs } from '../core/vm/create.ts'
+import type { Intent } from './intent.ts'
 
 /** Facts that only this process knows. */
 export type ProcessFacts = Pick<
@@ -40,35 +36,4 @@ export function decide(
   seen: { readonly world: World; readonly intent: Intent; readonly own: ProcessFacts },
 ): Plan {
   return plan(record, seen.world, factsOf(host, record, { ...seen.intent, ...seen.own }))
-}
-
-/** The host objects that a record asks for. */
-export type Intent = { readonly seed: Seed; readonly tap?: TapSpec }
-
-export function intentOf(
-  { sshPublicKey }: Pick<Host, 'sshPublicKey'>,
-  record: VmRecord,
-  inputs: VmInputs,
-): Intent {
-  const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
-  const seed = seedOf(record, inputs, { daemonSshKey: sshPublicKey, sha256 })
-  const tap = tapSpecOf(record)
-  return tap === undefined ? { seed } : { seed, tap }
-}
-
-/** Returns the VM's tap; undefined for a VM without network. */
-export function tapSpecOf({
-  id,
-  host,
-  desired: { network },
-}: Pick<VmRecord, 'id' | 'host' | 'desired'>): TapSpec | undefined {
-  if (network === undefined) return undefined
-  const { macAddress: guestMac, ipv4Address, ipv6Address, ipv6Prefix, bandwidth, firewall } = network
-  return {
-    device: host.device,
-    vmId: id,
-    userId: host.userId,
-    guestMac,
-    ...given({ ipv4Address, ipv6Address, ipv6Prefix, bandwidth, ...firewall }),
-  }
 }

@@ -1,7 +1,7 @@
 import { limits } from '../config/limits.ts'
 import { judgeExit } from '../core/status/exit.ts'
-import { isLeaving } from '../core/vm/leaving.ts'
 import { deletionDueMs, isFinal } from '../core/vm/exit-policy.ts'
+import { isLeaving } from '../core/vm/leaving.ts'
 import { stoppedLeftMs } from './process-facts.ts'
 import { fail, observed, write } from './progress.ts'
 import type { LaunchFinding } from '../core/status/launch.ts'

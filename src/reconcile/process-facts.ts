@@ -1,6 +1,6 @@
 import { limits } from '../config/limits.ts'
-import type { Facts } from '../core/plan/facet.ts'
 import type { VmId } from '../core/ids.ts'
+import type { Facts } from '../core/plan/facet.ts'
 import type { World } from '../core/world/world.ts'
 import type { Clock } from '../ports/clock.ts'
 

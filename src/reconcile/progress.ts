@@ -1,10 +1,12 @@
-import { given } from '../lib/given.ts'
 import { nextFault } from '../core/retry/retry.ts'
 import { failedState } from '../core/status/observed-state.ts'
 import { observedAfter } from '../core/status/observed.ts'
-import type { World } from '../core/world/world.ts'
+import { given } from '../lib/given.ts'
 import type { FaultCode } from '../core/errors.ts'
+import type { Facts } from '../core/plan/facet.ts'
 import type { Plan, Step, StepKind } from '../core/plan/step.ts'
+import type { Failure, ResyncTerms } from '../core/retry/retry.ts'
+import type { VmInputs } from '../core/vm/create.ts'
 import type {
   LastWake,
   Observed,
@@ -13,15 +15,13 @@ import type {
   VmRecord,
   Progress,
 } from '../core/vm/record.ts'
-import type { Facts } from '../core/plan/facet.ts'
-import type { Failure, ResyncTerms } from '../core/retry/retry.ts'
+import type { World } from '../core/world/world.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
-import type { VmInputs } from '../core/vm/create.ts'
-import type { HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
+import type { Intent } from './intent.ts'
 import type { MemoryRoom } from './memory-room.ts'
-import type { Intent } from './decide.ts'
+import type { HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
 
 export type PassContext = {
   readonly store: Store

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { tapLayout } from '../../src/core/network/tap.ts'
-import { tapSpecOf } from '../../src/reconcile/decide.ts'
+import { tapSpecOf } from '../../src/reconcile/intent.ts'
 import { hasEnded } from '../../src/core/vm/exit-policy.ts'
 import { hasLeft, isLeaving } from '../../src/core/vm/leaving.ts'
 import type { DesiredPower } from '../../src/core/desired.ts'

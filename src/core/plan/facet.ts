@@ -1,8 +1,8 @@
 import type { MemoryStanding } from '../capacity/memory-standing.ts'
-import type { Blocked, Lane, Plan, Step, Waiting } from './step.ts'
-import type { Probe } from '../world/world.ts'
-import type { TapSpec } from '../network/tap.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
+import type { TapSpec } from '../network/tap.ts'
+import type { Probe } from '../world/world.ts'
+import type { Blocked, Lane, Plan, Step, Waiting } from './step.ts'
 
 /** One part of a plan: the steps to take, or the reason why nothing after this part can be decided yet. */
 export type Facet = readonly Step[] | Waiting | Blocked

@@ -1,7 +1,7 @@
 import { when, inOrder } from './facet.ts'
 import { saveAnyway } from './plan-host-end.ts'
-import { holdFrames } from './plan-sleep.ts'
 import { removeUnit } from './plan-power.ts'
+import { holdFrames } from './plan-sleep.ts'
 import { hasForeignDisk } from './plan-storage.ts'
 import { WAIT_FOR_MAINTENANCE } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'

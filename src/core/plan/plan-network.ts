@@ -1,12 +1,12 @@
+import { unreachable } from '../../lib/assert.ts'
 import { sameGuestRule } from '../network/guest-rule.ts'
 import { guestRuleOf, staleRoutes, tapDrift, tapLayout } from '../network/tap.ts'
-import { unreachable } from '../../lib/assert.ts'
-import { when } from './facet.ts'
 import { isLiveMonitor } from '../world/world.ts'
+import { when } from './facet.ts'
 import type { TapSpec } from '../network/tap.ts'
-import type { Facet, Facts } from './facet.ts'
-import type { World } from '../world/world.ts'
 import type { FirewallState } from '../world/network-state.ts'
+import type { World } from '../world/world.ts'
+import type { Facet, Facts } from './facet.ts'
 
 /** Puts the guest's rule in force before its device can carry a packet; the rule also outlives the device. */
 export function ensureNetwork(world: World, { tap: spec }: Facts): Facet {

@@ -1,17 +1,17 @@
 import { limits } from '../../config/limits.ts'
 import { mayLend } from '../capacity/ledger.ts'
-import { isLeaving } from '../vm/leaving.ts'
 import { idleTimeoutMs, isFlapping } from '../sleep/idle-timeout.ts'
+import { isLeaving } from '../vm/leaving.ts'
 import { areHeld } from '../world/network-state.ts'
-import { when } from './facet.ts'
-import { isLiveMonitor } from '../world/world.ts'
-import { wakeReasonNow } from './plan-wake.ts'
 import { isSaved } from '../world/saved-state.ts'
-import type { WatchedTraffic } from '../world/network-state.ts'
+import { isLiveMonitor } from '../world/world.ts'
+import { when } from './facet.ts'
+import { wakeReasonNow } from './plan-wake.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
+import type { WatchedTraffic } from '../world/network-state.ts'
+import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Step, StepKind } from './step.ts'
-import type { World } from '../world/world.ts'
 
 /** Watches the tap of every VM, so that the daemon knows how long the guest is idle. */
 export function ensureWatched(record: VmRecord, world: World, { tap }: Facts): Facet {

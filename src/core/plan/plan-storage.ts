@@ -1,14 +1,14 @@
-import { isGone } from '../world/world.ts'
-import { unfitWords, unreadableKernel } from '../images/image-look.ts'
 import { imagesOf } from '../desired.ts'
-import { when } from './facet.ts'
+import { unfitWords, unreadableKernel } from '../images/image-look.ts'
 import { owesBootImages, owesRebuild } from '../vm/record.ts'
+import { isGone } from '../world/world.ts'
 import { isLiveMonitor } from '../world/world.ts'
+import { when } from './facet.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
+import type { DiskState, MonitorDisk, StorageState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Blocked, Step } from './step.ts'
-import type { DiskState, MonitorDisk, StorageState, World } from '../world/world.ts'
 
 /** Ensures that the images are in the pool, the disk has its size, and the seed is as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {

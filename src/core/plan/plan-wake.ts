@@ -1,18 +1,18 @@
 import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
 import { canSleep } from '../sleep/idle-timeout.ts'
 import { isHeldBack } from '../vm/leaving.ts'
-import { unreachable } from '../../lib/assert.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { isGone, isLiveMonitor } from '../world/world.ts'
 import { when } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
-import { isSaved } from '../world/saved-state.ts'
-import { isGone, isLiveMonitor } from '../world/world.ts'
-import type { SavedState } from '../world/saved-state.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { WakeReason, VmRecord } from '../vm/record.ts'
+import type { SavedState } from '../world/saved-state.ts'
+import type { MonitorState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Blocked, Step, Waiting } from './step.ts'
-import type { MonitorState, World } from '../world/world.ts'
 
 /** Returns why a saved guest must run again; undefined if it may stay asleep. */
 export function wakeReason(

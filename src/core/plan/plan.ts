@@ -1,15 +1,15 @@
+import { mayRunHere } from '../migration/arrival.ts'
+import { hasEnded } from '../vm/exit-policy.ts'
+import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
+import { owesStop, mustEnd } from '../vm/record.ts'
+import { isSavedOutsideUnit, isGone } from '../world/world.ts'
+import { backOffOf } from './back-off.ts'
 import { beside, inOrder } from './facet.ts'
+import { planArrival } from './plan-arrive.ts'
+import { mustSaveForDrain, planSaveForDrain } from './plan-drain.ts'
+import { planHostEnd } from './plan-host-end.ts'
+import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
 import { ensureAttached, ensureNetwork, leaveFormerAddresses, removeNetwork } from './plan-network.ts'
-import {
-  ensureStorage,
-  fetchBootImages,
-  changeStoppedDisk,
-  hasForeignDisk,
-  limitDisk,
-  removeDisk,
-  showGrowth,
-  diskForeign,
-} from './plan-storage.ts'
 import {
   askToEnd,
   DELETED,
@@ -29,21 +29,21 @@ import {
   removeUnfinished,
   sleepWhenIdle,
 } from './plan-sleep.ts'
-import { mayRunHere } from '../migration/arrival.ts'
-import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
-import { backOffOf } from './back-off.ts'
-import { planArrival } from './plan-arrive.ts'
-import { mustSaveForDrain, planSaveForDrain } from './plan-drain.ts'
-import { planHostEnd } from './plan-host-end.ts'
-import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
-import { owesStop, mustEnd } from '../vm/record.ts'
-import { hasEnded } from '../vm/exit-policy.ts'
+import {
+  ensureStorage,
+  fetchBootImages,
+  changeStoppedDisk,
+  hasForeignDisk,
+  limitDisk,
+  removeDisk,
+  showGrowth,
+  diskForeign,
+} from './plan-storage.ts'
 import { fallAsleepOrResume, giveUpPlace, wakeGuest } from './plan-wake.ts'
-import { isSavedOutsideUnit, isGone } from '../world/world.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
+import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Plan, Blocked } from './step.ts'
-import type { World } from '../world/world.ts'
 
 /**
  * Returns the steps from what the host shows to what is desired. Synchronous and total: the same arguments give the

@@ -1,8 +1,8 @@
-import type { FaultCode, RetryClass } from '../errors.ts'
-import type { MemoryQueuePlace, WaitReason } from '../vm/record.ts'
-import type { DiskLimits, ImageRole } from '../desired.ts'
-import type { Sha256 } from '../ids.ts'
 import { unreachable } from '../../lib/assert.ts'
+import type { DiskLimits, ImageRole } from '../desired.ts'
+import type { FaultCode, RetryClass } from '../errors.ts'
+import type { Sha256 } from '../ids.ts'
+import type { MemoryQueuePlace, WaitReason } from '../vm/record.ts'
 
 /**
  * The closed table of everything that can be done to the host for one VM. Each step is named `room.verb-object` and is

@@ -1,9 +1,9 @@
-import { isSaved } from '../world/saved-state.ts'
-import { isGone } from '../world/world.ts'
 import { mayBeSaved } from '../plan/plan-wake.ts'
 import { owesStop } from '../vm/record.ts'
-import type { World } from '../world/world.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { isGone } from '../world/world.ts'
 import type { Grace, LastStop, Progress, StopKind, VmRecord } from '../vm/record.ts'
+import type { World } from '../world/world.ts'
 
 /** A record during or after the grace of its stop. `ended`: this look ends the grace. */
 export type Graced = { readonly record: VmRecord; readonly ended?: Required<LastStop> }

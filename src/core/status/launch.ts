@@ -1,11 +1,11 @@
+import { exitInWords } from '../monitor/exit-status.ts'
 import { mayBeSaved } from '../plan/plan-wake.ts'
-import { isAsleep, isInPool } from '../world/world.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
-import { exitInWords } from '../monitor/exit-status.ts'
+import { isAsleep, isInPool } from '../world/world.ts'
 import type { Step } from '../plan/step.ts'
-import type { ConsoleState, World } from '../world/world.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
+import type { ConsoleState, World } from '../world/world.ts'
 
 /** The difference between the launch on record and what the host shows. */
 export type LaunchFinding =

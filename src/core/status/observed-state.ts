@@ -1,13 +1,13 @@
 import { unreachable } from '../../lib/assert.ts'
-import { hasLeft, isHeldBack } from '../vm/leaving.ts'
-import { isAsleep } from '../world/world.ts'
-import { isSaved } from '../world/saved-state.ts'
-import { owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
-import { hasEnded } from '../vm/exit-policy.ts'
 import { waitsForOthers } from '../plan/step.ts'
+import { hasEnded } from '../vm/exit-policy.ts'
+import { hasLeft, isHeldBack } from '../vm/leaving.ts'
+import { owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { isAsleep } from '../world/world.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
-import type { World } from '../world/world.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
+import type { World } from '../world/world.ts'
 
 /** Returns the state to show, from what was seen and what will be done. */
 export function observedState(record: VmRecord, world: World, plan: Plan): ObservedState {

@@ -1,10 +1,10 @@
 import { limits } from '../../config/limits.ts'
-import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
 import { isDiskMissing } from '../plan/plan-storage.ts'
+import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
 import { isLiveMonitor } from '../world/world.ts'
 import type { Facts } from '../plan/facet.ts'
-import type { Probe, World } from '../world/world.ts'
 import type { PartialFault, VmRecord } from '../vm/record.ts'
+import type { Probe, World } from '../world/world.ts'
 
 /**
  * Returns everything that the inspections found wrong, whether or not it keeps the VM from its desired state. This

@@ -1,14 +1,14 @@
 import { limits } from '../../config/limits.ts'
-import { areHeld } from '../world/network-state.ts'
-import { isInTurn, wakeReason } from '../plan/plan-wake.ts'
-import { isAsleep, isGone } from '../world/world.ts'
-import { isSaved } from '../world/saved-state.ts'
-import { hereSinceMs, mustEnd } from '../vm/record.ts'
 import { given } from '../../lib/given.ts'
-import type { Delivery } from '../world/network-state.ts'
+import { isInTurn, wakeReason } from '../plan/plan-wake.ts'
+import { hereSinceMs, mustEnd } from '../vm/record.ts'
+import { areHeld } from '../world/network-state.ts'
+import { isSaved } from '../world/saved-state.ts'
+import { isAsleep, isGone } from '../world/world.ts'
 import type { Facts } from '../plan/facet.ts'
-import type { World } from '../world/world.ts'
 import type { Observed, VmRecord, LastWake, PendingWake } from '../vm/record.ts'
+import type { Delivery } from '../world/network-state.ts'
+import type { World } from '../world/world.ts'
 
 /**
  * Returns the wake that this look begins, or that now starts to restore the guest; undefined if there is none. The

@@ -1,12 +1,12 @@
 import type { StepKind, StepOf } from '../../core/plan/step.ts'
-import type { World, VmMark } from '../../core/world/world.ts'
-import type { Delivery, TrafficSubject } from '../../core/world/network-state.ts'
-import type { VmRecord } from '../../core/vm/record.ts'
-import type { Host } from '../../ports/host.ts'
-import type { Log } from '../../log/log.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
+import type { Delivery, TrafficSubject } from '../../core/world/network-state.ts'
+import type { World, VmMark } from '../../core/world/world.ts'
+import type { Log } from '../../log/log.ts'
+import type { Host } from '../../ports/host.ts'
+import type { Intent } from '../intent.ts'
 import type { MemoryRoom } from '../memory-room.ts'
-import type { Intent } from '../decide.ts'
 
 /**
  * Results that no later look can show: only the step that delivers packets knows their number, and only the save knows

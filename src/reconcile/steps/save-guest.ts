@@ -1,11 +1,11 @@
-import { errorChain } from '../../log/error-chain.ts'
-import { subjectOf } from './executor.ts'
-import type { SavingMonitor } from '../../core/world/saved-state.ts'
-import type { TrafficSubject } from '../../core/world/network-state.ts'
-import type { Executor, StepContext } from './executor.ts'
 import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { given } from '../../lib/given.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import { subjectOf } from './executor.ts'
+import type { TrafficSubject } from '../../core/world/network-state.ts'
+import type { SavingMonitor } from '../../core/world/saved-state.ts'
+import type { Executor, StepContext } from './executor.ts'
 
 /**
  * Saves the guest and publishes it, or lets it run again. It runs again if a packet came since `packets` were counted

@@ -1,9 +1,9 @@
+import { imagesOf } from '../../core/desired.ts'
 import { HostFault } from '../../core/errors.ts'
 import { markOf, subjectOf } from './executor.ts'
-import { imagesOf } from '../../core/desired.ts'
-import type { StepOf } from '../../core/plan/step.ts'
 import type { Disk, DiskLimits } from '../../core/desired.ts'
 import type { MachineSpec } from '../../core/monitor/machine-spec.ts'
+import type { StepOf } from '../../core/plan/step.ts'
 import type { World } from '../../core/world/world.ts'
 import type { Executor, StepContext } from './executor.ts'
 

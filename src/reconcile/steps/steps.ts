@@ -1,19 +1,19 @@
 import { limits } from '../../config/limits.ts'
 import { guestRuleOf } from '../../core/network/tap.ts'
 import { assert } from '../../lib/assert.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import { given } from '../../lib/given.ts'
 import { markOf, subjectOf } from './executor.ts'
 import { forgetTraffic } from './forget-traffic.ts'
 import { restoreGuest, saveGuest } from './save-guest.ts'
 import { holdMemory, startUnit } from './start-unit.ts'
+import type { Disk, ImageRole } from '../../core/desired.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 import type { Step, StepKind } from '../../core/plan/step.ts'
-import type { Disk, ImageRole } from '../../core/desired.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Host } from '../../ports/host.ts'
 import type { DiskSpec, ImageBound } from '../../ports/storage.ts'
 import type { Executor, StepContext } from './executor.ts'
-import { MIB } from '../../lib/byte-units.ts'
 
 type Entry<K extends StepKind> = {
   readonly execute: Executor<K>
