@@ -5,7 +5,7 @@ import type { Step } from './step.ts'
 /** How long the back-off of a fault still holds steps, and the steps that it does not hold. */
 type BackOff = { readonly ms: number; readonly free: readonly Step[] }
 
-/** Returns how long the back-off of a fault lasts yet. No back-off is longer than the bound, so the clock was set back since. */
+/** Returns how long the back-off of a fault still lasts. One that is longer than the bound ends: the clock was set back. */
 export function backOffLeftMs({ nextAttemptAtMs }: Fault, nowMs: number): number {
   const ms = nextAttemptAtMs - nowMs
   return ms > limits.retryBackoffMsMax ? 0 : Math.max(0, ms)
@@ -20,10 +20,10 @@ export function backOffOf(steps: readonly Step[], fault: Fault | undefined, nowM
   if (fault === undefined || ms === 0) return { ms: 0, free: steps }
   // A bug, or a record that cannot be written, concerns every step.
   if (fault.step === 'pass') return { ms, free: [] }
-  const about = steps.find(
+  const failed = steps.find(
     ({ kind }) => kind === (fault.step === 'unit.run' ? 'unit.ensure-started' : fault.step),
   )
-  if (about === undefined) return { ms: 0, free: steps }
-  if (about.lane === undefined) return { ms, free: [] }
-  return { ms, free: steps.filter(({ lane }) => lane !== about.lane) }
+  if (failed === undefined) return { ms: 0, free: steps }
+  if (failed.lane === undefined) return { ms, free: [] }
+  return { ms, free: steps.filter(({ lane }) => lane !== failed.lane) }
 }

@@ -22,19 +22,19 @@ export function planArrival(record: VmRecord, arrival: Arrival, now: Now): Plan 
   switch (arrival.stage) {
     case 'pulling': {
       // Not before: this host's own packets for the guest must go to its source for as long as it lives there.
-      const made = arrival.expectsGuest === true ? inOrder(...receive(record, now)) : SETTLED
-      if (made.outcome !== 'settled') return made
+      const prepared = arrival.expectsGuest === true ? inOrder(...holdPackets(record, now)) : SETTLED
+      if (prepared.outcome !== 'settled') return prepared
       return waitFor('the source', arrival)
     }
     case 'pulled': {
-      const made = inOrder(
+      const prepared = inOrder(
         () => removeUnit(record, world),
         () => (facts.drain === undefined ? [] : unload(world)),
-        ...(isInPool(world) ? receive(record, now) : [() => ensureNetwork(world, facts)]),
+        ...(isInPool(world) ? holdPackets(record, now) : [() => ensureNetwork(world, facts)]),
         () => (arrival.wakes ? loadGuest(record, world, facts) : []),
       )
-      if (made.outcome !== 'settled') return made
-      // Not for the release: who waits for that has the guest loaded, and asks for it.
+      if (prepared.outcome !== 'settled') return prepared
+      // A VM that waits for the release has its guest loaded and asks the source for it. A drained host loads none.
       return waitFor(facts.drain === undefined ? 'the release' : 'the end of maintenance', arrival)
     }
     case 'refused': {
@@ -51,7 +51,7 @@ export function planArrival(record: VmRecord, arrival: Arrival, now: Now): Plan 
 const SETTLED: Plan = { outcome: 'settled' }
 
 /** Holds the packets for a guest that comes. On a host that knows no traffic, the guest comes all the same. */
-const receive = (record: VmRecord, { world, facts }: Now): readonly (() => Facet)[] => [
+const holdPackets = (record: VmRecord, { world, facts }: Now): readonly (() => Facet)[] => [
   () => ensureNetwork(world, facts),
   () => (world.traffic.known ? ensureHeld(record, world, facts) : []),
 ]

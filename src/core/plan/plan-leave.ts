@@ -41,7 +41,7 @@ export const planLeft = (record: VmRecord, world: World, facts: Facts): Plan =>
     () =>
       beside({
         storage: [() => removeDisk(world, MOVED)],
-        // A pool that is ill must not keep the route: this host and its guests could not reach the guest that moved.
+        // A pool that fails must not keep the route: this host and its guests could not reach the guest that moved.
         network: [() => keepLatePackets(record, world, facts), () => removeNetwork(world, MOVED)],
       }),
   )
@@ -61,6 +61,7 @@ function keepLatePackets({ departure }: VmRecord, { traffic }: World, { nowMs }:
 }
 
 const MOVED = 'the VM has moved to another host'
+
 /** Lists what is removed of a VM that stays at another host. Its record stays. */
 export const removeAll = (world: World, because: string): readonly (() => Facet)[] => [
   () => endUnit(world, because),

@@ -87,7 +87,7 @@ export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet
       case 'deactivating':
         return waitForUnit('the unit to stop')
       case 'active':
-        return when('monitor', world.monitor, (monitor) => steer(record, monitor, facts.silentMs))
+        return when('monitor', world.monitor, (monitor) => pauseOrResume(record, monitor, facts.silentMs))
       default:
         return unreachable(unit)
     }
@@ -153,7 +153,7 @@ function start(record: VmRecord, world: World, facts: Facts): Facet {
 const whyStalled = ({ status }: MonitorState & { kind: 'stalled' }): string =>
   `the monitor paused the guest: its disk failed (${status})`
 
-function steer(record: VmRecord, monitor: MonitorState, silentMs: number): Facet {
+function pauseOrResume(record: VmRecord, monitor: MonitorState, silentMs: number): Facet {
   switch (monitor.kind) {
     case 'silent':
       if (silentMs < limits.monitorAnswerMs) return waitForMonitor(silentMs)

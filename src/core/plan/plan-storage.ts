@@ -254,9 +254,9 @@ const sameLimits = (live: MonitorDisk, wanted: DiskLimits): boolean =>
   live.iopsMax === wanted.iopsMax && live.mibPerSecondMax === wanted.mibPerSecondMax
 
 function limitsInWords({ iopsMax, mibPerSecondMax }: DiskLimits): string {
-  const words = [
+  const parts = [
     ...(iopsMax === undefined ? [] : [`${iopsMax} operations/s`]),
     ...(mibPerSecondMax === undefined ? [] : [`${mibPerSecondMax} MiB/s`]),
   ]
-  return words.length === 0 ? 'none' : words.join(' and ')
+  return parts.length === 0 ? 'none' : parts.join(' and ')
 }

@@ -74,7 +74,7 @@ export const wakeReasonNow = (record: VmRecord, world: World, facts: Facts): Wak
   facts.drain === undefined ? wakeReason(record, world, facts.capabilities) : undefined
 
 /** Gives back the console's place in the descriptor store while the guest sleeps: places are for running guests. */
-export function giveUpPlace(record: VmRecord, world: World, facts: Facts): Facet {
+export function giveUpConsolePlace(record: VmRecord, world: World, facts: Facts): Facet {
   const { saved } = world
   if (!saved.known) return []
   const wakes = saved.value.kind === 'present' && wakeReasonNow(record, world, facts) !== undefined
@@ -280,8 +280,8 @@ export const waitForMonitor = (silentMs: number): Waiting => ({
 })
 
 /**
- * Returns when to look at a silent monitor again: one that starts answers soon, and one that may be its guest's has no
- * end of silence.
+ * Returns when to look at a silent monitor again. One that starts answers soon. One that its guest took over may never
+ * answer, so the interval grows with the silence.
  */
 const monitorRecheckMs = (silentMs: number): number => {
   const leftMs = limits.monitorAnswerMs - silentMs

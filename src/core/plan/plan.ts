@@ -39,7 +39,7 @@ import {
   showGrowth,
   diskForeign,
 } from './plan-storage.ts'
-import { fallAsleepOrResume, giveUpPlace, wakeGuest } from './plan-wake.ts'
+import { fallAsleepOrResume, giveUpConsolePlace, wakeGuest } from './plan-wake.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -132,7 +132,7 @@ function planAsleep(record: VmRecord, world: World, facts: Facts): Plan {
     () => removeUnit(record, world),
     () => ensureNetwork(world, facts),
     () => ensureHeld(record, world, facts),
-    () => giveUpPlace(record, world, facts),
+    () => giveUpConsolePlace(record, world, facts),
     () => wakeGuest(record, world, facts),
   )
 }

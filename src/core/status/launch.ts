@@ -11,16 +11,16 @@ import type { ConsoleState, World } from '../world/world.ts'
 export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
   /**
-   * A unit of this VM is active but no launch is on record: the daemon died between the start and its record. Or the end of the
-   * launch on record would be quiet, and the unit stays.
+   * A unit of this VM is active but no launch is on record: the daemon died between the start and its record. Or the launch
+   * on record was to end quietly, and its unit stays.
    */
   | { readonly kind: 'adopted'; readonly launch: Launch }
   /**
-   * The guest is saved in the pool and no unit has it: its restore failed, or the daemon did not live to note the end of its
-   * unit.
+   * The guest is saved in the pool and no unit has it: its restore failed, or the daemon died before it noted the end of
+   * the unit.
    */
   | { readonly kind: 'asleep' }
-  /** The daemon has ended the unit for a move without having noted that, or the launch is of a backup. */
+  /** The daemon ended the unit for a move and did not note that, or the launch comes from a backup. */
   | { readonly kind: 'ended-quietly' }
   /** The VM was started in this boot, was not asked to stop, and has ended. */
   | (Over & { readonly kind: 'exited'; readonly ranMs: number })
@@ -56,12 +56,12 @@ export function findLaunch(
   if (mayBeInPool) return { kind: isAsleep(world) ? 'asleep' : 'as-recorded' }
   const over = whyOver(world)
   if (over === undefined) {
-    const { endsQuietly, ...goesOn } = launch
+    const { endsQuietly, ...continuing } = launch
     const stays = endsQuietly === true && unit.kind === 'active' && !isHeldBack(record)
     if (!stays) return { kind: 'as-recorded' }
     // A unit that was started since has another guest than the launch of a backup.
     const isSame = unit.startedAtMs <= launch.atMs
-    return { kind: 'adopted', launch: isSame ? goesOn : launchOf(unit, record, now.bootId) }
+    return { kind: 'adopted', launch: isSame ? continuing : launchOf(unit, record, now.bootId) }
   }
   if (launch.endsQuietly === true) return { kind: 'ended-quietly' }
   return { kind: 'exited', ...over, ranMs: Math.max(0, now.nowMs - launch.atMs) }
@@ -77,8 +77,8 @@ const launchOf = ({ startedAtMs }: Started, { desired }: VmRecord, bootId: strin
 })
 
 /**
- * Returns the launch to put on record before these steps end the unit of a guest that moves without its memory; undefined if they do
- * not. Without that note, a daemon that dies in the step would leave an end that looks like one of the guest itself.
+ * Returns the launch to put on record before these steps end the unit of a guest that moves without its memory; undefined
+ * if they do not. Without that note, a daemon that dies in the step would leave an end that looks like one of the guest itself.
  */
 export function launchBeforeMove(record: VmRecord, steps: readonly Step[]): Launch | undefined {
   const { launch, departure } = record

@@ -55,7 +55,7 @@ function failedLooks(world: World): PartialFault[] {
   })
 }
 
-/** While the unit cannot be seen, what was left of it is left still. */
+/** Reports processes that outlive their unit. While the unit cannot be inspected, the last report stays. */
 function leftover(
   { observed: { partialFaults: before = [] } }: VmRecord,
   { unit }: World,
