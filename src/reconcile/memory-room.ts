@@ -86,18 +86,18 @@ export class MemoryRoom {
     const record = this.#store.vms.get(id)
     if (record === undefined) return false
     const { kind } = this.standing(record)
-    if (kind === 'free') this.end(id)
+    if (kind === 'free') this.endLoan(id)
     return kind === 'held' || kind === 'free'
   }
 
   /** Notes that a VM has its memory. */
-  end(id: VmId): void {
+  endLoan(id: VmId): void {
     this.#store.memoryLoans.end(id)
     this.callNext()
   }
 
   /** Puts a VM into the queue, and asks others to make room: stopped VMs at once, and idle ones by an early sleep. */
-  wait({ id, memoryWantedAtMs }: VmRecord): void {
+  joinQueue({ id, memoryWantedAtMs }: VmRecord): void {
     const nowMs = this.#clock.now()
     if (memoryWantedAtMs === undefined) this.#store.memoryLoans.want(id, nowMs)
     if (this.#store.memoryLoans.queue()[0] !== id) return
@@ -109,12 +109,12 @@ export class MemoryRoom {
    * Takes a VM out of the queue: it does not want its memory, or something else keeps it from starting. While that cannot
    * be written, it keeps its place.
    */
-  leave({ id, memoryWantedAtMs }: VmRecord): void {
-    if (memoryWantedAtMs !== undefined) this.forsake(id)
+  leaveQueue({ id, memoryWantedAtMs }: VmRecord): void {
+    if (memoryWantedAtMs !== undefined) this.leaveQueueUnread(id)
   }
 
   /** Does the same for a VM whose record cannot be read. */
-  forsake(id: VmId): void {
+  leaveQueueUnread(id: VmId): void {
     this.#ifWritable(() => this.#store.memoryLoans.leave(id))
   }
 

@@ -79,7 +79,10 @@ function withLastStop({ observed: shown, stops: { accepted } }: VmRecord, nowMs:
   return { ...shown, lastStop: { atMs: nowMs, kind: 'hard', generation: accepted } }
 }
 
-/** Returns the record with a wake that begins or ends by this look. On a drained host none begins. The wake is on record before any step runs. */
+/**
+ * Returns the record with a wake that this look begins or ends. On a drained host none begins. The wake is on record before
+ * any step runs.
+ */
 function noteWake(
   { store, host, log, observer }: PassContext,
   record: VmRecord,
@@ -95,7 +98,7 @@ function noteWake(
     const shown = { ...record.observed, ...end }
     store.vms.recordProgress(record.id, { observed: shown, wake: null, nowMs })
     if (end.lastWake !== undefined) {
-      log.info({ ...wakeWords(end.lastWake) }, 'woken')
+      log.info({ ...wakeFields(end.lastWake) }, 'woken')
       observer?.woken(end.lastWake)
     }
     return { ...rest, observed: shown }
@@ -114,7 +117,7 @@ function noteWake(
   return { ...record, wake }
 }
 
-const wakeWords = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake): object => ({
+const wakeFields = ({ reason, durationMs, heldPackets, droppedPackets }: LastWake): object => ({
   reason,
   duration_ms: durationMs,
   held_packets: heldPackets,

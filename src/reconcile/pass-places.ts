@@ -7,8 +7,8 @@ import type { Step, StepKind } from '../core/plan/step.ts'
 export type RunInPlace = (step: Step, run: () => Promise<void>, signal: AbortSignal) => Promise<void>
 
 /**
- * Bounds the work of all passes. So many look at the host and act at once. A long step must not keep the passes of other
- * VMs from beginning, so it leaves the place of its pass, and has one among the steps of its kind.
+ * Bounds how many passes look at the host and act at once. A long step must not keep the passes of other VMs from
+ * beginning, so it leaves the place of its pass, and takes one among the steps of its kind.
  */
 export class PassPlaces {
   readonly #passes = new Semaphore(limits.passesMax)

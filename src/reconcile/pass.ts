@@ -59,9 +59,9 @@ async function lookPlanAct(context: WorkerContext, read: VmRecord, terms: PassTe
   }
   logNewFaults(pass)
   // A host that no longer lends memory lets a VM start without taking it back.
-  if (record.memoryLent === true && hasUnit(world)) context.memory.end(id)
+  if (record.memoryLent === true && hasUnit(world)) context.memory.endLoan(id)
   // A guest that systemd ends while the host shuts down has not exited.
-  const next = (isHostShuttingDown ? undefined : noteLaunch(pass)) ?? (await pursue(pass))
+  const next = (isHostShuttingDown ? undefined : noteLaunch(pass)) ?? (await planAndAct(pass))
   return untilGraceEnds(record, next, context.host.clock.now())
 }
 
@@ -109,10 +109,10 @@ const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory, drai
   silentMs,
   memory: () => memory.standing(record),
   memoryIsShort: memory.isShort,
-  ...given({ guestsAtShutdown: hostEnd.fact(record.id), drain }),
+  ...given({ guestsAtShutdown: hostEnd.policyFor(record.id), drain }),
 })
 
-async function pursue(pass: Pass): Promise<Next> {
+async function planAndAct(pass: Pass): Promise<Next> {
   const { record, world, host, memory } = pass
   const decided = decide(host, record, { ...pass, own: processFacts(pass) })
   pass.observer?.planned(decided.outcome)
@@ -121,11 +121,11 @@ async function pursue(pass: Pass): Promise<Next> {
     case 'settled':
       return settle(pass, state)
     case 'wait':
-      if (decided.for === 'memory') memory.wait(record)
-      else memory.leave(record)
+      if (decided.for === 'memory') memory.joinQueue(record)
+      else memory.leaveQueue(record)
       return wait(pass, decided, state)
     case 'blocked':
-      memory.leave(record)
+      memory.leaveQueue(record)
       return fail(pass, { ...decided, message: decided.because }, {}, state)
     case 'act':
       return act(pass, decided.steps, state)
@@ -171,7 +171,7 @@ function overdue(
     waits,
   }: { readonly state: ObservedState; readonly message: string; readonly waits: Waits },
 ): Next {
-  const step = LOOKS[waiting.for] ?? 'unit.inspect'
+  const step = INSPECTION_OF[waiting.for] ?? 'unit.inspect'
   const { fault } = pass.record.observed
   const isKnown = fault?.step === step && fault.code === 'wait_overdue'
   const leftMs = isKnown ? backOffLeftMs(fault, pass.host.clock.now()) : 0
@@ -186,24 +186,24 @@ function overdue(
 }
 
 /** The inspections that show the end of a wait; of the unit if none is named. */
-const LOOKS: { readonly [R in WaitReason]?: string } = {
+const INSPECTION_OF: { readonly [R in WaitReason]?: string } = {
   'the monitor to answer': 'monitor.inspect',
   memory: 'memory.inspect',
 }
 
 function settle(pass: Pass, state: ObservedState): Next | Promise<Next> {
   const { record, log, cause, memory } = pass
-  memory.leave(record)
+  memory.leaveQueue(record)
   if (record.deleting) return endDeletion(pass)
   const { fault: _mended, ...seen } = observed(pass, state)
   const kept = state === 'running' ? sleepFault(record) : undefined
   const rest = { ...seen, ...(kept === undefined ? {} : { fault: kept }) }
-  const rises = record.generations.observed < record.generations.desired
+  const isReached = record.generations.observed < record.generations.desired
   const written = write(pass, { observed: rest, observedGeneration: record.generations.desired })
   if ((written?.generations.observed ?? 0) < record.generations.desired)
     return { kind: 'after', ms: retryDelayMs('soon', 1, pass.host.clock.random()) }
   memory.lend(record, state)
-  if (rises) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
+  if (isReached) log.info({ reasons: cause.reasons, state }, 'reached the desired generation')
   const deletionMs = written === undefined ? undefined : deleteWhenDue(pass, written)
   if (deletionMs === 0) return { kind: 'again' }
   return { kind: 'after', ms: Math.min(nextLookMs(pass, rest), deletionMs ?? Infinity) }
@@ -213,11 +213,11 @@ function settle(pass: Pass, state: ObservedState): Next | Promise<Next> {
 async function endDeletion(pass: Pass): Promise<Next> {
   const { record, world, store, host, log, cause } = pass
   const { traffic } = world
-  // Its device may have gone before, and no look shows what is then left of the traffic. What is still watched is that of
-  // another VM, which keeps its device.
-  const isOfOther = traffic.known && traffic.value.kind === 'watched'
-  if (record.desired.network !== undefined && !isOfOther) await forgetTraffic(pass)
-  // A unit that ended by itself took no step to go.
+  // Its device may be gone already, and then no look shows what is left of its traffic. Traffic that is still watched
+  // belongs to another VM, which has that device now.
+  const isOfAnother = traffic.known && traffic.value.kind === 'watched'
+  if (record.desired.network !== undefined && !isOfAnother) await forgetTraffic(pass)
+  // No step removed a unit that ended by itself.
   if (world.unit.known && world.unit.value.kind === 'absent') host.units.forget(record.id)
   store.vms.forget(record.id, host.clock.now())
   log.info({ reasons: cause.reasons }, 'deleted')
@@ -259,7 +259,7 @@ export function recordFailedPass(context: WorkerContext, id: VmId, error: unknow
     message,
   }
   observer?.passFailed(failure.step, failure.code)
-  memory.leave(record)
+  memory.leaveQueue(record)
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = isFault ? record.observed : { ...record.observed, state: 'failed' as const, sinceMs: nowMs }
   store.vms.recordProgress(id, { observed: { ...shown, fault }, nowMs })

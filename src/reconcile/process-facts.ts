@@ -100,8 +100,7 @@ export class Silences {
 }
 
 /**
- * Holds what becomes of running guests while the host shuts down. Only this process keeps it: the next one starts after a
- * boot.
+ * The policy for running guests while the host shuts down. Only this process keeps it: the next one starts after a boot.
  */
 export class HostEnd {
   #policy: Facts['guestsAtShutdown']
@@ -112,13 +111,13 @@ export class HostEnd {
     return this.#policy
   }
 
-  /** Begins, or goes on to what becomes of the guests that are left. */
+  /** Begins with a policy, or replaces it for the guests that still run. */
   begin(policy: NonNullable<Facts['guestsAtShutdown']>): void {
     this.#policy = policy
   }
 
-  /** Returns what becomes of this guest. It is asked to end only once. */
-  fact(id: VmId): Facts['guestsAtShutdown'] {
+  /** Returns the policy for this guest. It is asked to end only once. */
+  policyFor(id: VmId): Facts['guestsAtShutdown'] {
     return this.#policy === 'ask' && this.#asked.has(id) ? 'leave' : this.#policy
   }
 
@@ -129,11 +128,14 @@ export class HostEnd {
 
 type Clocks = Pick<Clock, 'now' | 'monotonicMs'>
 
-/** A VM that is stopped: since when by its record, and its age at the first look, at this time of the monotonic clock. */
+/**
+ * A stopped VM. `sinceMs`: since when, by its record. `agedMs`: how long that was at the first look. `atMs`: the time of
+ * that look by the monotonic clock.
+ */
 type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atMs: number }
 
 /**
- * Measures by the monotonic clock how long VMs have been stopped: the host's clock may be set, and a deletion is for good.
+ * Measures by the monotonic clock how long VMs have been stopped: the host's clock may be set, and a deletion cannot be undone.
  * Only this process keeps it: a new daemon trusts the clock for what was before, but holds deletions for a while.
  */
 export class StoppedVms {
@@ -154,7 +156,7 @@ export class StoppedVms {
   }
 }
 
-/** Returns the milliseconds until a VM has been stopped for so long without doubt. */
+/** Returns the milliseconds until a VM has certainly been stopped for `forMs`. */
 export function stoppedLeftMs({ sinceMs, agedMs, atMs }: Stopped, forMs: number, clock: Clocks): number {
   const watchedMs = clock.monotonicMs() - atMs
   const byClockMs = forMs - (clock.now() - sinceMs)

@@ -27,11 +27,10 @@ export type PassContext = {
   readonly store: Store
   readonly host: Host
   readonly log: Log
-  /** Counts what passes do. */
   readonly observer?: PassObserver
 }
 
-/** Hears what passes do, to count it. It never fails, and nothing depends on it. */
+/** Counts what passes do. It never throws, and nothing depends on it. */
 export type PassObserver = {
   readonly passEnded: (ms: number) => void
   readonly planned: (outcome: Plan['outcome']) => void
@@ -113,7 +112,7 @@ export function fail(
 ): Later {
   const { record, host, log, cause } = pass
   // What keeps this VM from starting must not keep others from their memory.
-  if (failure.code !== 'wait_overdue') pass.memory.leave(record)
+  if (failure.code !== 'wait_overdue') pass.memory.leaveQueue(record)
   const nowMs = host.clock.now()
   const fault = nextFault(record, failure, { nowMs, random: host.clock.random() })
   const shown = record.deleting ? 'deleting' : state

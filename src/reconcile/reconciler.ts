@@ -18,7 +18,7 @@ import type { PassContext, WorkerContext } from './progress.ts'
 /** Policy for guests that run when the host shuts down. */
 export type HostPolicy = 'save' | 'stop'
 
-/** Fates of the guests of a host that shuts down. Those that are left end with their units. */
+/** The guests of a host that shuts down, by how each ended. Those that are left end with their units. */
 export type EndedGuests = {
   readonly saved: readonly VmId[]
   readonly ended: readonly VmId[]
@@ -35,7 +35,7 @@ export class Reconciler {
   readonly #workers = new Map<VmId, Worker>()
   readonly #places = new PassPlaces()
   /** Looks at all VMs, because changes of their devices were lost. */
-  readonly #lost: ReportedLooks
+  readonly #lostChanges: ReportedLooks
   #stopTraffic = (): void => {}
   #firstLooks: Promise<void> = Promise.resolve()
   #stopping = false
@@ -54,7 +54,7 @@ export class Reconciler {
       (id, reason) => this.notice(id, reason),
     )
     this.memory = memory
-    this.#lost = new ReportedLooks(context.host.clock, (reason) => this.notice(undefined, reason), {
+    this.#lostChanges = new ReportedLooks(context.host.clock, (reason) => this.notice(undefined, reason), {
       burst: 1,
       everyMs: limits.lostChangesLookEveryMs,
     })
@@ -170,7 +170,7 @@ export class Reconciler {
     return { saved, ended, left }
   }
 
-  /** Notes that a guest is wanted after the boot. It is ended well also while that cannot be noted. */
+  /** Notes that a guest is wanted after the boot. If that cannot be written, the guest is still saved or asked to end. */
   #noteWanted(id: VmId, atMs: number): void {
     const { store, log } = this.#context
     try {
@@ -181,8 +181,9 @@ export class Reconciler {
   }
 
   /**
-   * Notes how the shutdown of the host stopped a guest. Without a launch on record its end does not count as an exit, also if this boot
-   * goes on: the userspace alone is started again, or the shutdown is called off. A guest that still runs then is adopted.
+   * Notes how the shutdown of the host stopped a guest. Without a launch on record its end does not count as an exit, even
+   * if this boot goes on because only the userspace restarts, or because the shutdown is called off. A guest that still
+   * runs then is adopted.
    */
   #noteStop(id: VmId, kind: StopKind): void {
     const { store, host } = this.#context
@@ -244,7 +245,7 @@ export class Reconciler {
   async stop(): Promise<void> {
     this.#stopping = true
     this.#stopTraffic()
-    this.#lost.stop()
+    this.#lostChanges.stop()
     await Promise.all([...this.#workers.values()].map((worker) => worker.stop()))
   }
 
@@ -257,7 +258,7 @@ export class Reconciler {
   #noticeDevice(device: DeviceName | undefined): void {
     if (this.#stopping) return
     // A monitor can change its tap: its carrier, its offloads, its queues. It can do so faster than the kernel reports.
-    if (device === undefined) return this.#lost.report(DEVICE_CHANGED)
+    if (device === undefined) return this.#lostChanges.report(DEVICE_CHANGED)
     const id = this.#context.store.vms.withDevice(device)
     if (id !== undefined) this.#workers.get(id)?.report(DEVICE_CHANGED)
   }

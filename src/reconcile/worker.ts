@@ -153,7 +153,7 @@ export class Worker {
       this.#running = running
       const pass = async (inPlace: RunInPlace): Promise<void> => {
         const cause = this.#takeCause()
-        this.#follow(await this.#pass(cause, running, inPlace), cause)
+        this.#schedule(await this.#pass(cause, running, inPlace), cause)
         running.cancelGrace()
         this.#context.saves.passEnded(this.#id)
         this.#context.restores.passEnded(this.#id)
@@ -192,7 +192,7 @@ export class Worker {
         guestMustEnd: running.guestMustEnd.signal,
         during: (step, run) => {
           running.step = step.kind
-          // A start does not wait for a download.
+          // A start of the daemon does not wait for a download.
           if (isLong(step)) this.#first.resolve()
           return inPlace(step, run, signal)
         },
@@ -210,21 +210,21 @@ export class Worker {
       return recordFailedPass(this.#context, this.#id, error)
     } catch (unreadable) {
       this.#context.log.error({ error: unreadable }, 'VM record not readable')
-      this.#forsakeMemory()
+      this.#leaveMemoryQueue()
       return { kind: 'after', ms: limits.retryBackoffMsMax }
     }
   }
 
-  #forsakeMemory(): void {
+  #leaveMemoryQueue(): void {
     const { memory, log } = this.#context
     try {
-      memory.forsake(this.#id)
+      memory.leaveQueueUnread(this.#id)
     } catch (error) {
       log.error({ error }, 'VM still in the queue for memory')
     }
   }
 
-  #follow(next: Next, cause: Cause): void {
+  #schedule(next: Next, cause: Cause): void {
     // Passes that a change overtook say nothing about convergence.
     const overtaken = this.#changedAtMs !== undefined
     this.#actingPasses = next.kind === 'again' && !overtaken ? cause.actingPasses + 1 : 0
