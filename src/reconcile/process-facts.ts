@@ -135,8 +135,8 @@ type Clocks = Pick<Clock, 'now' | 'monotonicMs'>
 type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atMs: number }
 
 /**
- * Measures by the monotonic clock how long VMs have been stopped: the host's clock may be set, and a deletion cannot be undone.
- * Only this process keeps it: a new daemon trusts the clock for what was before, but holds deletions for a while.
+ * Measures by the monotonic clock how long VMs have been stopped: the host's clock may be set, and a deletion cannot be
+ * undone. Only this process keeps it: a new daemon trusts the clock for what was before, but holds deletions for a while.
  */
 export class StoppedVms {
   readonly #stopped = new Map<VmId, Stopped>()

@@ -11,7 +11,10 @@ import type { Plan } from './step.ts'
 
 const DRAINED = 'the host is drained'
 
-/** Returns whether a guest in a unit must be saved for the maintenance of the host. A guest whose disk failed is resumed first. */
+/**
+ * Returns whether a guest in a unit must be saved for the maintenance of the host. A guest whose disk failed is resumed
+ * first.
+ */
 export const mustSaveForDrain = (world: World, { drain }: Facts): boolean =>
   drain === 'save' &&
   !hasForeignDisk(world) &&

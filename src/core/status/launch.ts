@@ -78,7 +78,8 @@ const launchOf = ({ startedAtMs }: Started, { desired }: VmRecord, bootId: strin
 
 /**
  * Returns the launch to put on record before these steps end the unit of a guest that moves without its memory; undefined
- * if they do not. Without that note, a daemon that dies in the step would leave an end that looks like one of the guest itself.
+ * if they do not. Without that note, a daemon that dies in the step would leave an end that looks like one of the guest
+ * itself.
  */
 export function launchBeforeMove(record: VmRecord, steps: readonly Step[]): Launch | undefined {
   const { launch, departure } = record
