@@ -41,7 +41,7 @@ const NOTES = {
   pause_ms: [
     'the longest time without an answer at a client that sends a line every 5 ms',
     'the client is routed to the destination when GET there says released; with libvirt, when it reports that the guest runs',
-    'libvirt copies most memory while its guest runs; ours saves the guest, and every byte is on a disk before the source lets it go',
+    'libvirt copies most memory while its guest runs; ours saves the guest, and every byte is on a disk before the source releases it',
     'board: ours microvm, libvirt its own q35',
   ],
   pause_by_hand_ms: [
