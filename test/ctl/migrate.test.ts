@@ -52,9 +52,9 @@ test('a move shows its stages, and ends with the guest at the destination and no
     'web-1: copying round 1, 0 %',
     'web-1: copying round 1, 50 %',
     'web-1: round 1 is copied',
-    'web-1: the guest is paused and is being saved',
-    'web-1: the guest is paused; copying what is left',
-    'web-1: the guest is paused; copying round 2, 20 %',
+    'web-1: the guest is down for the handover and is being saved',
+    'web-1: the guest is down for the handover; copying what is left',
+    'web-1: the guest is down for the handover; copying round 2, 20 %',
     'web-1: complete at 127.0.0.1, waiting for the release',
   ].entries())
     assert.equal(lines[index], line, running.printed())
@@ -120,7 +120,7 @@ test('the same command again continues the same migration, at any moment', async
   const generation = generations()
   hosts.departs({ stage: 'handed_over', lastRound: 2 })
   const second = await hosts.run('--timeout 0')
-  assert.match(second.err, /web-1 is paused at 127\.0\.0\.1, which resumes it/)
+  assert.match(second.err, /web-1 is down for the handover at 127\.0\.0\.1, which takes it back/)
   hosts.departs({ stage: 'released' })
   const third = await hosts.run('--timeout 0')
   assert.match(third.err, /web-1 belongs to 127\.0\.0\.1 now; .* never runs it again/)
@@ -332,7 +332,7 @@ test('what cannot be meant is refused before a host is asked', async (t) => {
   for (const url of ['http://10.0.0.1:9001', 'https://10.0.0.1/v1', 'https://a@10.0.0.1', '10.0.0.1'])
     assert.match((await hosts.run(`--source-url ${url}`)).err, /is not the address of a host/, url)
   assert.equal(hosts.source.host.store.vms.get(WEB)?.departure, undefined)
-  assert.match((await ctl(['vm', 'migrate', '--help'])).out, /is paused .*safe at any time/s)
+  assert.match((await ctl(['vm', 'migrate', '--help'])).out, /is down for .*safe at any time/s)
 })
 
 test('a move whose record at the source was deleted too early is followed to its end', async (t) => {

@@ -103,7 +103,7 @@ export const migrations = {
         'Wait until the generations of the VM are equal, then send the same request again. If that takes long, `observed.error` says why.',
       example: 'the disk of web-1 is being rebuilt: wait until that is done',
       writtenBy: ['src/commands/migration/offer-vm.ts'],
-      advice: ['vmhostctl vm get {name} shows what it is doing; then the same again'],
+      advice: ['vmhostctl vm get {name} shows what it is doing; then run the command again'],
     },
     offers_full: {
       status: 409,

@@ -26,7 +26,7 @@ export const drainCommand: Command = {
     'wakes then, not even after a boot of the host. The desired state of each VM does not change: vmhostctl host uncordon ' +
     'brings the same guests back. With --to the VMs move instead, each as with vmhostctl vm migrate, and the host is only ' +
     'cordoned; with --guests as well, the guests that did not move then come to rest. Interrupting this command is safe: ' +
-    'the hosts continue, and the same command follows again.',
+    'run the same command again to continue.',
   options: [
     {
       name: 'to',

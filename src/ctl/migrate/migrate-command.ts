@@ -19,10 +19,9 @@ export const migrateCommand: Command = {
   summary: 'move a VM to another host',
   description:
     'The usual profile names the source, where the VM is; --to names the destination. The guest moves with its memory, and ' +
-    'is paused for about as long as a sleep and a wake take; its disk is copied before that, while it runs. The source ' +
+    'is down for about as long as a sleep and a wake take; its disk is copied before that, while it runs. The source ' +
     'offers the VM, the destination takes it over port 9001 of the source, and one record at the source decides which host ' +
-    'may run it. Interrupting this command is safe at any time: the hosts continue, and the same command follows the move ' +
-    'again. When the guest is at the destination, its record at the source is deleted.',
+    'may run it. Interrupting this command is safe at any time: run the same command again to continue. When the guest is at the destination, its record at the source is deleted.',
   operand: { placeholder: 'NAME', completes: 'vm' },
   options: [
     { name: 'to', value: 'PROFILE', help: 'the profile of the destination', completes: 'file' },

@@ -23,10 +23,10 @@ export function stageWords(sides: Sides, { source, destination }: Move): string 
     return `released; ${sides.there.observed.state} at ${hostOf(destination)}`
   if (arrival?.stage === 'pulled') return `complete at ${hostOf(destination)}, waiting for the release`
   if (stage === 'withdrawn') return `stays at ${hostOf(source)}`
-  if (stage === 'handing_over') return 'the guest is paused and is being saved'
+  if (stage === 'handing_over') return 'the guest is down for the handover and is being saved'
   const copied = copiedOf(sides)
   const what = copied === undefined ? undefined : `copying round ${copied.round}`
-  if (stage === 'handed_over') return `the guest is paused; ${what ?? 'copying what is left'}`
+  if (stage === 'handed_over') return `the guest is down for the handover; ${what ?? 'copying what is left'}`
   const round = arrival?.round ?? 0
   return what ?? (round === 0 ? 'waiting for the source' : `round ${round} is copied`)
 }
@@ -101,7 +101,7 @@ export function whereWords(sides: Sides, { id, source, destination }: Move): str
     return `${id} belongs to ${to} now${state}; ${from} has released it and never runs it again`
   }
   if (stage === 'handing_over' || stage === 'handed_over')
-    return `${id} is paused at ${from}, which resumes it if ${to} does not take it within a minute`
+    return `${id} is down for the handover at ${from}, which takes it back if ${to} does not take it within a minute`
   if (sides.here === undefined)
     return `it is not known how far ${id} is; run the command again to continue, or to find out`
   const power = sides.here.observed.state
