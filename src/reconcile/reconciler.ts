@@ -14,6 +14,7 @@ import type { DeviceName, VmId } from '../core/ids.ts'
 import type { StopKind } from '../core/vm/record.ts'
 import type { MemoryFigures } from './memory-room.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
+import type { TaskBetweenPasses } from './worker.ts'
 
 /** Policy for guests that run when the host shuts down. */
 export type HostPolicy = 'save' | 'stop'
@@ -126,10 +127,11 @@ export class Reconciler {
 
   /**
    * Runs a task while no pass of the VM runs or begins; pokes are kept. The tasks of one VM run one at a time, in order
-   * of arrival. The signal aborts when a stop or a deletion is requested, and when the worker stops; the task
-   * should then end soon. Returns undefined if the VM has no worker, or no longer has one.
+   * of arrival. Its first signal aborts when a stop or a deletion is requested, and when the worker stops; the task
+   * should then end soon. Its second signal aborts when the guest must end at once. Returns undefined if the VM has no
+   * worker, or no longer has one.
    */
-  async betweenPasses<T>(id: VmId, task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
+  async betweenPasses<T>(id: VmId, task: TaskBetweenPasses<T>): Promise<T | undefined> {
     return this.#workers.get(id)?.betweenPasses(task)
   }
 

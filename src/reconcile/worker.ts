@@ -18,16 +18,26 @@ export type WorkerOptions = {
   readonly onGone: () => void
 }
 
-/** The pass under way: the record it read, and the step it has reached. */
-type Running = {
-  record?: VmRecord
-  step?: StepKind
+/** A task while no pass of its VM runs. {@link Reconciler.betweenPasses} describes its signals. */
+export type TaskBetweenPasses<T> = (vmMustChange: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>
+
+/** Ends what runs, a step or a task between passes. */
+type Ends = {
   cancelGrace: () => void
-  /** Aborts the running step. */
+  /** Aborts what runs. */
   readonly abort: AbortController
   /** Also aborted when the guest must end now. */
   readonly guestMustEnd: AbortController
 }
+
+const newEnds = (): Ends => ({
+  abort: new AbortController(),
+  guestMustEnd: new AbortController(),
+  cancelGrace: () => {},
+})
+
+/** The pass under way: the record it read, and the step it has reached. */
+type Running = Ends & { record?: VmRecord; step?: StepKind }
 
 /** Steps that make something for a guest, which a VM that must end no longer needs. */
 const PREPARING: ReadonlySet<StepKind | undefined> = new Set([
@@ -54,7 +64,7 @@ export class Worker {
   #running: Running | undefined
   /** Held by a pass, or by a task between passes. */
   readonly #lock = new Semaphore(1)
-  #task: { readonly record: VmRecord; readonly abort: AbortController } | undefined
+  #task: (Ends & { readonly record: VmRecord }) | undefined
   readonly #reported: ReportedLooks
   #cancelTimer = (): void => {}
   #stopping = false
@@ -90,7 +100,7 @@ export class Worker {
     this.#reasons.add(reason)
     if (change) this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
     if (change) this.#preempt()
-    if (change && this.#endsTask()) this.#task?.abort.abort()
+    if (change) this.#preemptTask()
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
@@ -105,16 +115,19 @@ export class Worker {
   }
 
   /** Does what {@link Reconciler.betweenPasses} describes. */
-  async betweenPasses<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
+  async betweenPasses<T>(task: TaskBetweenPasses<T>): Promise<T | undefined> {
     return this.#lock.run(async () => {
       const record = this.#context.store.vms.get(this.#id)
       if (this.#stopping || record === undefined) return undefined
-      const current = { record, abort: new AbortController() }
+      const current = { ...newEnds(), record }
+      if (mustEndNow(record, this.#context.host.clock.now())) current.guestMustEnd.abort()
+      this.#endWithGrace(current, record)
       this.#task = current
       try {
-        return await task(current.abort.signal)
+        return await task(current.abort.signal, current.guestMustEnd.signal)
       } finally {
         this.#task = undefined
+        current.cancelGrace()
       }
     })
   }
@@ -145,11 +158,7 @@ export class Worker {
     this.#hasBegun = true
     while (this.#reasons.size > 0 && !this.#stopping) {
       this.#cancelTimer()
-      const running: Running = {
-        abort: new AbortController(),
-        guestMustEnd: new AbortController(),
-        cancelGrace: () => {},
-      }
+      const running: Running = newEnds()
       this.#running = running
       const pass = async (inPlace: RunInPlace): Promise<void> => {
         const cause = this.#takeCause()
@@ -266,8 +275,8 @@ export class Worker {
     return endsVm(started, now) || (PREPARING.has(step) && isToEnd(started, now))
   }
 
-  /** Aborts the running step when the time that its guest has to end by itself is over. */
-  #endWithGrace(running: Running, { stops: { grace } }: VmRecord): void {
+  /** Aborts what runs when the time that the guest has to end by itself is over. */
+  #endWithGrace(running: Ends, { stops: { grace } }: VmRecord): void {
     running.cancelGrace()
     const { clock } = this.#context.host
     const leftMs = grace === undefined ? 0 : grace.untilMs - clock.now()
@@ -278,13 +287,22 @@ export class Worker {
     })
   }
 
-  /** Returns whether a stop, or a deletion that ends the VM, was accepted since the task between passes began. */
-  #endsTask(): boolean {
-    if (this.#task === undefined) return false
+  /** Aborts the task between passes if a stop, or a deletion that ends the VM, was accepted since it began. */
+  #preemptTask(): void {
+    const task = this.#task
+    if (task === undefined) return
     const now = this.#context.store.vms.get(this.#id)
-    return now !== undefined && (hasStop(this.#task.record, now) || endsVm(this.#task.record, now))
+    if (now === undefined) return
+    const endsNow = endsVm(task.record, now)
+    if (endsNow) task.guestMustEnd.abort()
+    if (endsNow || hasStop(task.record, now)) task.abort.abort()
+    this.#endWithGrace(task, now)
   }
 }
+
+/** Returns whether the guest must end, and has no time left to end by itself. */
+const mustEndNow = (record: VmRecord, nowMs: number): boolean =>
+  record.deleting || (mustEnd(record) && (record.stops.grace?.untilMs ?? nowMs) <= nowMs)
 
 /**
  * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed,

@@ -26,7 +26,7 @@ async function working(t: TestContext) {
   const snapshots = new Snapshots({
     store: host.store,
     host: host.host,
-    betweenPasses: (_id, task) => task(new AbortController().signal),
+    betweenPasses: (_id, task) => task(new AbortController().signal, new AbortController().signal),
     log: silentLog,
     uploadsMax: 2,
     stagingQuotaMib: () => 64,

@@ -36,3 +36,22 @@ test('a stop ends the wait for a monitor that lets a captured guest run', async 
   answers()
   assert.equal(kind, 'absent')
 })
+
+for (const end of ['stop', 'deletion', 'grace that is over'] as const) {
+  test(`after a stop with grace, a ${end} does not wait for the monitor either`, async (t) => {
+    const { context, host, clock, vmId, upload, take, quiet } = await snapshotStage(t)
+    host.staging.holdNext('clone')
+    take(urlsOf(upload))
+    await quiet()
+    const answers = host.monitor.holdNext('ensureRunning')
+    setPower(context, vmId, 'stopped', { graceSeconds: 5 })
+    await quiet()
+    if (end === 'stop') setPower(context, vmId, 'stopped')
+    else if (end === 'deletion') deleteVm(context, vmId)
+    else clock.advance(5000)
+    await quiet()
+    const { kind } = host.fakeUnits.stateOf(vmId)
+    answers()
+    assert.equal(kind, 'absent')
+  })
+}

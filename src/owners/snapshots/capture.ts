@@ -1,7 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
-import { mustEnd } from '../../core/vm/record.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { thaw } from './guest-freeze.ts'
 import { CourseEnd, done, failed } from './outcome.ts'
@@ -45,10 +44,10 @@ async function cloneBetweenPasses(task: Task): Promise<Cloned | Outcome> {
   const { entry, host, betweenPasses, signal } = task
   const late = new AbortController()
   let begun = false
-  const capturing = betweenPasses(entry.record.vmId, async (vmMustChange) => {
+  const capturing = betweenPasses(entry.record.vmId, async (vmMustChange, guestMustEnd) => {
     if (late.signal.aborted) return UNDER_WAY
     begun = true
-    return cloneUnlessPreempted(task, vmMustChange)
+    return cloneUnlessPreempted(task, vmMustChange, guestMustEnd)
   })
   const cancel = host.clock.after(limits.captureRetryMs, () => late.abort())
   const outcome = await abortable(capturing, AbortSignal.any([signal, late.signal])).catch(
@@ -78,9 +77,14 @@ const vmBusy = (because: string): Outcome => ({ kind: 'vm_busy', because })
 const UNDER_WAY = vmBusy('the VM is in the middle of a longer change')
 
 /** Clones the disk now, unless the VM has to change before that is done: then `vmMustChange` aborts. */
-async function cloneUnlessPreempted(task: Task, vmMustChange: AbortSignal): Promise<Cloned | Outcome> {
+async function cloneUnlessPreempted(
+  task: Task,
+  vmMustChange: AbortSignal,
+  guestMustEnd: AbortSignal,
+): Promise<Cloned | Outcome> {
   try {
-    return await cloneNow(task, vmMustChange)
+    const until = AbortSignal.any([vmMustChange, task.signal])
+    return await cloneNow(task, { until, guestMustEnd })
   } catch (error) {
     if (vmMustChange.aborted && error === vmMustChange.reason) return vmBusy('the VM has to change')
     throw error
@@ -88,9 +92,8 @@ async function cloneUnlessPreempted(task: Task, vmMustChange: AbortSignal): Prom
 }
 
 /** Clones the disk as the state of the VM allows: of a guest at rest, or of a running one. */
-async function cloneNow(task: Task, vmMustChange: AbortSignal): Promise<Cloned | Outcome> {
+async function cloneNow(task: Task, { until, guestMustEnd }: Bounds): Promise<Cloned | Outcome> {
   const { host, entry } = task
-  const until = AbortSignal.any([vmMustChange, task.signal])
   until.throwIfAborted()
   const vm = vmOf(task)
   if (vm === undefined) return gone(entry.record)
@@ -105,7 +108,7 @@ async function cloneNow(task: Task, vmMustChange: AbortSignal): Promise<Cloned |
   if (seen.kind === 'foreign') return vmBusy(`the disk of its name is another VM's: ${seen.because}`)
   return moment.kind === 'at_rest'
     ? cloneDisk(task, vm.id, until)
-    : cloneRunning(task, vm, { vmMustChange, until })
+    : cloneRunning(task, vm, { until, guestMustEnd })
 }
 
 /**
@@ -117,10 +120,15 @@ async function cloneDisk({ host, entry }: Task, id: VmId, until: AbortSignal): P
   return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0 }
 }
 
-type Bounds = { readonly vmMustChange: AbortSignal; readonly until: AbortSignal }
+type Bounds = {
+  /** Aborts the clone. */
+  readonly until: AbortSignal
+  /** Also aborts what is done afterwards for a guest that goes on. */
+  readonly guestMustEnd: AbortSignal
+}
 
 /** Clones the disk of a running guest. Afterwards the guest runs and its file systems are thawed, unless it must end at once. */
-async function cloneRunning(task: Task, vm: VmRecord, { vmMustChange, until }: Bounds): Promise<Cloned> {
+async function cloneRunning(task: Task, vm: VmRecord, { until, guestMustEnd }: Bounds): Promise<Cloned> {
   const { store, host, entry } = task
   const { id } = vm
   const wasNoted = store.frozenGuests.has(id)
@@ -133,12 +141,12 @@ async function cloneRunning(task: Task, vm: VmRecord, { vmMustChange, until }: B
   try {
     freeze = await host.monitors[vm.monitor].freezeFileSystems(id, until)
     until.throwIfAborted()
-    const cloned = await clonePaused(task, vm, { vmMustChange, until })
+    const cloned = await clonePaused(task, vm, { until, guestMustEnd })
     return { ...cloned, consistency: freeze === 'frozen' ? 'file_system' : 'crash' }
   } finally {
     // File systems that an earlier capture may have frozen keep their note.
     if (freeze === 'none' && !wasNoted) store.frozenGuests.forget(id)
-    else await thawNow(task, id, vmMustChange)
+    else await thawNow(task, id, guestMustEnd)
   }
 }
 
@@ -146,37 +154,13 @@ async function cloneRunning(task: Task, vm: VmRecord, { vmMustChange, until }: B
  * Thaws the guest. If it must end at once, this does not wait for it; the note stays, because the guest may still run
  * on. A guest that may end by itself is thawed first.
  */
-async function thawNow(task: Task, id: VmId, vmMustChange: AbortSignal): Promise<void> {
-  const outcome = await unlessItEnds(task, { id, vmMustChange }, (ending) => thaw(task, id, ending))
-  if (outcome === undefined || outcome === 'not_yet') task.thawLater(id)
-}
-
-/**
- * Does something for a guest that goes on, within a signal that aborts when the guest must end without grace. Does nothing
- * and returns undefined if the guest must end so already.
- */
-async function unlessItEnds<T>(
-  { store }: Task,
-  { id, vmMustChange }: { readonly id: VmId; readonly vmMustChange: AbortSignal },
-  act: (ending: AbortSignal) => Promise<T>,
-): Promise<T | undefined> {
-  const ending = new AbortController()
-  const look = (): void => {
-    const vm = store.vms.get(id)
-    if (vm === undefined || vm.deleting || (mustEnd(vm) && vm.stops.grace === undefined)) ending.abort()
-  }
-  look()
-  if (ending.signal.aborted) return undefined
-  vmMustChange.addEventListener('abort', look, { once: true })
-  try {
-    return await act(ending.signal)
-  } finally {
-    vmMustChange.removeEventListener('abort', look)
-  }
+async function thawNow(task: Task, id: VmId, guestMustEnd: AbortSignal): Promise<void> {
+  const isOver = !guestMustEnd.aborted && (await thaw(task, id, guestMustEnd)) !== 'not_yet'
+  if (!isOver) task.thawLater(id)
 }
 
 /** Clones the disk while the guest is paused, which it is for a bounded time. */
-async function clonePaused(task: Task, vm: VmRecord, { vmMustChange, until }: Bounds): Promise<Cloned> {
+async function clonePaused(task: Task, vm: VmRecord, { until, guestMustEnd }: Bounds): Promise<Cloned> {
   const { clock, monitors } = task.host
   const beganMs = clock.monotonicMs()
   const tooLong = new AbortController()
@@ -190,7 +174,7 @@ async function clonePaused(task: Task, vm: VmRecord, { vmMustChange, until }: Bo
     cloned = await cloneDisk(task, vm.id, AbortSignal.any([until, tooLong.signal]))
   } finally {
     cancel()
-    await letRun(task, vm, vmMustChange)
+    await letRun(task, vm, guestMustEnd)
   }
   return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
 }
@@ -199,13 +183,15 @@ async function clonePaused(task: Task, vm: VmRecord, { vmMustChange, until }: Bo
  * Lets the guest run again, unless it must end at once. If that fails, the worker of the VM resumes it, since it looks as
  * soon as the capture ends.
  */
-async function letRun(task: Task, { id, monitor }: VmRecord, vmMustChange: AbortSignal): Promise<void> {
-  const { host, log } = task
-  await unlessItEnds(task, { id, vmMustChange }, async (ending) => {
-    try {
-      await host.monitors[monitor].ensureRunning(id, ending)
-    } catch (error) {
-      if (!ending.aborted) warnOfFault(log, error, 'guest not resumed at once after its capture')
-    }
-  })
+async function letRun(
+  { host, log }: Task,
+  { id, monitor }: VmRecord,
+  guestMustEnd: AbortSignal,
+): Promise<void> {
+  if (guestMustEnd.aborted) return
+  try {
+    await host.monitors[monitor].ensureRunning(id, guestMustEnd)
+  } catch (error) {
+    if (!guestMustEnd.aborted) warnOfFault(log, error, 'guest not resumed at once after its capture')
+  }
 }

@@ -9,10 +9,13 @@ import type { StagingRoom } from './staging-room.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 
 /**
- * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The signal asks the task to end
- * soon.
+ * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The first signal asks the task to end
+ * soon. The second one says that the guest must end at once.
  */
-type BetweenPasses = <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
+type BetweenPasses = <T>(
+  id: VmId,
+  task: (vmMustChange: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>,
+) => Promise<T | undefined>
 
 /** Holds what the courses of all snapshots share. */
 export type SnapshotsContext = {
