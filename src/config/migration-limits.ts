@@ -107,7 +107,10 @@ export const migrationLimits = {
    * Between two states of the digest of a round that are kept, so that a stream continues without reading all again.
    */
   roundDigestEveryBytes: 16 * 1024 * 1024,
-  /** Bytes of all rounds, and of all memory, that are read and not sent again: a third of what one processor reads and hashes. */
+  /**
+   * Bytes that are read and not sent again, of all rounds together and of all memory together: each a third of what one
+   * processor reads and hashes.
+   */
   roundSkippedBytesPerSecond: 512 * 1024 * 1024,
   /** The states that are kept of one round. They must cover what connections may have under way. */
   roundDigestsMax: 16,

@@ -29,7 +29,7 @@ export const planSchema = Type.Object(
     deadline_seconds: Type.Optional(
       Type.Number({
         description:
-          'A wait that lasts longer than this counts as a fault. Absent if another host, a packet, a boot or an operator ends the wait.',
+          'A wait that lasts longer than this counts as a fault. Absent if no length of the wait is a fault, as when it is for another host, for other VMs that wake first, or for an operator.',
       }),
     ),
     blocked: Type.Optional(

@@ -75,8 +75,8 @@ export type Waiting = {
   readonly for: WaitReason
   readonly recheckMs: number
   /**
-   * Bound of the whole wait. Beyond it the wait is a fault, and continues. Absent if something outside of this VM ends
-   * the wait: another host, a packet, a boot or an operator.
+   * Bound of the whole wait. Beyond it the wait is a fault, and continues. Absent if no length of the wait is a fault,
+   * because another host, other VMs, a packet, a boot, an operator or a known time ends it.
    */
   readonly deadlineMs?: number
   /** How long the wait has lasted already; if absent, it counts from when the state began. */

@@ -26,8 +26,8 @@ const never = new AbortController().signal
 export class PoolRounds implements DiskRounds {
   readonly #access: PoolAccess
   readonly #turns = new Turns<VmId>()
-  /** Digests and stretches of each VM's present round, which its path names. */
   readonly #skipped = new SkippedBytes()
+  /** Digests and stretches of each VM's present round, which its path names. */
   readonly #kept = new KeptOfVms(() => ({ digests: new KeptDigests(), quiet: new QuietStretches() }))
 
   constructor(access: PoolAccess) {

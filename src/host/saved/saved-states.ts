@@ -60,8 +60,8 @@ export class PoolSavedStates implements SavedStates {
   readonly #making = new Turns<VmId>()
   readonly #metadata: SavedMetadataFiles
   readonly #checked = new CheckedMemory(() => performance.now())
-  /** The digests of the streams in which memories leave this host. */
   readonly #skipped = new SkippedBytes()
+  /** The digests of the streams in which memories leave this host. */
   readonly #digests = new KeptOfVms(() => new KeptDigests())
 
   constructor({ paths, looks, verify, ready, log, sync: syncPath = sync }: PoolSavedStatesOptions) {
