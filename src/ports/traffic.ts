@@ -46,8 +46,8 @@ export interface Traffic {
   /**
    * Takes over packets that the guest's former host held, in ascending order. They are delivered before all frames that
    * are held here, or at once if frames flow. A packet that counts wants the guest, as a held one does. Each packet
-   * is older by the time it waits here. A packet that is too old when it comes is dropped, and does not want the guest;
-   * so are packets beyond the bounds of held frames. If frames are held, both are counted.
+   * is older by the time it waits here. A packet that is too old when it comes, or beyond the bounds of held frames,
+   * is dropped; while frames are held, it is counted. One that is too old does not want the guest.
    *
    * A packet with the number of an earlier one is left out. These packets and numbers are in the daemon's memory only.
    * The device must be watched.
