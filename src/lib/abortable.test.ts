@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { abortable } from './abortable.ts'
+import { abortable, pause } from './abortable.ts'
 
 const never = new Promise<never>(() => {})
 
@@ -28,4 +28,26 @@ test('a signal that lives long keeps nothing of a promise that has settled', asy
   // It is removed after the promise has settled.
   await setImmediate()
   assert.deepEqual(getEventListeners(signal, 'abort'), [])
+})
+
+test('a pause ends at its time or at the abort, and leaves no timer behind', async () => {
+  let timers = 0
+  let ring = (): void => {}
+  const clock = {
+    after: (_ms: number, callback: () => void) => {
+      timers += 1
+      ring = callback
+      return () => void (timers -= 1)
+    },
+  }
+  const controller = new AbortController()
+  const over = pause(clock, 5, controller.signal)
+  ring()
+  await over
+  const cut = pause(clock, 5, controller.signal)
+  const reason = new Error('enough')
+  controller.abort(reason)
+  await assert.rejects(cut, reason)
+  await assert.rejects(pause(clock, 5, controller.signal), reason)
+  assert.equal(timers, 0)
 })

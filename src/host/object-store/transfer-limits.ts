@@ -1,7 +1,7 @@
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import { limits } from '../../config/limits.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
-import { abortable } from '../../lib/abortable.ts'
+import { pause } from '../../lib/abortable.ts'
 import type { Clock } from '../../ports/clock.ts'
 
 /** The time limits of a request. */
@@ -102,12 +102,6 @@ export class BandwidthLimit {
     const waitMs = this.#bucket?.spend(this.#clock.monotonicMs(), bytes) ?? 0
     if (waitMs === 0) return
     onWait(waitMs)
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const cancel = this.#clock.after(waitMs, resolve)
-    try {
-      await abortable(promise, signal)
-    } finally {
-      cancel()
-    }
+    await pause(this.#clock, waitMs, signal)
   }
 }

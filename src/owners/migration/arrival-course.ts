@@ -3,6 +3,7 @@ import { HostFault } from '../../core/errors.ts'
 import { isComing } from '../../core/migration/arrival.ts'
 import { isHandover } from '../../core/migration/departure.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
+import { pause } from '../../lib/abortable.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
 import { followPackets, takePackets, pullGuest, pullImages } from './pull-guest.ts'
@@ -251,16 +252,9 @@ export class ArrivalCourse {
   /** Waits until a monotonic time or the end, whatever becomes of the record. */
   async #pauseUntil(atMs: number): Promise<void> {
     const { clock } = this.#context.host
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const { signal } = this.#end
     const leftMs = atMs - clock.monotonicMs()
-    if (leftMs <= 0 || signal.aborted) return
-    const go = (): void => resolve()
-    const cancel = clock.after(leftMs, go)
-    signal.addEventListener('abort', go)
-    await promise
-    signal.removeEventListener('abort', go)
-    cancel()
+    // At the end the caller sees the signal itself.
+    if (leftMs > 0) await pause(clock, leftMs, this.#end.signal).catch(() => {})
   }
 
   /** Ends what is left of the course. */

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { afterRounds } from '../../core/migration/rounds.ts'
 import { movesWithMemory } from '../../core/vm/manifest.ts'
-import { abortable } from '../../lib/abortable.ts'
+import { pause } from '../../lib/abortable.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import { FrameWrites } from './frame-writes.ts'
 import { accepted, checkLength, Hindered } from './source-refused.ts'
@@ -41,9 +41,7 @@ async function handedOver({ context, source, move, signal }: Pulling): Promise<H
     if (answer.stage !== 'handing_over') return answer
     const leftMs = askedMs + limits.handoverLookMs - clock.monotonicMs()
     if (leftMs <= 0) continue
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const cancel = clock.after(leftMs, resolve)
-    await abortable(promise, signal).finally(cancel)
+    await pause(clock, leftMs, signal)
   }
 }
 

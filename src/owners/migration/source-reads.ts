@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { isUndecided, refuseRead } from '../../core/migration/departure.ts'
-import { abortable } from '../../lib/abortable.ts'
+import { abortable, pause } from '../../lib/abortable.ts'
 import { Places } from '../../lib/places.ts'
 import { err, ok } from '../../lib/result.ts'
 import { StreamsFull } from './copy-places.ts'
@@ -96,9 +96,7 @@ export class SourceReads {
       if (departure?.stage !== 'handed_over') return err('too_early')
       const isWhole = consoles.session(id)?.isAttached !== true
       if (isWhole || waitedMs >= limits.consoleDetachMsMax) return ok(consoles.history(id))
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const cancel = clock.after(limits.consoleDetachLookMs, resolve)
-      await abortable(promise, AbortSignal.any([signal, this.#ending])).finally(cancel)
+      await pause(clock, limits.consoleDetachLookMs, AbortSignal.any([signal, this.#ending]))
     }
   }
 
