@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkerFor } from '../../lib/schema-check.ts'
-import { timeSchema } from './values.ts'
+import { shownText, timeSchema } from './values.ts'
 
 test('a time that Date cannot read is malformed', () => {
   const check = checkerFor(timeSchema, new Map())
@@ -18,4 +18,13 @@ test('a time that Date cannot read is malformed', () => {
       ['malformed'],
       time,
     )
+})
+
+test('a shown text has no path of the host, wherever a line break or an invisible character stands', () => {
+  for (const text of [
+    'nft failed:\n/var/lib/vmhostd/x',
+    'x\u200b/var/lib/vmhostd/x',
+    'in /var/li\u200bb/vmhostd/x',
+  ])
+    assert.match(shownText(text), /^[a-z: ]*\[path\]$/, text)
 })

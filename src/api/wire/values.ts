@@ -143,5 +143,6 @@ export function textComplaints(pointer: string, text: string, bytesMax: number):
  * of the host are taken out. `kept` are the JSON pointers that the text is about.
  */
 export const shownText = (text: string, kept: readonly string[] = []): string =>
-  // Scrubbing comes first: it takes out invisible characters, which could split a path.
-  withoutHostPaths(scrub(text), kept)
+  // Scrubbing takes out line breaks and invisible characters. Before that they show where a path begins, as in several
+  // lines of a program. They may also split a path, which is whole only afterwards.
+  withoutHostPaths(scrub(withoutHostPaths(text, kept)), kept)
