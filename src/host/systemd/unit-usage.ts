@@ -17,14 +17,25 @@ export async function residentIn(
   groups: Iterable<readonly [VmId, string]>,
   proc = '/proc',
 ): Promise<ReadonlyMap<VmId, Resident>> {
-  const found = new Map<VmId, Resident>()
+  return measured(groups, (group) => {
+    const pids = parseProcesses(readUnlessGone(`${group}/cgroup.procs`) ?? '')
+    const parts = pids.flatMap((pid) => parseResident(readUnlessGone(`${proc}/${pid}/status`) ?? '') ?? [])
+    return parts.length > 0 ? parts.reduce(sum) : undefined
+  })
+}
+
+/** Measures a few groups in each turn of the event loop. A group without a result is left out. */
+async function measured<T>(
+  groups: Iterable<readonly [VmId, string]>,
+  measure: (group: string) => T | undefined,
+): Promise<ReadonlyMap<VmId, T>> {
+  const found = new Map<VmId, T>()
   let looks = 0
   for (const [id, group] of groups) {
     looks += 1
     if (looks % limits.residentLooksATurn === 0) await nextTurn()
-    const pids = parseProcesses(readUnlessGone(`${group}/cgroup.procs`) ?? '')
-    const parts = pids.flatMap((pid) => parseResident(readUnlessGone(`${proc}/${pid}/status`) ?? '') ?? [])
-    if (parts.length > 0) found.set(id, parts.reduce(sum))
+    const result = measure(group)
+    if (result !== undefined) found.set(id, result)
   }
   return found
 }
@@ -66,15 +77,7 @@ export function parseResident(status: string): Resident | undefined {
 export async function cpuTimeIn(
   groups: Iterable<readonly [VmId, string]>,
 ): Promise<ReadonlyMap<VmId, number>> {
-  const found = new Map<VmId, number>()
-  let looks = 0
-  for (const [id, group] of groups) {
-    looks += 1
-    if (looks % limits.residentLooksATurn === 0) await nextTurn()
-    const used = parseCpuTime(readUnlessGone(`${group}/cpu.stat`) ?? '')
-    if (used !== undefined) found.set(id, used)
-  }
-  return found
+  return measured(groups, (group) => parseCpuTime(readUnlessGone(`${group}/cpu.stat`) ?? ''))
 }
 
 /** Returns `usage_usec` of a `cpu.stat` file (admin-guide/cgroup-v2, "CPU Interface Files"). */
