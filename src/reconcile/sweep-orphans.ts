@@ -1,4 +1,5 @@
 import { limits } from '../config/limits.ts'
+import { pause } from '../lib/abortable.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
 import type { PassContext } from './progress.ts'
@@ -79,11 +80,10 @@ export async function sweepOrphans({ store, host, log }: PassContext, signal: Ab
 export async function sweepUntilDone(context: PassContext, signal: AbortSignal): Promise<void> {
   const isDone = await sweepOrphans(context, signal)
   if (isDone || signal.aborted) return
-  const cancel = context.host.clock.after(limits.retryBackoffMsMax, () => {
-    signal.removeEventListener('abort', cancel)
-    void sweepUntilDone(context, signal)
-  })
-  signal.addEventListener('abort', cancel, { once: true })
+  pause(context.host.clock, limits.retryBackoffMsMax, signal).then(
+    () => sweepUntilDone(context, signal),
+    () => {},
+  )
 }
 
 /** Keeps the user of a disk from new VMs. Throws HostFault. */
