@@ -36,14 +36,18 @@ export const dryRun = {
 }
 
 /** The schema that all mutations of a VM share; `codes` are the refusals beyond those of every mutation. */
-export const mutationSchema = (...codes: readonly ProblemCode[]) => ({
+export const mutationSchema = (...codes: readonly ProblemCode[]) =>
+  mutationSchemaWith('Stored. The host follows; poll until the generations are equal.', ...codes)
+
+/** Returns the same, with a text of its own for an accepted change. */
+export const mutationSchemaWith = (accepted: string, ...codes: readonly ProblemCode[]) => ({
   tags,
   params,
   querystring: Type.Object(dryRun, closed),
   headers: ifMatch,
   response: {
     200: vmAnswer('Nothing changed: the request equals the desired state. Or the answer to a dry run.'),
-    202: acceptedVm('Stored. The host follows; poll until the generations are equal.'),
+    202: acceptedVm(accepted),
     ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES, ...codes),
   },
 })

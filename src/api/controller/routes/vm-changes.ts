@@ -11,9 +11,16 @@ import { exitChangeFromWire } from '../../wire/exit.ts'
 import { createFromWire } from '../../wire/vm-from-wire.ts'
 import { ref } from '../../wire/named.ts'
 import { invalidRequest } from '../../listener/validation.ts'
-import { ADMISSION_CODES, dryRun, LEAVING_CODES, mutate, mutationSchema } from './mutation.ts'
+import {
+  ADMISSION_CODES,
+  dryRun,
+  LEAVING_CODES,
+  mutate,
+  mutationSchema,
+  mutationSchemaWith,
+} from './mutation.ts'
 import { goneAnswer } from '../../listener/answers.ts'
-import { acceptedVm, contextOf } from './vm-parts.ts'
+import { contextOf } from './vm-parts.ts'
 import { versionsOf } from '../versions.ts'
 import type { VmId } from '../../../core/ids.ts'
 import type { VmWire } from '../../wire/vm.ts'
@@ -139,13 +146,9 @@ function postReboot(app: App, dependencies: ApiDependencies): void {
 }
 
 function putMetadata(app: App, dependencies: ApiDependencies): void {
-  const { response, ...others } = mutationSchema('not_found', 'vm_deleting', 'vm_migrating')
+  const accepted = 'Stored, and complete: the revision rises, and the generations stay.'
   const schema = {
-    ...others,
-    response: {
-      ...response,
-      202: acceptedVm('Stored, and complete: the revision rises, and the generations stay.'),
-    },
+    ...mutationSchemaWith(accepted, 'not_found', 'vm_deleting', 'vm_migrating'),
     operationId: 'setVmMetadata',
     summary: 'Set labels and protection',
     description:
@@ -161,15 +164,10 @@ function putMetadata(app: App, dependencies: ApiDependencies): void {
 }
 
 function putKeepAwake(app: App, dependencies: ApiDependencies): void {
-  const { response, ...others } = mutationSchema('not_found', 'vm_deleting', ...LEAVING_CODES)
+  const accepted =
+    'Stored: the revision rises, and the generations stay. `observed.state` says when a VM that sleeps is awake.'
   const schema = {
-    ...others,
-    response: {
-      ...response,
-      202: acceptedVm(
-        'Stored: the revision rises, and the generations stay. `observed.state` says when a VM that sleeps is awake.',
-      ),
-    },
+    ...mutationSchemaWith(accepted, 'not_found', 'vm_deleting', ...LEAVING_CODES),
     operationId: 'keepVmAwake',
     summary: 'Keep a VM awake for a while',
     description:
