@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
 import { randomBytes } from 'node:crypto'
+import { test } from 'node:test'
 import { randomFrom } from '../../../test/sim/random.ts'
 import { limits } from '../../config/limits.ts'
 import { FRAME_HEAD_BYTES, FrameWriter } from '../../core/migration/frames.ts'
