@@ -1,4 +1,6 @@
-/** Measurements of a daemon: how long a start takes after a crash, and what it costs and answers while nothing happens. */
+/**
+ * Measurements of a daemon: how long a start takes after a crash, and what it costs and answers while nothing happens.
+ */
 import { Agent } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
 import { controllerIdentity } from '../lab/inside/controller.ts'

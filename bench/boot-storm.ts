@@ -15,8 +15,8 @@ const SOCKETS = '/run/bench-storm'
 const PING = { everySeconds: 0.1, boundSeconds: 300 }
 
 /**
- * Boots real guests at once, ours and then by hand with the same commands, until the last one answers a ping. Ours is first,
- * so that the caches are warm for the reference.
+ * Boots real guests at once, ours and then by hand with the same commands, until the last one answers a ping. Ours is
+ * first, so that the caches are warm for the reference.
  */
 export async function bootStorm(): Promise<Measurement> {
   const guests = Array.from({ length: GUESTS }, (_, index) => sleeper('bench-storm', index + 1))

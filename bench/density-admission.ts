@@ -1,6 +1,6 @@
 /**
- * Counts the VMs that a host takes. The daemon is the real one, from its API with mutual TLS to its store, its ledger and
- * its workers. The host below it is the stand-in of the tests, because a host of this size is not at hand.
+ * Counts the VMs that a host takes. The daemon is the real one, from its API with mutual TLS to its store, its ledger
+ * and its workers. The host below it is the stand-in of the tests, because a host of this size is not at hand.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent } from 'node:https'

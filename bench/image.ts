@@ -1,4 +1,6 @@
-/** image: from a create request with a zstd object by signed URL to a running VM, beside a download by hand and a boot. */
+/**
+ * image: from a create request with a zstd object by signed URL to a running VM, beside a download by hand and a boot.
+ */
 import { existsSync } from 'node:fs'
 import { closeController, mutate, remove, settled, call } from '../lab/inside/controller.ts'
 import { guestRequest } from '../lab/inside/guest.ts'

@@ -1,6 +1,6 @@
 /**
- * load: 20 real guests that boot at once, and the daemon with 1,000 running VMs, whose monitors are stand-ins, beside the
- * same daemon without VMs.
+ * load: 20 real guests that boot at once, and the daemon with 1,000 running VMs, whose monitors are stand-ins, beside
+ * the same daemon without VMs.
  */
 import { closeController } from '../lab/inside/controller.ts'
 import { measureAtRest } from './at-rest.ts'

@@ -1,4 +1,7 @@
-/** How fast the disk of an offered VM leaves its host, beside a file of the same bytes: curl reads both over mutual TLS 1.3. */
+/**
+ * How fast the disk of an offered VM leaves its host, beside a file of the same bytes:
+ * curl reads both over mutual TLS 1.3.
+ */
 import { labExec } from '../lab/lab.ts'
 import { TLS } from '../test/two-hosts/lab-host.ts'
 import { offer } from '../test/two-hosts/move.ts'

@@ -1,4 +1,7 @@
-/** Capacity on paper: for monitors that take little memory, and count with that of guests, and for disks that stay empty. */
+/**
+ * Capacity on paper: for monitors that take little memory, and count with that of guests,
+ * and for disks that stay empty.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { configure } from '../lab/inside/configure.ts'
 import { sh } from '../lab/inside/shell.ts'

@@ -1,4 +1,7 @@
-/** save: a guest's memory to the pool, beside `dd` of as many bytes to the same file system; and a save that is given up. */
+/**
+ * save: a guest's memory to the pool, beside `dd` of as many bytes to the same file system;
+ * and a save that is given up.
+ */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { closeController, remove, setPower } from '../lab/inside/controller.ts'

@@ -1,6 +1,6 @@
 /**
- * shutdown: a reboot of a host with 20 running guests, until all of them are saved and until all answer again, beside 20
- * saves and 20 restores by hand, each in parallel.
+ * shutdown: a reboot of a host with 20 running guests, until all of them are saved and until all answer again, beside
+ * 20 saves and 20 restores by hand, each in parallel.
  */
 import { findLab, labExec, LAB_NODE, labReboot, labsBeside } from '../lab/lab.ts'
 import { measurement, progress } from './measurement.ts'

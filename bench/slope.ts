@@ -1,7 +1,10 @@
 /** One measurement of a value. */
 export type Point = { readonly at: number; readonly value: number }
 
-/** Returns the slope of the line through the points with the least squares of distances, in units of value for each of `at`. */
+/**
+ * Returns the slope of the line through the points with the least squares of distances,
+ * in units of value for each of `at`.
+ */
 export function slopeOf(points: readonly Point[]): number {
   const mean = (values: readonly number[]): number =>
     values.reduce((sum, one) => sum + one, 0) / values.length

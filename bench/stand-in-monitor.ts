@@ -1,8 +1,8 @@
 /**
- * A stand-in for QEMU that is small enough for a thousand VMs on one host. In each unit runs a process that only sleeps.
- * Its control socket is in the unit's directory and belongs to the VM's user, as a monitor's does, but this process
- * listens on it. It speaks as much of QMP as the daemon asks for (stand-in-guest.ts). So a connection costs the host as
- * little as one to QEMU, which answers in the process that it has. This process also holds the taps.
+ * A stand-in for QEMU that is small enough for a thousand VMs on one host. In each unit runs a process that only
+ * sleeps. Its control socket is in the unit's directory and belongs to the VM's user, as a monitor's does, but this
+ * process listens on it. It speaks as much of QMP as the daemon asks for (stand-in-guest.ts). So a connection costs the
+ * host as little as one to QEMU, which answers in the process that it has. This process also holds the taps.
  */
 import {
   chmodSync,
@@ -33,8 +33,8 @@ export const STAND_IN_PROGRAM = `${FOLDER}/qemu`
 const BEGINNINGS = `${FOLDER}/beginnings`
 
 /**
- * Answers `--version`. Otherwise it reports its tap, whether its guest begins paused, and the path of its control socket.
- * Then it sleeps until it is killed.
+ * Answers `--version`. Otherwise it reports its tap, whether its guest begins paused, and the path of its control
+ * socket. Then it sleeps until it is killed.
  */
 const PROGRAM = `#!/usr/bin/sh
 if [ "$1" = --version ]; then
@@ -80,7 +80,9 @@ export async function standInMonitors(diskMib: number): Promise<{ close(): void 
   }
 }
 
-/** A guest that has begun, with its tap and its control socket. It ends with its unit, which takes its directory along. */
+/**
+ * A guest that has begun, with its tap and its control socket. It ends with its unit, which takes its directory along.
+ */
 class HeldGuest {
   readonly #tapFd: number
   readonly #control: Server
@@ -118,8 +120,8 @@ const SYS_SETRESUID = { x64: 117, arm64: 147 }[process.arch as 'x64' | 'arm64']
 const syscall = library('libc.so.6').func('long syscall(long number, int real, int effective, int saved)')
 
 /**
- * Does the work as the VM's user: the daemon asks the kernel who listens (SO_PEERCRED, unix(7)). The user changes for this
- * thread alone. The function of the C library changes it for all threads, and interrupts each of them for that
+ * Does the work as the VM's user: the daemon asks the kernel who listens (SO_PEERCRED, unix(7)). The user changes for
+ * this thread alone. The function of the C library changes it for all threads, and interrupts each of them for that
  * (nptl(7)), which would count as a cost of ours.
  */
 function asUser(user: number, work: () => void): void {

@@ -7,7 +7,9 @@ export const LAB_FIRECRACKER = '/usr/local/bin/firecracker'
 /** Environment variable with the path of Firecracker, for a machine that does not have it on PATH. */
 const PROGRAM_IN_ENVIRONMENT = 'VMHOSTD_FIRECRACKER'
 
-/** Returns the path of this machine's Firecracker; undefined if it has none. Throws if the variable names no program. */
+/**
+ * Returns the path of this machine's Firecracker; undefined if it has none. Throws if the variable names no program.
+ */
 export function findFirecracker(env: NodeJS.ProcessEnv = process.env): string | undefined {
   const named = env[PROGRAM_IN_ENVIRONMENT] ?? ''
   if (named !== '') {

@@ -46,7 +46,9 @@ const DISK_MIB = 64
 // Fixed, so that equal inputs make an equal disk with an equal digest.
 const DISK_UUID = 'a1b2c3d4-0000-4000-8000-0000000d3300'
 
-/** Returns the folder with the images of the demo guest and the bare guest; builds them first if the cache lacks them. */
+/**
+ * Returns the folder with the images of the demo guest and the bare guest; builds them first if the cache lacks them.
+ */
 export async function ensureGuest(cached: CachedRoot): Promise<string> {
   const folder = path.join(cachePath('guests'), hashInputs(INPUTS, [cached.key, await ensureCompiler()]))
   if (!existsSync(folder)) {

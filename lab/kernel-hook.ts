@@ -1,7 +1,7 @@
 /*
  * A customize hook of mmdebstrap, called with the kernel's package name and the root. mmdebstrap hands over
- * the configuration with which this machine's apt works for that root. It fetches the guests' kernel packages without installing them: an installed kernel
- * would bring an initramfs generator and half a minute of work that no lab uses.
+ * the configuration with which this machine's apt works for that root. It fetches the guests' kernel packages without
+ * installing them: an installed kernel would bring an initramfs generator and half a minute of work that no lab uses.
  */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import path from 'node:path'

@@ -11,7 +11,8 @@ import type { CachedRoot } from './root.ts'
 
 /**
  * Further packages of the root's own distribution, for a lab that needs more than the daemon does. They are installed
- * once into a layer of their own above the cached root (overlayfs, kernel documentation), so that no other lab sees them.
+ * once into a layer of their own above the cached root (overlayfs, kernel documentation),
+ * so that no other lab sees them.
  */
 export async function ensureLayer(cached: CachedRoot, packages: readonly string[]): Promise<string> {
   const key = hashInputs([import.meta.filename], [cached.key, ...packages])

@@ -19,7 +19,8 @@ export const joinLabs = (first: LabState, second: LabState): Promise<void> =>
 export async function join(first: End, second: End): Promise<void> {
   const place = ({ lab }: End): string[] =>
     lab?.leader === undefined ? [] : ['netns', `/proc/${lab.leader.pid}/ns/net`]
-  // An earlier test may have ended a moment ago, and the kernel removes the wires of a network later than its processes.
+  // An earlier test may have ended a moment ago, and the kernel removes the wires of a network later than its
+  // processes.
   for (const end of [first, second]) await ip(end, ['link', 'delete', end.device]).catch(() => '')
   const peer = ['peer', 'name', second.device, ...place(second)]
   await runChecked(['ip', 'link', 'add', first.device, ...place(first), 'type', 'veth', ...peer])

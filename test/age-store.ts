@@ -2,7 +2,10 @@ import { renameSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { migrate } from '../src/store/database/migrations.ts'
 
-/** Turns the closed store in a directory into one that a build of that schema would have written, with its tables and columns. */
+/**
+ * Turns the closed store in a directory into one that a build of that schema would have written,
+ * with its tables and columns.
+ */
 export function ageStore(directory: string, version: number): void {
   const path = `${directory}/vmhostd.db`
   renameSync(path, `${path}.new`)

@@ -4,8 +4,8 @@ import { library } from '../src/host/ffi/koffi.ts'
 const BLOCK_BYTES = 100 * 1024
 
 /**
- * Takes memory from the C library, writes to it, and frees it, up to a last block that keeps the rest with this process.
- * Returns what frees that one too.
+ * Takes memory from the C library, writes to it, and frees it, up to a last block that keeps the rest with this
+ * process. Returns what frees that one too.
  */
 export function leaveFreedMemory(bytes: number): () => void {
   const libc = library('libc.so.6')

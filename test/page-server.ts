@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 
 /**
- * Serves each request of a page with `answer`: `fetch` takes paths, as in a browser. Calls `onHead` when the page has the
- * head of an answer. Returns host and port.
+ * Serves each request of a page with `answer`: `fetch` takes paths, as in a browser. Calls `onHead` when the page has
+ * the head of an answer. Returns host and port.
  */
 export async function servePage(
   t: TestContext,

@@ -50,7 +50,9 @@ export function refuseCall(
   assert.equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0), 0, `errno ${errno()}`)
 }
 
-/** Returns a struct sock_filter. `otherwise`: how many instructions a jump passes over if its condition does not hold. */
+/**
+ * Returns a struct sock_filter. `otherwise`: how many instructions a jump passes over if its condition does not hold.
+ */
 function instruction(code: number, operand: number, { otherwise = 0 } = {}): Buffer {
   const bytes = Buffer.alloc(8)
   bytes.writeUInt16LE(code, 0)

@@ -26,7 +26,10 @@ export class StoreStage {
     })
   }
 
-  /** Opens the store as the next process finds it, after `meanwhile` changed its files. `isClosed`: an earlier try failed. */
+  /**
+   * Opens the store as the next process finds it, after `meanwhile` changed its files. `isClosed`:
+   * an earlier try failed.
+   */
   reopen(meanwhile: () => void = () => {}, { isClosed = false } = {}): void {
     if (!isClosed) this.store.close()
     meanwhile()

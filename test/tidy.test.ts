@@ -33,7 +33,7 @@ const law: Record<string, readonly string[]> = {
   api: ['api', 'commands', 'core', 'store', 'owners', 'log', 'lib'],
   // The words of the console's protocol are said once for both of its ends: its messages, its closes, its windows.
   client: ['client', 'core/console', 'lib'],
-  // The catalogue of problems is data, and has the client's advice. One executable has both programs, so it is there once.
+  // The catalogue of problems is data with the client's advice. It is there once: one executable has both programs.
   ctl: [
     ...['ctl', 'client', 'core/console', 'core/problems/catalogue.ts', 'log/error-chain.ts'],
     ...['log/scrub.ts', 'lib'],
@@ -260,7 +260,7 @@ const bans: readonly Ban[] = [
   },
   { pattern: /@ts-(ignore|expect-error|nocheck)|\bas any\b|: any\b/, instead: 'types that hold' },
   {
-    // Scrubbing alone suffices only for text that a viewer or a client sent or typed, and for text that root on this host reads.
+    // Scrubbing alone suffices for text that a viewer or a client wrote, and for text that root on this host reads.
     pattern: /from '.*\/log\/scrub\.ts'/,
     instead: 'text for the controller passes shownText of src/api/wire/values.ts',
     except:

@@ -61,7 +61,10 @@ const PACKAGES: Partial<Record<Name, readonly string[]>> = {
   sleepers: [],
 }
 
-/** Time that benchmarks need beyond that of the others: guests idle before each sleep, and 10,000 VMs are made in minutes. */
+/**
+ * Time that benchmarks need beyond that of the others: guests idle before each sleep,
+ * and 10,000 VMs are made in minutes.
+ */
 const MORE_MS: Partial<Record<Name, number>> = { wake: 10 * MINUTE_MS, sleepers: 30 * MINUTE_MS }
 
 /** Benchmarks that run on this machine, beside as many labs, and install the daemons by themselves. */
@@ -204,7 +207,9 @@ async function measureBeside(labName: string, name: Name): Promise<string> {
   }
 }
 
-/** Runs a script of the checkout, with its arguments, inside the lab and returns its output; `log` shows its progress. */
+/**
+ * Runs a script of the checkout, with its arguments, inside the lab and returns its output; `log` shows its progress.
+ */
 async function inLab(
   lab: LabState,
   [script = '', ...args]: readonly string[],

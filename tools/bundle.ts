@@ -84,7 +84,9 @@ const leaveOutSshNatives: Plugin = {
   },
 }
 
-/** Fastify loads Node's HTTP/2 in any case, which takes milliseconds and memory; no listener of the daemon speaks it. */
+/**
+ * Fastify loads Node's HTTP/2 in any case, which takes milliseconds and memory; no listener of the daemon speaks it.
+ */
 const leaveOutHttp2: Plugin = {
   name: 'leave-out-http2',
   setup(context) {

@@ -8,14 +8,15 @@ import ts from 'typescript'
 import type { StepLog } from './step.ts'
 
 /**
- * V8's code cache has hashes in it, whose seed comes from this number. With --hash-seed the cache would be equal too, but
- * V8 uses a cache only under the flags that it was made with; this one does not count. A running daemon has its own seed.
+ * V8's code cache has hashes in it, whose seed comes from this number. With --hash-seed the cache would be equal too,
+ * but V8 uses a cache only under the flags that it was made with; this one does not count.
+ * A running daemon has its own seed.
  */
 export const FIXED_SEED = '--random-seed=1'
 
 /**
- * Writes V8's code of a script; both are names in the working directory. The code depends on what the process has loaded
- * before, and on the paths of that. So the process loads nothing else, not even a file with these lines.
+ * Writes V8's code of a script; both are names in the working directory. The code depends on what the process has
+ * loaded before, and on the paths of that. So the process loads nothing else, not even a file with these lines.
  */
 const WRITE_CODE = `
 const { readFileSync, writeFileSync } = require('node:fs')
@@ -28,8 +29,8 @@ writeFileSync(code, new Script(readFileSync(script, 'latin1')).createCachedData(
 const WRAPPERS: ReadonlySet<string> = new Set(['__esm', '__commonJS'])
 
 /**
- * Turns a bundle in CommonJS into a script, and writes it to `script` and V8's code of it to `code`; all three are names in
- * `folder`. The script is an expression for a function, as src/executable.ts calls it.
+ * Turns a bundle in CommonJS into a script, and writes it to `script` and V8's code of it to `code`; all three are
+ * names in `folder`. The script is an expression for a function, as src/executable.ts calls it.
  */
 export async function makeProgram(
   folder: string,
@@ -43,8 +44,8 @@ export async function makeProgram(
 }
 
 /**
- * Writes each method that loads a module as a function in parentheses. V8 compiles such a function together with what is
- * around it (v8.dev/blog/preparser, "PIFEs").
+ * Writes each method that loads a module as a function in parentheses. V8 compiles such a function together with what
+ * is around it (v8.dev/blog/preparser, "PIFEs").
  */
 function withLoadersCompiled(bundle: string): string {
   const file = ts.createSourceFile('bundle.js', bundle, ts.ScriptTarget.Latest, false, ts.ScriptKind.JS)

@@ -1,4 +1,4 @@
-/* A reporter for `node --test` that writes the numbers of a run as JSON, for the one summary at the end of `./dev test`. */
+/* A reporter for `node --test` that writes the numbers of a run as JSON. `./dev test` makes its one summary of them. */
 import path from 'node:path'
 import { failureText } from './reporter.ts'
 import type { TestEvent } from 'node:test/reporters'

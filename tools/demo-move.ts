@@ -1,6 +1,6 @@
 /*
- * The move in the demo, beside its two labs: the VM of the first goes to the second with `vmhostctl vm migrate`, and the
- * same guest answers there.
+ * The move in the demo, beside its two labs: the VM of the first goes to the second with `vmhostctl vm migrate`, and
+ * the same guest answers there.
  */
 import { arrive } from '../test/two-hosts/both-hosts.ts'
 import { giveProfile } from '../test/two-hosts/give-profile.ts'

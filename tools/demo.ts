@@ -1,6 +1,6 @@
 /*
- * `./dev demo`: one VM from creation to removal, on real hosts. The daemon is killed in the middle, the guest sleeps and
- * wakes, becomes a snapshot, and moves to another host.
+ * `./dev demo`: one VM from creation to removal, on real hosts. The daemon is killed in the middle, the guest sleeps
+ * and wakes, becomes a snapshot, and moves to another host.
  */
 import path from 'node:path'
 import { attachTo, besideLabs, LAB_NODE, labDown, labUp } from '../lab/lab.ts'

@@ -1,6 +1,6 @@
 /*
- * How long each test file took when it last passed, kept in the cache. `./dev try` chooses tests by it, and `./dev test`
- * starts the longest host tests first.
+ * How long each test file took when it last passed, kept in the cache. `./dev try` chooses tests by it, and
+ * `./dev test` starts the longest host tests first.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'

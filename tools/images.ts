@@ -1,6 +1,6 @@
 /*
- * `./dev images`: runs the commands of docs/images.md as they stand there, on stand-ins for the images of distributions,
- * and boots what they made in a lab.
+ * `./dev images`: runs the commands of docs/images.md as they stand there, on stand-ins for the images of
+ * distributions, and boots what they made in a lab.
  */
 import { createHash } from 'node:crypto'
 import { copyFileSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

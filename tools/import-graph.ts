@@ -8,7 +8,9 @@ export const SOURCE_FOLDERS = ['src', 'test', 'tools', 'lab', 'bench'] as const
 /** A TypeScript file. Its path is relative to the checkout. */
 export type Source = { readonly path: string; readonly text: string; readonly lines: readonly string[] }
 
-/** A module as a file names it. Types are gone when the file runs. A dynamic import is loaded when the code gets there. */
+/**
+ * A module as a file names it. Types are gone when the file runs. A dynamic import is loaded when the code gets there.
+ */
 type Import = { readonly module: string; readonly isOnlyTypes: boolean; readonly isDynamic: boolean }
 
 /** Returns all TypeScript sources below a folder of the checkout; declarations are not sources. */
@@ -58,8 +60,8 @@ export const loadedFirst = (source: Source): string[] =>
 const NAME = /['"`](?:\$\{import\.meta\.dirname\}\/)?([\w.-]+(?:\/[\w.-]+)*\.[a-z]+)['"`]/g
 
 /**
- * Returns the files of the checkout that a file names in its strings, relative to itself, or in a test to the checkout. It
- * may read them, or start them as a program or a thread. Elsewhere a path from the top is only text for a reader.
+ * Returns the files of the checkout that a file names in its strings, relative to itself, or in a test to the checkout.
+ * It may read them, or start them as a program or a thread. Elsewhere a path from the top is only text for a reader.
  */
 export function namedFiles(source: Source): string[] {
   const folder = path.dirname(source.path)

@@ -7,7 +7,9 @@ import path from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 
-/** Sends SIGINT to a program that imports the tools when it has written a line; returns its status and all its output. */
+/**
+ * Sends SIGINT to a program that imports the tools when it has written a line; returns its status and all its output.
+ */
 async function interrupted(t: TestContext, source: string): Promise<{ code: unknown; output: string }> {
   const cache = mkdtempSync(path.join(tmpdir(), 'interrupt-'))
   t.after(() => rmSync(cache, { recursive: true, force: true }))

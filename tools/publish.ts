@@ -23,8 +23,8 @@ function removeUnfinished(parent: string): void {
 }
 
 /**
- * Removes a cache entry. It loses its name first, so that a removal that is interrupted leaves nothing that looks complete.
- * Another process may remove the entry at the same time.
+ * Removes a cache entry. It loses its name first, so that a removal that is interrupted leaves nothing that looks
+ * complete. Another process may remove the entry at the same time.
  */
 export function discard(folder: string): void {
   const aside = `${folder}.building-${process.pid}`

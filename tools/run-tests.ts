@@ -210,8 +210,8 @@ function longestFirst(files: readonly string[]): string[] {
 }
 
 /**
- * Runs test files inside labs of their own, which are thrown away afterwards. Each lab runs one file at a time, and takes
- * the next one when that has ended; the longest come first, so that all labs end at about the same time.
+ * Runs test files inside labs of their own, which are thrown away afterwards. Each lab runs one file at a time, and
+ * takes the next one when that has ended; the longest come first, so that all labs end at about the same time.
  */
 export async function runInLabs(files: readonly string[], labs: number): Promise<Counts> {
   const left = longestFirst(files)

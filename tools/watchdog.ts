@@ -27,7 +27,8 @@ export function watchTestFiles(runner: number, files: readonly string[], boundMs
     const now = performance.now()
     for (const pid of descendants(runner)) {
       const words = read(`/proc/${pid}/cmdline`).split('\0')
-      // The runner itself names all files; the process of one file names one, by its whole path if it executed itself again.
+      // The runner itself names all files; the process of one file names one,
+      // by its whole path if it executed itself again.
       const named = files.filter((file) => words.some((word) => word === file || word.endsWith(`/${file}`)))
       const [file] = named
       if (file === undefined || named.length > 1 || words.includes('--test')) continue

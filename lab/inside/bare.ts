@@ -131,6 +131,9 @@ export async function askBare(id: string, line: string, answer: RegExp, address?
   }
 }
 
-/** Returns the number of the guest's life, which ends with a boot, and advances its counter. `address`: see {@link askBare}. */
+/**
+ * Returns the number of the guest's life, which ends with a boot, and advances its counter. `address`:
+ * see {@link askBare}.
+ */
 export const lifeOf = (id: string, address?: string): Promise<string> =>
   askBare(id, 'count', /life ([0-9a-f]{16}) count \d+\r\n/, address)

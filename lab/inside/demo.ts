@@ -1,6 +1,7 @@
 /*
- * The demo inside a lab, in parts. `live`: one VM whose daemon is killed, which sleeps and wakes, and a snapshot of which
- * becomes a second VM. `moved`: the same guest at another host, until it is removed. `left`: nothing of it at the first.
+ * The demo inside a lab, in parts. `live`: one VM whose daemon is killed, which sleeps and wakes, and a snapshot of
+ * which becomes a second VM. `moved`: the same guest at another host, until it is removed. `left`:
+ * nothing of it at the first.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { step, StepFailed } from '../../tools/step.ts'

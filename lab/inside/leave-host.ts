@@ -5,7 +5,8 @@ import { deleteSnapshot } from './snapshots.ts'
 
 /**
  * Deletes every snapshot and VM of the installed daemon, ends the units of guests that it has no record of, starts the
- * daemon first if a test left it stopped, and closes the connection. What a failed test left must not fail the next one.
+ * daemon first if a test left it stopped, and closes the connection.
+ * What a failed test left must not fail the next one.
  */
 export async function leaveHost(): Promise<void> {
   try {

@@ -37,7 +37,9 @@ export class ConnectionFailed extends Error {
   }
 }
 
-/** Failures during a restart of the daemon; any other means that another server answers there, or needs a certificate. */
+/**
+ * Failures during a restart of the daemon; any other means that another server answers there, or needs a certificate.
+ */
 const PASSING: ReadonlySet<FailureKind> = new Set([
   'unresolved',
   'refused',

@@ -13,7 +13,8 @@ export type EventStart = components['schemas']['EventStart']
 
 /**
  * What a reader of events gets. `start`: from which number on events follow; it comes first, again after each
- * connection, and with `missed` whenever events before it are not kept: then read everything again. `silent`: the connection is lost, and is made again.
+ * connection, and with `missed` whenever events before it are not kept: then read everything again. `silent`: the
+ * connection is lost, and is made again.
  */
 export type EventSight =
   | { readonly kind: 'start'; readonly start: EventStart }

@@ -8,8 +8,8 @@ import type { Connection } from './connection.ts'
 
 /**
  * `fetch` with a client certificate, over node:https: the built-in one takes certificates only through a separate
- * package. Keeps connections for the next request; one that must not be repeated has a connection of its own. Rejects with
- * {@link ConnectionFailed}, and with {@link UnexpectedAnswer} if an answer has more than `clientAnswerBytesMax`.
+ * package. Keeps connections for the next request; one that must not be repeated has a connection of its own. Rejects
+ * with {@link ConnectionFailed}, and with {@link UnexpectedAnswer} if an answer has more than `clientAnswerBytesMax`.
  */
 export type HttpsFetch = {
   (request: Request): Promise<Response>
@@ -29,8 +29,8 @@ export function createHttpsFetch({ ca, cert, key }: Omit<Connection, 'url'>): Ht
       try {
         return await send(agent, request, body)
       } catch (error) {
-        // The daemon closed a kept connection just as we used it, and perhaps others. If it has taken this request, the repeat
-        // changes nothing more and succeeds too.
+        // The daemon closed a kept connection just as we used it, and perhaps others. If it has taken this request, the
+        // repeat changes nothing more and succeeds too.
         if (!(error instanceof StaleConnection)) throw error
       }
     }
@@ -39,8 +39,9 @@ export function createHttpsFetch({ ca, cert, key }: Omit<Connection, 'url'>): Ht
 }
 
 /**
- * Whether a repeat of a request that is done has another outcome: a reboot or a rebuild begins again, and `If-Match` refuses
- * the repeat for the change that the request itself made. On a kept connection, no error shows whether it arrived.
+ * Whether a repeat of a request that is done has another outcome: a reboot or a rebuild begins again, and `If-Match`
+ * refuses the repeat for the change that the request itself made. On a kept connection,
+ * no error shows whether it arrived.
  */
 const isForOnce = ({ method, url, headers }: Request): boolean =>
   headers.has('if-match') || (method === 'POST' && /\/(?:reboot|rebuild)$/.test(new URL(url).pathname))

@@ -5,7 +5,9 @@ export type SseMessage = {
   readonly data: string
 }
 
-/** Parses a stream of server-sent events (WHATWG HTML, "Server-sent events") as it comes. Lines end with LF or CR LF. */
+/**
+ * Parses a stream of server-sent events (WHATWG HTML, "Server-sent events") as it comes. Lines end with LF or CR LF.
+ */
 export class SseParser {
   #rest = ''
   #type = ''

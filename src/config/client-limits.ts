@@ -15,7 +15,10 @@ export const clientLimits = {
   clientConsoleSilentMs: 50_000,
   /** The client: output that was received but not consumed; above it, the connection is not read. */
   clientConsoleOutputBytesMax: 256 * 1024,
-  /** The client: the same of a shell in a browser, beyond that: the daemon was asked to wait, and buffers are still sent. */
+  /**
+   * The client: the same of a shell in a browser, beyond that: the daemon was asked to wait,
+   * and buffers are still sent.
+   */
   clientConsoleOnItsWayBytesMax: 16 * 1024 * 1024,
   /** The client: input that waits for the connection; above it, the writer must wait. */
   clientConsoleInputBytesMax: 1024 * 1024,
@@ -40,7 +43,10 @@ export const clientLimits = {
   ctlWaitDaysMax: 24,
   /** vmhostctl: columns of a terminal that does not know how many it has. */
   ctlColumnsDefault: 80,
-  /** vmhostctl: the longest time that an option takes. Behind far longer ones there is no date (RFC 3339 ends with 9999). */
+  /**
+   * vmhostctl: the longest time that an option takes. Behind far longer ones there is no date (RFC 3339 ends with
+   * 9999).
+   */
   ctlTimeDaysMax: 36_500,
   /** vmhostctl: from an offer until it expires, without `--expires`. */
   ctlOfferSecondsDefault: 4 * 3600,
@@ -52,7 +58,10 @@ export const clientLimits = {
   ctlRateMs: 15_000,
   /** vmhostctl: a completion that takes longer does not help the person who types. */
   ctlCompletionMs: 1500,
-  /** vmhostctl: how long typed input waits for room before more of it is dropped, because the keys that leave must be read. */
+  /**
+   * vmhostctl: how long typed input waits for room before more of it is dropped,
+   * because the keys that leave must be read.
+   */
   ctlInputStuckMs: 1000,
   /** vmhostctl: how often the line that shows a wait on a terminal is redrawn. */
   ctlSpinnerMs: 100,
@@ -68,7 +77,10 @@ export const clientLimits = {
   /** While a window is resized, its size is sent once it stays unchanged for this long. */
   consolePageFitMs: 100,
 
-  /** The page of the host: between two looks without an event, and how long it waits before it opens a refused stream again. */
+  /**
+   * The page of the host: between two looks without an event, and how long it waits before it opens a refused stream
+   * again.
+   */
   hostPageAskEveryMs: 15_000,
   /** Between two looks, however many events come. */
   hostPageRefreshMsMin: 500,

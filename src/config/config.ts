@@ -79,8 +79,8 @@ function fillHostId(file: unknown, machine: string): void {
 }
 
 /**
- * Fills in the files of the coordination listener. Set-up puts the node's certificate beside the server's, under the same
- * authority.
+ * Fills in the files of the coordination listener. Set-up puts the node's certificate beside the server's, under the
+ * same authority.
  */
 function withNodeFiles(written: CamelKeys<ConfigFile>): Config {
   const { caFile, certificateFile, revocationFile } = written.controller

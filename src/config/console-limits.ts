@@ -20,7 +20,9 @@ export const consoleLimits = {
   consoleShellResumeBytes: 128 * 1024,
   /** Size of one message of a viewer. */
   consoleMessageBytesMax: 64 * 1024,
-  /** Size of a text message of a viewer. A valid one has less than 100 characters, and one of 64 KiB takes 2 ms to read. */
+  /**
+   * Size of a text message of a viewer. A valid one has less than 100 characters, and one of 64 KiB takes 2 ms to read.
+   */
   consoleTextCharactersMax: 1024,
   /** Messages of a viewer: far more than a fast paste or a resized window produces. */
   consoleMessagesPerSecond: 1000,
@@ -29,7 +31,10 @@ export const consoleLimits = {
   consoleRowsMax: 1000,
   /** Input that the guest has not read; above it, viewers are not read either. */
   consoleInputBytesMax: 256 * 1024,
-  /** Input that is kept at most. One message of each viewer comes after the limit; more is from viewers that come and go. */
+  /**
+   * Input that is kept at most. One message of each viewer comes after the limit;
+   * more is from viewers that come and go.
+   */
   consoleInputKeptBytesMax: 2 * 1024 * 1024,
   /** Delay between two attempts to write input that a terminal did not accept. */
   consoleInputRetryMsMin: 2,
@@ -61,8 +66,8 @@ export const consoleLimits = {
   /** A guest must take as much in one packet of a shell. Programs take 32 KiB and more. */
   sshPacketBytesMin: 1024,
   /**
-   * How often a guest may exchange keys again, and how many times at once. Servers do so by volume or time: OpenSSH after
-   * 1 GiB or more (ssh_config(5), RekeyLimit), which takes 16 s at the speed that a shell is read with.
+   * How often a guest may exchange keys again, and how many times at once. Servers do so by volume or time: OpenSSH
+   * after 1 GiB or more (ssh_config(5), RekeyLimit), which takes 16 s at the speed that a shell is read with.
    */
   sshKeyExchangeEveryMs: 5000,
   sshKeyExchangesBurst: 5,

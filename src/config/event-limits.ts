@@ -3,7 +3,9 @@ export const eventLimits = {
   /** Events that are kept, and for how long. The first of the two bounds that is reached removes the oldest. */
   eventsMax: 10_000,
   eventsAgeMsMax: 7 * 24 * 3_600_000,
-  /** The newest events, which are kept whatever their age: a clock that is ahead for a while must not remove all others. */
+  /**
+   * The newest events, which are kept whatever their age: a clock that is ahead for a while must not remove all others.
+   */
   eventsKeptMin: 1000,
   /**
    * Events that wait in memory while the records cannot be written. If there are more, the oldest half is dropped, and

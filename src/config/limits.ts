@@ -21,7 +21,7 @@ export const limits = {
   /** `Retry-After` of an answer that met a fault, by the retry class of the fault. */
   retryAfterSoonSeconds: 1,
   retryAfterBackoffSeconds: 5,
-  /** Answers of one listener that clients have not taken yet. The largest, the script of the reference, has some MiB. */
+  /** Answers of one listener that clients have not taken yet. The largest, the script of the reference, has MiBs. */
   heldAnswersBytesMax: 64 * 1024 * 1024,
   userDataBytesMax: 256 * 1024,
   sshKeysMax: 64,
@@ -73,8 +73,8 @@ export const limits = {
   /** From the end of a start until the memory that only the start needed is returned to the host. */
   startMemoryReturnMs: 1000,
   /**
-   * How often memory that libraries have freed is returned to the host. It takes from one to some tens of milliseconds, by
-   * how much there is. V8 frees buffers when it collects, and its compilers leave some MiB free.
+   * How often memory that libraries have freed is returned to the host. It takes from one to some tens of milliseconds,
+   * by how much there is. V8 frees buffers when it collects, and its compilers leave some MiB free.
    */
   freedMemoryReturnMs: 60_000,
   /** The longest long poll that Prefer: wait may ask for. */
@@ -177,10 +177,10 @@ export const limits = {
   exitConsoleLines: 10,
   exitConsoleLineLength: 200,
   deleteAfterSecondsMax: 31_536_000,
-  /** A daemon watches a stopped VM at least so long before it deletes it by its age: the clock may be corrected meanwhile. */
+  /** A daemon watches a stopped VM for so long before it deletes it by its age: the clock may be corrected. */
   deletionHoldMs: 600_000,
   monitorAnswerMs: 30_000,
-  /** The next look at a silent monitor comes after this part of its silence, but not sooner than the time that follows. */
+  /** The next look at a silent monitor comes after this part of its silence, but not before the time that follows. */
   monitorRecheckShare: 0.05,
   monitorRecheckMs: 10,
   /** How long a resumed guest whose disk failed is observed. By then its request has failed again, or succeeded. */
@@ -196,7 +196,7 @@ export const limits = {
   stepMs: 30_000,
   /** Extra time for a step that was asked to stop at its deadline. */
   stepGraceMs: 5000,
-  /** A VM may wait for a place before its image is fetched. The fetch has its own bound from there on, `imageFetchMs`. */
+  /** A VM may wait for a place before its image is fetched. The fetch then has its own bound, `imageFetchMs`. */
   imageStepMs: 24 * 3_600_000,
   imageFetchMs: 3_600_000,
   saveMs: 120_000,
@@ -277,7 +277,10 @@ export const limits = {
    * JobTimeoutSec=).
    */
   shutdownMsMax: 1_500_000,
-  /** Time for guests that could not be saved then, to end by themselves. Without saves they have the whole bound but `shutdownNoteMs`. */
+  /**
+   * Time for guests that could not be saved then, to end by themselves.
+   * Without saves they have the whole bound but `shutdownNoteMs`.
+   */
   shutdownGraceMs: 30_000,
   shutdownLookMs: 200,
   /** The end of the bound, in which the records and the log say which guests are left. */
@@ -298,7 +301,10 @@ export const limits = {
   hostLookMs: 3000,
   /** Looks of VMs at their storage that run at once. Those that run together share the checks of the pool. */
   poolLooksMax: 16,
-  /** Looks at the host at once for plans, dry runs and counters that clients ask for: those of the daemon itself wait behind them. */
+  /**
+   * Looks at the host at once for plans, dry runs and counters that clients ask for:
+   * those of the daemon itself wait behind them.
+   */
   askedLooksMax: 4,
   /** A request renews a measurement of the memory of running VMs that is so old, and does not wait for it. */
   residentRenewMs: 5000,
@@ -306,7 +312,7 @@ export const limits = {
   residentAgeMsMax: 10_000,
   /** VMs whose memory is measured in one turn of the event loop; about a millisecond. */
   residentLooksATurn: 32,
-  /** Readers of metrics share an answer for so long after its end: however many there are, they cost no more than one. */
+  /** Readers of metrics share an answer for so long after its end: many of them cost no more than one. */
   metricsAgeMsMax: 2000,
   /** Common names in the configuration that may read metrics. */
   metricsReadersMax: 16,
@@ -345,7 +351,7 @@ export const limits = {
   keepAliveMs: 75_000,
   /** How often the server checks for connections past the deadlines above. */
   connectionCheckMs: 5000,
-  /** Requests of one connection that are not answered. Clients of HTTP/1.1 hardly send a second one before the answer. */
+  /** Requests of one connection that are not answered. Clients of HTTP/1.1 hardly send a second before the answer. */
   requestsPerConnectionMax: 16,
   /** Over HTTP/1.1 a long poll holds one: room for one per VM on a full host; more is a leak of the client. */
   connectionsMax: 4096,
@@ -361,7 +367,10 @@ export const limits = {
   /** Certificates of clients that are remembered, and for how long after their last connection. */
   clientCertificatesMax: 64,
   clientCertificateSeenMs: 7 * 24 * 3_600_000,
-  /** A certificate that a controller or a reader of metrics has not used for so long was probably replaced; no alert is about it. */
+  /**
+   * A certificate that a controller or a reader of metrics has not used for so long was probably replaced;
+   * no alert is about it.
+   */
   neededClientSeenMs: 24 * 3_600_000,
   /** The daemon warns about a certificate that expires sooner than this. */
   certificateWarningDays: 30,

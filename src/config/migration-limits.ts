@@ -25,7 +25,9 @@ export const migrationLimits = {
   answerQuietMs: 10_000,
   /** Bytes of an answer of a source that is not a stream. Held packets and user data are the largest parts. */
   sourceAnswerBytesMax: 8 * 1024 * 1024,
-  /** Characters of a name or a version in a manifest: of a monitor, a processor or a feature. Those known have some 20. */
+  /**
+   * Characters of a name or a version in a manifest: of a monitor, a processor or a feature. Those known have some 20.
+   */
   manifestNameCharactersMax: 256,
   /** Features of a processor. A new x86 processor has some 150. */
   processorFeaturesMax: 4096,

@@ -10,7 +10,10 @@ export const monitorLimits = {
   qemuExtraTasks: 96,
   /** A 32-vCPU guest has some 300: two for each queue of each device. */
   qemuOpenFiles: 1024,
-  /** Memory that a Firecracker process may use besides the guest's: it has 4 MiB, and most of the rest is for its log and for devices that are being saved. */
+  /**
+   * Memory that a Firecracker process may use besides the guest's: it has 4 MiB, and most of the rest is for its log
+   * and for devices that are being saved.
+   */
   firecrackerOverheadMib: 32,
   /** Threads of a Firecracker process besides its vCPUs: its main loop, its API, and what a kernel adds for KVM. */
   firecrackerExtraTasks: 16,
@@ -23,7 +26,10 @@ export const monitorLimits = {
   firecrackerAnswerBytesMax: 256 * 1024,
   /** Its devices and vCPUs in a saved guest: 25 KiB for one vCPU. */
   firecrackerStateBytesMax: 16 * 1024 * 1024,
-  /** Space and files in the runtime directories of all monitors: sockets, configurations, and devices of restored guests. */
+  /**
+   * Space and files in the runtime directories of all monitors: sockets, configurations,
+   * and devices of restored guests.
+   */
   monitorRuntimeMib: 64,
   monitorRuntimeFilesMax: 65_536,
   /**

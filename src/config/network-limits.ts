@@ -12,8 +12,8 @@ export const networkLimits = {
   /** Device changes that the kernel buffers for us: some thousand. If it overflows, the daemon looks at everything. */
   netlinkEventsBytes: 4 * 1024 * 1024,
   /**
-   * Looks at everything because of it: at once, and then one in each such time. A guest that makes its monitor change the
-   * tap could cause them without end.
+   * Looks at everything because of it: at once, and then one in each such time. A guest that makes its monitor change
+   * the tap could cause them without end.
    */
   lostChangesLookEveryMs: 10_000,
   /** Between two readings of our taps because such changes were lost; some milliseconds with 1,000 taps. */
@@ -27,14 +27,14 @@ export const networkLimits = {
   /** Chains of the firewall table read before other work may run; some ten microseconds each. */
   nftChainsPerTurn: 64,
   /**
-   * Text of a transaction that nft is given a millisecond for, beyond the time of any program. It reads some 600 bytes in
-   * one, with the kernel's part: a guest with the most rules has 850 KB.
+   * Text of a transaction that nft is given a millisecond for, beyond the time of any program. It reads some 600 bytes
+   * in one, with the kernel's part: a guest with the most rules has 850 KB.
    */
   nftBytesPerMs: 100,
   /**
-   * Next hops beyond this host that a guest may begin to use: for long, and at once. The kernel looks 3 s for a hop that
-   * does not answer (3 requests, 1 s apart), and has 1,024 places for all guests of a family (gc_thresh3). So a guest
-   * takes at most 160 of them at once, and 60 for long. Most guests have one hop, the router.
+   * Next hops beyond this host that a guest may begin to use: for long, and at once. The kernel looks 3 s for a hop
+   * that does not answer (3 requests, 1 s apart), and has 1,024 places for all guests of a family (gc_thresh3). So a
+   * guest takes at most 160 of them at once, and 60 for long. Most guests have one hop, the router.
    */
   nextHopsPerSecond: 20,
   nextHopsAtOnce: 100,
@@ -42,8 +42,8 @@ export const networkLimits = {
   nextHopLookupSeconds: 3,
   /**
    * Fragments of one guest that the host takes: some 24 Mbit/s of datagrams in two parts, such as those of a tunnel
-   * whose packets are too large for the network. A guest without such a tunnel sends almost none. The kernel keeps 2.5 KB
-   * for one that waits for the rest of its datagram. With what operating.md advises, a guest takes 54 of 256 MiB.
+   * whose packets are too large for the network. A guest without such a tunnel sends almost none. The kernel keeps 2.5
+   * KB for one that waits for the rest of its datagram. With what operating.md advises, a guest takes 54 of 256 MiB.
    */
   fragmentsPerSecond: 2000,
   fragmentsAtOnce: 2000,

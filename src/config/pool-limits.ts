@@ -12,8 +12,8 @@ export const poolLimits = {
   /** The pool's free space is checked after each step of this size while an image is stored. */
   imageRoomStepBytes: 8 * 1024 * 1024,
   /**
-   * An image that was too large, or twice not what its digest says, is not fetched again from the same URL for this long,
-   * and one that the pool had no room for not without more room.
+   * An image that was too large, or twice not what its digest says, is not fetched again from the same URL for this
+   * long, and one that the pool had no room for not without more room.
    */
   imageRefusedMs: 3_600_000,
   /** Images whose refusal is remembered, and as many whose lack of room is. */
@@ -36,8 +36,8 @@ export const poolLimits = {
   fetchPaceBytesMin: 64 * 1024,
   fetchPaceMs: 60_000,
   /**
-   * A fetch that brought as much in each second of the last `imageFetchMs` has that time once more. At less, an image of
-   * some GiB is taken, and a larger one ends.
+   * A fetch that brought as much in each second of the last `imageFetchMs` has that time once more. At less, an image
+   * of some GiB is taken, and a larger one ends.
    */
   fetchBytesPerSecondMin: 1024 * 1024,
   /**
@@ -47,7 +47,9 @@ export const poolLimits = {
   imageResumesMax: 8,
   /** Bytes of a saved guest that are written to the disk at once; then another save may run, or this one ends. */
   saveFlushBytes: 32 * 1024 * 1024,
-  /** Between two flushes of what a monitor wrote, while it still saves. They end after one that takes longer than this. */
+  /**
+   * Between two flushes of what a monitor wrote, while it still saves. They end after one that takes longer than this.
+   */
   saveFlushPauseMs: 5,
   saveFlushMsMax: 150,
   /** Such writes and flushes running at once, over all saves. Each occupies one of Node's four threads for files. */

@@ -9,13 +9,17 @@ export const recordsLimits = {
   /** How long "vmhostd backup" waits for a database that is locked. */
   backupBusyMs: 5000,
   /**
-   * Revisions that records which are put back do not give out, beyond the newest that is known. The records that they replace
-   * may have given them out, and cannot always be read.
+   * Revisions that records which are put back do not give out, beyond the newest that is known. The records that they
+   * replace may have given them out, and cannot always be read.
    */
   revisionsSkippedByRestore: 1_000_000_000,
-  /** How long the daemon waits for a database that is locked, at work and at its start. The event loop is blocked then. */
+  /**
+   * How long the daemon waits for a database that is locked, at work and at its start. The event loop is blocked then.
+   */
   databaseBusyMs: 20,
   databaseOpenBusyMs: 5000,
-  /** How long no other write, or emptying of the log, is tried after one failed, because each may cost the wait above. */
+  /**
+   * How long no other write, or emptying of the log, is tried after one failed, because each may cost the wait above.
+   */
   stateRetryMs: 250,
 } as const

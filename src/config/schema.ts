@@ -45,8 +45,9 @@ const ranges = (maxItems: number) =>
 const mark = () => Type.Integer({ minimum: 0, maximum: 0xffff_ffff, default: 0 })
 
 /**
- * Free of systemd's ranges (systemd.io/UIDS-GIDS: 1879048192 to 2147352575 is unused), of the subordinate ids of useradd
- * (login.defs(5), SUB_UID_MAX 600100000), and of SSSD's accounts (sssd-ldap(5), ldap_idmap_range_max 2000200000).
+ * Free of systemd's ranges (systemd.io/UIDS-GIDS: 1879048192 to 2147352575 is unused), of the subordinate ids of
+ * useradd (login.defs(5), SUB_UID_MAX 600100000), and of SSSD's accounts (sssd-ldap(5),
+ * ldap_idmap_range_max 2000200000).
  */
 const USER_ID_FIRST = 2_100_000_000
 

@@ -87,11 +87,15 @@ export const guestAddress = (
 type Firewall = {
   /** Connections that others may open to the guest. Absent: as the host is configured. */
   readonly inbound?: readonly InboundRule[]
-  /** Rules for what the guest opens to others. What no rule is about is allowed, but for what is closed to all guests. */
+  /**
+   * Rules for what the guest opens to others. What no rule is about is allowed, but for what is closed to all guests.
+   */
   readonly outbound?: readonly OutboundRule[]
 }
 
-/** The question that shows whether a guest is ready. It goes to the IPv4 address of the guest, else to its IPv6 address. */
+/**
+ * The question that shows whether a guest is ready. It goes to the IPv4 address of the guest, else to its IPv6 address.
+ */
 export type ReadinessCheck = {
   /** `tcp`: the port takes a connection. `http`: it also answers a GET with a status from 200 to 399. */
   readonly protocol: 'tcp' | 'http'
@@ -122,7 +126,9 @@ export type Desired = {
   readonly network?: Network
   /** Absent: the guest is ready when its agent is seen. */
   readonly readiness?: ReadinessCheck
-  /** Says what follows from the end of the guest, and from a stop. Absent: a guest that ended is always started again. */
+  /**
+   * Says what follows from the end of the guest, and from a stop. Absent: a guest that ended is always started again.
+   */
   readonly exit?: ExitPolicy
   /** Number of the instance that cloud-init sets up. Absent: the first, 1. */
   readonly instance?: number
@@ -142,7 +148,9 @@ export function imagesOf(image: Image): readonly { readonly role: ImageRole; rea
   return images
 }
 
-/** Returns the number of the instance after this one. cloud-init sets the guest up again when it sees another instance. */
+/**
+ * Returns the number of the instance after this one. cloud-init sets the guest up again when it sees another instance.
+ */
 export const nextInstance = ({ instance = 1 }: Pick<Desired, 'instance'>): number => instance + 1
 
 /** Returns the guest vCPUs for a CPU share: one for each started core. */

@@ -21,8 +21,9 @@ export type Rejection = {
 }
 
 /**
- * The host could not do or report something. Drivers, steps and the store throw it. The message says what this level was doing and to
- * which object; the cause is chained, never pasted. A message longer than `limits.faultCharactersMax` is cut.
+ * The host could not do or report something. Drivers, steps and the store throw it. The message says what this level
+ * was doing and to which object; the cause is chained, never pasted.
+ * A message longer than `limits.faultCharactersMax` is cut.
  */
 export class HostFault extends Error {
   override readonly name = 'HostFault'

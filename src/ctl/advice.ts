@@ -222,7 +222,10 @@ const PLAIN_KEY = /^[A-Za-z0-9_.-]{1,64}=/
 /** Finds the pointer to a member that the daemon complains about. The key of a label may hold anything. */
 const POINTER = /\/labels\/.+?(?= must )|\/[a-z_0-9]+(?:\/[a-z_0-9]+)?(?= must )/g
 
-/** Adds to each member in an error text the option that set it, as it was typed but for secrets. A member from a file has no option. */
+/**
+ * Adds to each member in an error text the option that set it, as it was typed but for secrets.
+ * A member from a file has no option.
+ */
 export function withOptions(text: string, given: Arguments | undefined): string {
   return text.replaceAll(POINTER, (pointer) => {
     const typed = given === undefined ? undefined : typedFor(pointer, given)

@@ -106,8 +106,8 @@ export type Daemon = {
   /** The origin of its controller API. */
   readonly url: string
   /**
-   * Turns any error of a request to it into one that says what is wrong with it, and what to do. `name` is the object of
-   * the request, if it is not the operand of the command.
+   * Turns any error of a request to it into one that says what is wrong with it, and what to do. `name` is the object
+   * of the request, if it is not the operand of the command.
    */
   readonly failed: (error: unknown, name?: string) => CtlError
 }

@@ -26,13 +26,13 @@ export type Terminal = {
   /** Resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void>
   /**
-   * Resets modes that a program may have left set, without clearing the screen. Does nothing if neither input nor output
-   * is a terminal.
+   * Resets modes that a program may have left set, without clearing the screen. Does nothing if neither input nor
+   * output is a terminal.
    */
   softReset(): void
   /**
-   * Lends the terminal to a guest until the returned function is called: typed keys are passed on and bytes are shown as
-   * they come. A signal or a crash that ends the program also ends this, with a soft reset.
+   * Lends the terminal to a guest until the returned function is called: typed keys are passed on and bytes are shown
+   * as they come. A signal or a crash that ends the program also ends this, with a soft reset.
    */
   lend(): Promise<() => void>
 }

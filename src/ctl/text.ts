@@ -23,7 +23,9 @@ export type Cell = { readonly text: string; readonly colour?: Colour }
 type TableOptions = {
   readonly sink: Sink
   readonly paint: Paint
-  /** The last column says why, such as an error: a terminal shows it whole below its row, and nothing if it is empty. */
+  /**
+   * The last column says why, such as an error: a terminal shows it whole below its row, and nothing if it is empty.
+   */
   readonly lastBelow?: boolean
 }
 

@@ -47,7 +47,10 @@ type Wait<T> = {
   readonly id: string
   readonly watch: (client: ApiClient, id: string, options: WatchOptions) => AsyncGenerator<Sight<T>>
   readonly defaultSeconds: number
-  /** When the time began that several waits share, by the monotonic clock; without it the time begins with the first answer. */
+  /**
+   * When the time began that several waits share, by the monotonic clock;
+   * without it the time begins with the first answer.
+   */
   readonly beganMs?: number | undefined
   /** Whether the daemon is known to have had the resource; otherwise a first look that finds nothing is an error. */
   readonly wasThere?: boolean

@@ -40,8 +40,8 @@ type AdminSocketOptions = {
 
 /**
  * Opens a local socket for commands such as `vmhostd plan`, which therefore need no certificate. Only the daemon can
- * answer them: a monitor takes one client at a time. If the socket cannot be made, it is tried again, because VMs do not
- * need it.
+ * answer them: a monitor takes one client at a time. If the socket cannot be made, it is tried again, because VMs do
+ * not need it.
  */
 export function openAdminSocket({
   runDirectory,

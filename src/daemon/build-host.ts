@@ -138,8 +138,8 @@ function buildFirewall(config: Config, store: Store, log: Log): NftFirewall {
 }
 
 /**
- * Returns the firewall's rule for a guest; undefined if it has no network. A VM whose record cannot be read has no rule,
- * so nothing passes to its guest or from it. The other VMs go on.
+ * Returns the firewall's rule for a guest; undefined if it has no network. A VM whose record cannot be read has no
+ * rule, so nothing passes to its guest or from it. The other VMs go on.
  */
 function guestRuleFor(store: Store, id: VmId, log: Log): GuestRule | undefined {
   try {

@@ -43,8 +43,8 @@ export function checkThreads(log: Log): void {
 }
 
 /**
- * Divides the bound of a stop that ends guests: for how long they are saved, and for how long all of them are waited for.
- * The rest is longer than the interval of looks at them: when the bound is over, nothing is written any more.
+ * Divides the bound of a stop that ends guests: for how long they are saved, and for how long all of them are waited
+ * for. The rest is longer than the interval of looks at them: when the bound is over, nothing is written any more.
  */
 export function guestsTimes(boundMs: number): { readonly savesMs: number; readonly waitMs: number } {
   const waitMs = boundMs - Math.min(limits.shutdownNoteMs, boundMs / 4)

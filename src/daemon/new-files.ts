@@ -12,8 +12,8 @@ type NewFile = {
 
 /**
  * Writes files where none are. Each is there as a whole or not at all, also after a power failure; if one cannot be
- * written, none of them is there. Throws if another file has the name of one. On a file system without links, such as FAT,
- * a file of no bytes may have such a name for a moment, and keeps it if this process or the power ends then.
+ * written, none of them is there. Throws if another file has the name of one. On a file system without links, such as
+ * FAT, a file of no bytes may have such a name for a moment, and keeps it if this process or the power ends then.
  */
 export function writeNewFiles(files: readonly NewFile[]): void {
   const named: string[] = []
@@ -42,7 +42,8 @@ function nameNew(from: string, to: string): void {
     // A rename would replace a file that came meanwhile.
     linkSync(from, to)
   } catch (error) {
-    // A file system without links refuses them with the first one (link(2)), one of a network or of FUSE with the others.
+    // A file system without links refuses them with the first one (link(2)),
+    // one of a network or of FUSE with the others.
     if (!hasErrno(error, 'EPERM', 'ENOTSUP', 'ENOSYS')) throw error
     renameToNew(from, to)
   }

@@ -4,8 +4,8 @@ import { X509Certificate } from 'node:crypto'
 const BLOCK = /-----BEGIN (?<label>(?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*-----END \k<label>-----/g
 
 /**
- * Returns each certificate of a file (PEM, RFC 7468), as it is there: under each label that TLS takes from the file too,
- * so an authority that it trusts is not missing here.
+ * Returns each certificate of a file (PEM, RFC 7468), as it is there: under each label that TLS takes from the file
+ * too, so an authority that it trusts is not missing here.
  */
 export const certificatesIn = (pem: Buffer | string): readonly string[] =>
   (typeof pem === 'string' ? pem : pem.toString('latin1')).match(BLOCK) ?? []

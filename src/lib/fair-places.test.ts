@@ -3,7 +3,9 @@ import { setImmediate } from 'node:timers/promises'
 import { test } from 'node:test'
 import { FairPlaces } from './fair-places.ts'
 
-/** Starts tasks that run until they are asked to end. Each is named by its owner, a letter for each part, and a number. */
+/**
+ * Starts tasks that run until they are asked to end. Each is named by its owner, a letter for each part, and a number.
+ */
 function stage(count: number) {
   const places = new FairPlaces(count)
   const running = new Map<string, () => void>()

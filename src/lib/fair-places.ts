@@ -8,9 +8,9 @@ export type PlaceOwner = readonly string[]
 type Waiting = { readonly keys: readonly string[]; readonly come: () => void }
 
 /**
- * Lets at most `places` tasks run at once. Each task is of an owner. The one whose widest part has the fewest places comes
- * first, then the one whose next part has; equals come in order of arrival. If there are several places, the last free
- * one is reserved for an owner without one. So the slow tasks of one owner cannot take every place.
+ * Lets at most `places` tasks run at once. Each task is of an owner. The one whose widest part has the fewest places
+ * comes first, then the one whose next part has; equals come in order of arrival. If there are several places, the last
+ * free one is reserved for an owner without one. So the slow tasks of one owner cannot take every place.
  */
 export class FairPlaces {
   #free: number

@@ -57,8 +57,8 @@ type Rules = {
 /**
  * Returns a checker for values of `schema`. It returns the complaints, or none if the value fits. It changes and
  * coerces nothing. It never repeats a value, so that a secret in the wrong place is not sent back. `patternWords`
- * describes each pattern of the schema in words ("must be …"). The validator stops collecting after eight failures. It is
- * compiled with the first value, because it takes milliseconds and most schemas of a daemon never see one.
+ * describes each pattern of the schema in words ("must be …"). The validator stops collecting after eight failures. It
+ * is compiled with the first value, because it takes milliseconds and most schemas of a daemon never see one.
  */
 export function checkerFor(
   schema: TSchema,
@@ -75,8 +75,8 @@ export function checkerFor(
 }
 
 /**
- * Finds strings of more than twice their length. They are reported alone: the validator explains a failure by testing each
- * pattern too, whatever the length is, and that may take a time that grows with its square.
+ * Finds strings of more than twice their length. They are reported alone: the validator explains a failure by testing
+ * each pattern too, whatever the length is, and that may take a time that grows with its square.
  */
 function farTooLong(rules: unknown, value: unknown, pointer: string): readonly Complaint[] {
   // What the schema does not describe may be nested without end.

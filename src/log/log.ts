@@ -10,7 +10,9 @@ export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
-  /** Writes a line of the audit trail: who asked for what, and what came of it. No level of the configuration hides it. */
+  /**
+   * Writes a line of the audit trail: who asked for what, and what came of it. No level of the configuration hides it.
+   */
   audit(fields: object, message: string): void
   /** Returns a logger whose every line carries `fields`. */
   child(fields: object): Log

@@ -19,8 +19,8 @@ const PRIORITY: Readonly<Record<string, number>> = { debug: 7, info: 6, audit: 5
 const AUDIT_LEVEL = 100
 
 /**
- * The daemon's logger: one JSON object a line, with the fields of its context ({@link contextLog}). An `error` field becomes its cause chain and code. Every line passes
- * {@link scrubLine} on its way out.
+ * The daemon's logger: one JSON object a line, with the fields of its context ({@link contextLog}). An `error` field
+ * becomes its cause chain and code. Every line passes {@link scrubLine} on its way out.
  */
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? standardOutput()

@@ -22,7 +22,8 @@ export interface Capacity {
   /** The largest number of vCPUs that a guest of a monitor of this kind may have. */
   vcpusMax(kind: MonitorKind): number
   /**
-   * The addresses, in canonical text, that the host itself has or relies on, such as the address of a router or resolver.
+   * The addresses, in canonical text, that the host itself has or relies on,
+   * such as the address of a router or resolver.
    */
   hostAddresses(): Probe<ReadonlySet<string>>
   /** The length of an image, in MiB rounded up; undefined if the last look at the pool did not find it. */

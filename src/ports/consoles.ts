@@ -66,7 +66,10 @@ export type ConsoleOutput = Pick<Ring, 'start' | 'end' | 'since'>
 
 /** The output of a session, with its id. */
 export type SessionOutput = {
-  /** 16 lower-case hexadecimal digits; new at each start of the VM, and kept over sleeps, restarts of the daemon and moves. */
+  /**
+   * 16 lower-case hexadecimal digits; new at each start of the VM, and kept over sleeps,
+   * restarts of the daemon and moves.
+   */
   readonly id: string
   readonly output: ConsoleOutput
 }

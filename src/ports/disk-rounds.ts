@@ -19,13 +19,13 @@ export type Round = {
 }
 
 /**
- * Rounds of a disk that leaves this host, at the source. A round is a clone of the disk, and is sent as what differs from
- * the round before. Every method throws HostFault, and the signal's reason on abort.
+ * Rounds of a disk that leaves this host, at the source. A round is a clone of the disk, and is sent as what differs
+ * from the round before. Every method throws HostFault, and the signal's reason on abort.
  */
 export interface DiskRounds {
   /**
-   * Ensures a round. The same number again gives the same round, and the next number a new one: the disk as it is now. It
-   * is on the host's disk when this resolves. The round before is kept, and older ones are removed. Round 1 removes
+   * Ensures a round. The same number again gives the same round, and the next number a new one: the disk as it is now.
+   * It is on the host's disk when this resolves. The round before is kept, and older ones are removed. Round 1 removes
    * the rounds of every other arrival.
    *
    * `round_lost` for any other number, and if the round before is gone; `migration_unsupported` if the file system
@@ -34,8 +34,8 @@ export interface DiskRounds {
   ensureRound(round: RoundRef, signal: AbortSignal): Promise<Round>
   /**
    * Reads a round as frames and their end (core/migration/frames.ts). `from` is 0, or the end of a frame after which an
-   * earlier stream was cut. Each chunk has whole frames, and is valid until the next one is requested. `round_lost` if the round is gone, or
-   * the one before it.
+   * earlier stream was cut. Each chunk has whole frames, and is valid until the next one is requested. `round_lost` if
+   * the round is gone, or the one before it.
    */
   frames(round: RoundRef, from: number, signal: AbortSignal): AsyncIterable<Uint8Array>
   /** Removes all rounds of a VM; safe to repeat. The deletion of its disk does that too. */
@@ -63,13 +63,14 @@ export type IncomingRound = Pick<RoundRef, 'number'> & Pick<Round, 'sizeBytes'>
 export interface IncomingDisks {
   /**
    * Opens the unfinished disk of an arrival for a round. The first round makes it if there is none: without data, which
-   * reads as zeros. In a later round an absent disk is `round_lost`, because that round has only what was written since the
-   * one before. It grows to this size and never shrinks: `round_lost` if it is larger. One call at a time has it open.
+   * reads as zeros. In a later round an absent disk is `round_lost`, because that round has only what was written since
+   * the one before. It grows to this size and never shrinks: `round_lost` if it is larger.
+   * One call at a time has it open.
    */
   open(arrival: ArrivalId, round: IncomingRound): Promise<IncomingFile>
   /**
-   * Makes the flushed and closed disk the disk of a VM, as `ensureDisk` of the port Storage makes one. Safe to repeat, also
-   * when it was done. `disk_foreign` if the VM has another disk; `round_lost` if there is neither.
+   * Makes the flushed and closed disk the disk of a VM, as `ensureDisk` of the port Storage makes one. Safe to repeat,
+   * also when it was done. `disk_foreign` if the VM has another disk; `round_lost` if there is neither.
    */
   publish(arrival: ArrivalId, owner: IncomingOwner, signal: AbortSignal): Promise<void>
   /** Removes an unfinished disk; safe to repeat. Leaves a disk that was published. */

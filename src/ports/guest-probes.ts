@@ -9,8 +9,9 @@ export type ProbeTarget = {
 /** Questions to guests whether they are ready. They do not count as traffic: no guest wakes or stays awake for them. */
 export interface GuestProbes {
   /**
-   * Asks once, for at most `readinessProbeMs`. Resolves to undefined if the guest is ready, else to why it is not. `tcp`:
-   * the port takes a connection. `http`: a GET of the path is answered with a status from 200 to 399. Never fails.
+   * Asks once, for at most `readinessProbeMs`. Resolves to undefined if the guest is ready, else to why it is not.
+   * `tcp`: the port takes a connection. `http`: a GET of the path is answered with a status from 200 to 399.
+   * Never fails.
    */
   probe(target: ProbeTarget): Promise<string | undefined>
 }

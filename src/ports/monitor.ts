@@ -57,16 +57,16 @@ export interface Monitor {
   processor(): Promise<Processor>
   /**
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
-   * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused. Writes nothing if the
-   * installed program could not restore the guest; `save_failed`, `monitor_missing`.
+   * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused. Writes nothing if
+   * the installed program could not restore the guest; `save_failed`, `monitor_missing`.
    */
   save(guest: SavedGuest, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */
   ensureRestored(guest: RestoredGuest, signal: AbortSignal): Promise<void>
   /**
-   * Asks the running guest to end by itself: by its agent, or as someone at the machine would, by the power button or by
-   * Ctrl-Alt-Del. Resolves when it was asked; a guest may take any time, or ignore it. `monitor_refused` if there is no
-   * way to ask. It may be asked again.
+   * Asks the running guest to end by itself: by its agent, or as someone at the machine would, by the power button or
+   * by Ctrl-Alt-Del. Resolves when it was asked; a guest may take any time, or ignore it. `monitor_refused` if there is
+   * no way to ask. It may be asked again.
    */
   askToEnd(id: VmId, signal: AbortSignal): Promise<void>
   /** Sends the current time to a restored guest, if an agent in it listens; does not wait, and never fails. */
@@ -84,8 +84,8 @@ export interface Monitor {
    */
   thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean>
   /**
-   * Returns whether a program in the running guest listens as its agent. It does not prove that the agent obeys. A guest
-   * that does not run may appear to have none.
+   * Returns whether a program in the running guest listens as its agent. It does not prove that the agent obeys. A
+   * guest that does not run may appear to have none.
    */
   agentListens(id: VmId): Promise<boolean>
   /** Resolves to undefined if this monitor does not count. */

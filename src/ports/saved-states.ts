@@ -51,8 +51,8 @@ export interface SavedStates {
   /**
    * Reads the published memory as frames and their end (core/migration/frames.ts), without its holes. First compares it
    * with its checksum, as `verify` does. `from` is 0, or the end of a frame after which an earlier stream was cut. Each
-   * chunk has whole frames, and is valid until the next one is requested. Throws `saved_state_corrupt`, also if there is
-   * no published state.
+   * chunk has whole frames, and is valid until the next one is requested. Throws `saved_state_corrupt`, also if no
+   * state is published.
    */
   frames(id: VmId, from: number, signal: AbortSignal): AsyncIterable<Uint8Array>
   /**

@@ -12,7 +12,9 @@ import type { HeldPacket } from './traffic.ts'
 /** A migration, and this host's attempt to take its VM. */
 export type MoveRef = { readonly migrationId: MigrationId; readonly arrival: ArrivalId }
 
-/** Why a source gives nothing. `unknown`: it has no such migration to this node. `busy`: it must be asked again later. */
+/**
+ * Why a source gives nothing. `unknown`: it has no such migration to this node. `busy`: it must be asked again later.
+ */
 export type SourceRefusal = DepartureRefusal | 'unknown' | 'busy'
 
 /** The answer of a source. Every other failure is thrown: HostFault `source_unreachable` or `source_refused`. */
@@ -34,16 +36,16 @@ export interface SourceHosts {
 }
 
 /**
- * A host that offers a VM to this one. Each request is safe to repeat, and gets the same answer at any later time. Every
- * method throws the signal's reason on abort.
+ * A host that offers a VM to this one. Each request is safe to repeat, and gets the same answer at any later time.
+ * Every method throws the signal's reason on abort.
  */
 export interface SourceHost {
   manifest(id: MigrationId, signal: AbortSignal): Answered<Manifest>
   /** Ensures a round of the disk; see DiskRounds. */
   ensureRound(move: MoveRef, number: number, signal: AbortSignal): Answered<Round>
   /**
-   * Reads a round, or the memory of the saved guest. A cut stream continues by itself. The frames count only when all of
-   * them were read. The bytes of a frame are valid until the next one is requested.
+   * Reads a round, or the memory of the saved guest. A cut stream continues by itself. The frames count only when all
+   * of them were read. The bytes of a frame are valid until the next one is requested.
    */
   roundFrames(
     move: MoveRef,
@@ -59,9 +61,14 @@ export interface SourceHost {
   console(move: MoveRef, signal: AbortSignal): Answered<MovedConsole | undefined>
   /** Asks for the guest. Once this is ok, the source never runs it again. */
   release(move: MoveRef, lastRound: number, signal: AbortSignal): Answered<void>
-  /** Gives the attempt up: the guest continues at the source. Refused with `released` if it was released to this attempt. */
+  /**
+   * Gives the attempt up: the guest continues at the source. Refused with `released` if it was released to this
+   * attempt.
+   */
   abort(move: MoveRef, signal: AbortSignal): Answered<void>
-  /** Reads the packets that the source holds, and forgets those up to `after`. Waits for the next one if there is none. */
+  /**
+   * Reads the packets that the source holds, and forgets those up to `after`. Waits for the next one if there is none.
+   */
   heldPackets(
     move: MoveRef,
     from: { readonly after: number; readonly waitMs: number },

@@ -20,14 +20,15 @@ export interface Storage {
   inspect(id: VmId, images: readonly ImageRef[]): Promise<StorageState>
   /**
    * Fetches an image, verifies it while it streams, and publishes it by rename. Several requests for one digest share
-   * one download from each server; the largest bound counts. The first download that is whole serves all of them. Throws the fault of the bound as soon as the image exceeds it, and
-   * `storage_full` before the pool loses its reserve.
+   * one download from each server; the largest bound counts. The first download that is whole serves all of them.
+   * Throws the fault of the bound as soon as the image exceeds it,
+   * and `storage_full` before the pool loses its reserve.
    */
   ensureImage(sha256: Sha256, source: ImageSource, signal: AbortSignal, bound?: ImageBound): Promise<void>
   /**
-   * Takes an image from another host. As `ensureImage`: if the image comes from another host already, this waits for it,
-   * and reads its own `body` only if that fails. The bytes are stored as they come, because they are of an image as another
-   * pool has it. `body` is closed in any case. It throws HostFault, and must end by itself when nothing comes.
+   * Takes an image from another host. As `ensureImage`: if the image comes from another host already, this waits for
+   * it, and reads its own `body` only if that fails. The bytes are stored as they come, because they are of an image as
+   * another pool has it. `body` is closed in any case. It throws HostFault, and must end by itself when nothing comes.
    */
   ensureImageFrom(
     sha256: Sha256,
@@ -36,8 +37,8 @@ export interface Storage {
     bound?: ImageBound,
   ): Promise<void>
   /**
-   * Reads an image as the pool has it: what is stored has the digest, also if it was fetched packed. Each chunk is valid
-   * until the next one is requested. The image is not removed meanwhile.
+   * Reads an image as the pool has it: what is stored has the digest, also if it was fetched packed. Each chunk is
+   * valid until the next one is requested. The image is not removed meanwhile.
    */
   readImage(sha256: Sha256, signal: AbortSignal): AsyncIterable<Uint8Array>
   /**
@@ -48,8 +49,8 @@ export interface Storage {
   /** Lists every image in the pool, in the order of their digests. Fails if the pool cannot be read. */
   images(): Promise<readonly StoredImage[]>
   /**
-   * Removes an image; a missing image is not a failure. Returns false if the image was left: it is being fetched or read,
-   * or `mayRemove`, which is asked at the moment of the removal, does not allow it.
+   * Removes an image; a missing image is not a failure. Returns false if the image was left: it is being fetched or
+   * read, or `mayRemove`, which is asked at the moment of the removal, does not allow it.
    */
   removeImage(sha256: Sha256, mayRemove: () => boolean): Promise<boolean>
   /**
@@ -58,8 +59,8 @@ export interface Storage {
    */
   ensureDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>
   /**
-   * Ensures as `ensureDisk` that the VM has a disk of this rebuild. It replaces an older disk by rename, when the new one
-   * is whole and durable; no monitor may have the disk open. A failure before that leaves the old disk. After a
+   * Ensures as `ensureDisk` that the VM has a disk of this rebuild. It replaces an older disk by rename, when the new
+   * one is whole and durable; no monitor may have the disk open. A failure before that leaves the old disk. After a
    * loss of power, the note names the disk that is there, or an earlier one that must be replaced again.
    */
   rebuildDisk(disk: DiskSpec, signal: AbortSignal): Promise<void>

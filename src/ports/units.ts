@@ -12,7 +12,9 @@ export interface Units {
   expectStart(): void
   /** Kills the unit's processes and resolves when none is left; clears a failed unit. */
   ensureStopped(id: VmId, signal: AbortSignal): Promise<void>
-  /** Removes what the host still has for a VM whose unit is gone, for example because its program ended. Never fails. */
+  /**
+   * Removes what the host still has for a VM whose unit is gone, for example because its program ended. Never fails.
+   */
   forget(id: VmId): void
   /**
    * Every loaded unit of our naming scheme except these, with its state and the store it belongs to; some requests for
@@ -31,9 +33,9 @@ export interface Units {
    */
   resident(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, Resident>>
   /**
-   * Reads the CPU time that the processes of these units have used since each unit was started, in microseconds, with one
-   * cheap read for each. A unit without a control group is left out, and so are all if the kernel does not count for each
-   * (cgroup v1). Throws `capacity_unknown`.
+   * Reads the CPU time that the processes of these units have used since each unit was started, in microseconds, with
+   * one cheap read for each. A unit without a control group is left out, and so are all if the kernel does not count
+   * for each (cgroup v1). Throws `capacity_unknown`.
    */
   cpuTime(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, number>>
   /** Calls back when a unit changed; with undefined when any unit may have changed (the bus came back). */

@@ -92,7 +92,9 @@ async function runSteps(pass: Pass, steps: readonly Step[], state: ObservedState
   return stepLog.count === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
 }
 
-/** Writes one line for all steps: with a line each, many VMs at once exceed the rate that journald takes from a service. */
+/**
+ * Writes one line for all steps: with a line each, many VMs at once exceed the rate that journald takes from a service.
+ */
 function writeLog({ host, log, cause }: Pass, { startedAtMs, count, unwritten }: StepLog): void {
   const steps = unwritten.splice(0)
   if (steps.length === 0) return

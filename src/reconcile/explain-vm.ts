@@ -14,7 +14,10 @@ import type { WorkerContext } from './progress.ts'
 
 export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences' | 'memory'>
 
-/** Returns what a pass would do now for this record, after a new look at the host. Changes nothing on the host or on record. */
+/**
+ * Returns what a pass would do now for this record, after a new look at the host.
+ * Changes nothing on the host or on record.
+ */
 export async function planFor(
   { store, host, silences, memory }: ExplainContext,
   record: VmRecord,

@@ -28,7 +28,8 @@ export type Looks = {
  * - If it sleeps, its tap is as it must be, its frames are held, may pass the firewall, and none has come.
  * - If it is stopped, no frames are held. Held frames mean that its guest fell asleep after the record was written.
  *
- * If a listing fails, each VM is looked at now. The look at a tap takes some 0.1 ms, and one at a disk ten times as much.
+ * If a listing fails, each VM is looked at now. The look at a tap takes some 0.1 ms,
+ * and one at a disk ten times as much.
  */
 export async function firstLooks(context: WorkerContext, looks: Looks): Promise<void> {
   const resting: Resting[] = []

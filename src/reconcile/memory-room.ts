@@ -69,8 +69,8 @@ export class MemoryRoom {
   }
 
   /**
-   * Lends the memory of a VM whose wake failed before its unit ran, if another VM waits for memory. Returns the record to
-   * plan with. While that cannot be written, the VM keeps its memory.
+   * Lends the memory of a VM whose wake failed before its unit ran, if another VM waits for memory. Returns the record
+   * to plan with. While that cannot be written, the VM keeps its memory.
    */
   lendAfterFailedWake(record: VmRecord, { unit }: Pick<World, 'unit'>): VmRecord {
     const hasFailed = record.wake !== undefined && record.observed.fault !== undefined
@@ -106,8 +106,8 @@ export class MemoryRoom {
   }
 
   /**
-   * Takes a VM out of the queue: it does not want its memory, or something else keeps it from starting. While that cannot
-   * be written, it keeps its place.
+   * Takes a VM out of the queue: it does not want its memory, or something else keeps it from starting. While that
+   * cannot be written, it keeps its place.
    */
   leaveQueue({ id, memoryWantedAtMs }: VmRecord): void {
     if (memoryWantedAtMs !== undefined) this.leaveQueueUnread(id)

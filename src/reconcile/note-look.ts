@@ -80,8 +80,8 @@ function withLastStop({ observed: shown, stops: { accepted } }: VmRecord, nowMs:
 }
 
 /**
- * Returns the record with a wake that this look begins or ends. On a drained host none begins. The wake is on record before
- * any step runs.
+ * Returns the record with a wake that this look begins or ends. On a drained host none begins. The wake is on record
+ * before any step runs.
  */
 function noteWake(
   { store, host, log, observer }: PassContext,

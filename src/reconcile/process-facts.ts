@@ -100,7 +100,8 @@ export class Silences {
 }
 
 /**
- * The policy for running guests while the host shuts down. Only this process keeps it: the next one starts after a boot.
+ * The policy for running guests while the host shuts down. Only this process keeps it:
+ * the next one starts after a boot.
  */
 export class HostEnd {
   #policy: Facts['guestsAtShutdown']
@@ -129,14 +130,15 @@ export class HostEnd {
 type Clocks = Pick<Clock, 'now' | 'monotonicMs'>
 
 /**
- * A stopped VM. `sinceMs`: since when, by its record. `agedMs`: how long that was at the first look. `atMs`: the time of
- * that look by the monotonic clock.
+ * A stopped VM. `sinceMs`: since when, by its record. `agedMs`: how long that was at the first look. `atMs`: the time
+ * of that look by the monotonic clock.
  */
 type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atMs: number }
 
 /**
  * Measures by the monotonic clock how long VMs have been stopped: the host's clock may be set, and a deletion cannot be
- * undone. Only this process keeps it: a new daemon trusts the clock for what was before, but holds deletions for a while.
+ * undone. Only this process keeps it: a new daemon trusts the clock for what was before,
+ * but holds deletions for a while.
  */
 export class StoppedVms {
   readonly #stopped = new Map<VmId, Stopped>()

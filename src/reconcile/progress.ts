@@ -88,8 +88,8 @@ export type Later = { readonly kind: 'after'; readonly ms: number }
 export type Pass = WorkerContext &
   PassTerms & {
     /**
-     * The record to plan with: read once, then changed by what this look notes. While a guest may still end by itself, it
-     * desires `running`. Its generation is the one that is published.
+     * The record to plan with: read once, then changed by what this look notes. While a guest may still end by itself,
+     * it desires `running`. Its generation is the one that is published.
      */
     readonly record: VmRecord
     readonly inputs: VmInputs

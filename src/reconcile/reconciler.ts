@@ -73,8 +73,8 @@ export class Reconciler {
 
   /**
    * Starts a worker for every VM. Resolves when each VM that does not rest has been looked at once. VMs that rest are
-   * looked at later, spread over the interval of a settled VM, unless something asks for it before. Starts nothing after a
-   * stop.
+   * looked at later, spread over the interval of a settled VM, unless something asks for it before. Starts nothing
+   * after a stop.
    */
   async start(): Promise<void> {
     if (this.#stopping) return
@@ -172,7 +172,9 @@ export class Reconciler {
     return { saved, ended, left }
   }
 
-  /** Notes that a guest is wanted after the boot. If that cannot be written, the guest is still saved or asked to end. */
+  /**
+   * Notes that a guest is wanted after the boot. If that cannot be written, the guest is still saved or asked to end.
+   */
   #noteWanted(id: VmId, atMs: number): void {
     const { store, log } = this.#context
     try {
@@ -183,9 +185,9 @@ export class Reconciler {
   }
 
   /**
-   * Notes how the shutdown of the host stopped a guest. Without a launch on record its end does not count as an exit, even
-   * if this boot goes on because only the userspace restarts, or because the shutdown is called off. A guest that still
-   * runs then is adopted.
+   * Notes how the shutdown of the host stopped a guest. Without a launch on record its end does not count as an exit,
+   * even if this boot goes on because only the userspace restarts, or because the shutdown is called off. A guest that
+   * still runs then is adopted.
    */
   #noteStop(id: VmId, kind: StopKind): void {
     const { store, host } = this.#context
@@ -214,8 +216,8 @@ export class Reconciler {
   }
 
   /**
-   * Waits until the units of the VMs that are not saved have ended; returns those that have not in time, or when the signal
-   * comes.
+   * Waits until the units of the VMs that are not saved have ended; returns those that have not in time, or when the
+   * signal comes.
    */
   async #untilEnded(
     unsaved: () => readonly VmId[],

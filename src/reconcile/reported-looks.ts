@@ -8,8 +8,8 @@ export type LookTerms = { readonly burst: number; readonly everyMs: number }
 const OF_MONITOR: LookTerms = { burst: limits.monitorLooksBurst, everyMs: limits.monitorLookEveryMs }
 
 /**
- * Bounds the looks that a monitor can cause, because its guest may have taken the monitor over. A report causes a look at
- * once, unless many came before. It is then looked at later, together with those that follow.
+ * Bounds the looks that a monitor can cause, because its guest may have taken the monitor over. A report causes a look
+ * at once, unless many came before. It is then looked at later, together with those that follow.
  */
 export class ReportedLooks {
   readonly #clock: Clock

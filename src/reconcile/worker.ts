@@ -49,9 +49,9 @@ const PREPARING: ReadonlySet<StepKind | undefined> = new Set([
 /**
  * The only actor for a VM; it runs one pass at a time. A poke carries no payload and sets a flag. The flag is cleared
  * before desired state is read, so no poke is lost and the newest desired state wins. A hard stop or a deletion aborts
- * the running step, and so does the end of a stop's grace. Any stop aborts a step that only prepares a start. Any change,
- * or a request for the guest, aborts a running save. While the host shuts down, only a save goes on. Every other change
- * waits for the end of the step.
+ * the running step, and so does the end of a stop's grace. Any stop aborts a step that only prepares a start. Any
+ * change, or a request for the guest, aborts a running save. While the host shuts down, only a save goes on. Every
+ * other change waits for the end of the step.
  */
 export class Worker {
   readonly #context: WorkerContext
@@ -94,7 +94,9 @@ export class Worker {
     this.pokeWithAll(reason, change)
   }
 
-  /** Does the same for a reason that concerns all VMs. A pass with only such reasons comes after the passes of others. */
+  /**
+   * Does the same for a reason that concerns all VMs. A pass with only such reasons comes after the passes of others.
+   */
   pokeWithAll(reason: string, change: boolean): void {
     if (this.#stopping) return
     this.#reasons.add(reason)
@@ -104,7 +106,9 @@ export class Worker {
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
-  /** Asks for the first pass after this time. A pass that something else asked for says itself when the next one is due. */
+  /**
+   * Asks for the first pass after this time. A pass that something else asked for says itself when the next one is due.
+   */
   firstPassAfter(ms: number): void {
     if (!this.#hasBegun && !this.#stopping) this.#pokeAfter(ms)
   }

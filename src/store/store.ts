@@ -33,8 +33,8 @@ export type SnapshotListener = (id: SnapshotId) => void
 export type StoreOptions = FlushOptions &
   OpenOptions & {
     /**
-     * The time, in milliseconds since the epoch. The numbers of a new store follow from it, so that they are above those of a store
-     * that was lost; without it they begin at 0.
+     * The time, in milliseconds since the epoch. The numbers of a new store follow from it, so that they are above
+     * those of a store that was lost; without it they begin at 0.
      */
     readonly nowMs?: number
     /** Lets the log be emptied later if another process reads it; without it, only a later commit empties it. */
@@ -213,7 +213,10 @@ export class Store {
     this.#transactions.commit(() => reserveUserIds(this.#db, []))
   }
 
-  /** Takes the id of a store that is lost, so that units and disks of that store are this one's. It must have no records. */
+  /**
+   * Takes the id of a store that is lost, so that units and disks of that store are this one's.
+   * It must have no records.
+   */
   adoptId(storeId: string): void {
     assert(this.isEmpty, 'only a store without records takes another id')
     this.#setMeta('store_id', storeId)

@@ -1,4 +1,7 @@
-/** The pages as a screen reader and a keyboard meet them: rules of WCAG that a program can check, and the way of the focus. */
+/**
+ * The pages as a screen reader and a keyboard meet them: rules of WCAG that a program can check,
+ * and the way of the focus.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import axe from 'axe-core'

@@ -29,7 +29,10 @@ const shows = async (place: Locator, words: RegExp | string): Promise<string> =>
     (text) => (typeof words === 'string' ? text === words : words.test(text)),
   )
 
-/** Waits until the table has exactly these VMs in this order. Rows out of sight are not laid out, so they have no inner text. */
+/**
+ * Waits until the table has exactly these VMs in this order. Rows out of sight are not laid out,
+ * so they have no inner text.
+ */
 const lists = (page: Page, ids: readonly string[]) =>
   until(
     () => page.locator('tbody .id').allTextContents(),

@@ -59,7 +59,9 @@ test('the documentation has every command, every option and every exit status', 
   assert.deepEqual(rows, Object.values(exitStatus))
 })
 
-/** Commands that a text has for its reader to type, up to where a shell takes over or the text leaves something open. */
+/**
+ * Commands that a text has for its reader to type, up to where a shell takes over or the text leaves something open.
+ */
 function typedIn(text: string): readonly string[] {
   const blocks = [...text.matchAll(/^```.*\n([\s\S]*?)^```/gm)].map(([, block = '']) =>
     block.replaceAll('\\\n', ' '),

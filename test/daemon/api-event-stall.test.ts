@@ -44,7 +44,9 @@ async function openStream(t: TestContext, { port }: ControllerHost): Promise<Inc
   return response
 }
 
-/** Lets time pass for timers alone until a line is logged; gives up after as many turns as a test that fails may take. */
+/**
+ * Lets time pass for timers alone until a line is logged; gives up after as many turns as a test that fails may take.
+ */
 async function passTimeUntilLogged(
   t: TestContext,
   { logLines }: ControllerHost,

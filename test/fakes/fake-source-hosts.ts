@@ -19,8 +19,8 @@ import type {
 } from '../../src/ports/source-host.ts'
 
 /**
- * A moment at which the line may be cut: `before` the source has a request, `after` it has done what was asked and before
- * its answer is here, or `within` a stream, before its next chunk.
+ * A moment at which the line may be cut: `before` the source has a request, `after` it has done what was asked and
+ * before its answer is here, or `within` a stream, before its next chunk.
  */
 export type LineMoment = {
   readonly request: keyof SourceHost

@@ -16,7 +16,9 @@ export type SavedFile = {
   readonly whole: boolean
 }
 
-/** The files of saved guests on a fake host, by path: its monitors write and read them, its pool moves and removes them. */
+/**
+ * The files of saved guests on a fake host, by path: its monitors write and read them, its pool moves and removes them.
+ */
 export class SavedFiles {
   readonly #files = new Map<string, SavedFile>()
 

@@ -11,7 +11,10 @@ import { sharedHost } from './shared-host.ts'
 
 const VM = 'talker'
 const UNIT = `vmhost-${VM}`
-/** Counts endlessly, as fast as the guest's shell can. The guest's kernel writes nothing in between (proc_sys_kernel(5)). */
+/**
+ * Counts endlessly, as fast as the guest's shell can. The guest's kernel writes nothing in between
+ * (proc_sys_kernel(5)).
+ */
 const COUNT = 'echo 1 >/proc/sys/kernel/printk; i=0; while :; do i=$((i+1)); echo "line $i."; done'
 const KILLS = 5
 

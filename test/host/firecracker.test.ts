@@ -40,7 +40,9 @@ type FirecrackerStage = Omit<MonitorStage, 'start'> & {
   readonly start: (id: VmId, how: StartOptions & { readonly kernelPath?: string }) => Promise<void>
 }
 
-/** Firecracker processes started with the exact command and files that units get, in a run directory of the test's own. */
+/**
+ * Firecracker processes started with the exact command and files that units get, in a run directory of the test's own.
+ */
 async function stageOf(t: TestContext): Promise<FirecrackerStage> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'vmh-'))
   const file = (id: VmId, name: string): string => join(runDirectory, `${id}-${name}`)

@@ -41,8 +41,8 @@ const freeMib = (path: string): number => {
 }
 
 /**
- * Writes to the pool as a guest does, until it is stopped. Reports the smallest amount in MiB that others left free: the
- * blocks of the writer's own file count as free, because the reserve is there for them.
+ * Writes to the pool as a guest does, until it is stopped. Reports the smallest amount in MiB that others left free:
+ * the blocks of the writer's own file count as free, because the reserve is there for them.
  */
 function writerOn(t: TestContext, mountPoint: string) {
   const stop = new AbortController()

@@ -1,6 +1,6 @@
 /**
- * The host that a guest leaves, in the network namespace in which this process runs. It holds the frames for `tapSpec`, and
- * obeys each line of standard input, a command in JSON. It answers each with one line of JSON.
+ * The host that a guest leaves, in the network namespace in which this process runs. It holds the frames for `tapSpec`,
+ * and obeys each line of standard input, a command in JSON. It answers each with one line of JSON.
  */
 import { createSocket } from 'node:dgram'
 import { createInterface } from 'node:readline'

@@ -38,7 +38,10 @@ export class Place {
     )
   }
 
-  /** Sends one echo, and waits for its answer for as long as a busy machine may need; `from` is one of the place's addresses. */
+  /**
+   * Sends one echo, and waits for its answer for as long as a busy machine may need;
+   * `from` is one of the place's addresses.
+   */
   async reaches(to: string, from?: string): Promise<boolean> {
     return (await this.#ping(to, { from, waitSeconds: REPLY_SECONDS })).code === 0
   }

@@ -51,7 +51,8 @@ export async function poolOn(fileSystem: FileSystem, t: TestContext): Promise<Po
   const mount = async (...options: string[]): Promise<void> => {
     await run(['mount', '-o', ['loop', ...options].join(), file, mountPoint])
   }
-  // Status 32 says that it is not mounted, or busy: the kernel closes the files of a monitor some time after its unit ended.
+  // Status 32 says that it is not mounted, or busy: the kernel closes the files of a monitor some time after its unit
+  // ended.
   const unmount = async (): Promise<void> => {
     await until(
       async () => {

@@ -13,8 +13,8 @@ type Shared = {
 }
 
 /**
- * Installs the daemon for the tests of a file, makes what they share, and removes it after them. If a test fails, all of
- * it is made again before the next one, so that one failure is one failure.
+ * Installs the daemon for the tests of a file, makes what they share, and removes it after them. If a test fails, all
+ * of it is made again before the next one, so that one failure is one failure.
  */
 export function sharedHost({ make = () => {}, remove = () => {} }: Shared = {}): void {
   let isUsable = false

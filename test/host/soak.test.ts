@@ -17,7 +17,9 @@ const SEED = 7
 const FIRST_ROUNDS = 2
 const ROUNDS = 8
 const BOUND_MS = 30_000
-/** Things that the daemon may have opened for the first time since. A leak is one for each time that an act was played. */
+/**
+ * Things that the daemon may have opened for the first time since. A leak is one for each time that an act was played.
+ */
 const SLACK = 1
 
 sharedHost()

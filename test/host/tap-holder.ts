@@ -1,6 +1,6 @@
 /**
- * Holds a tap as a monitor does, under the user of its VM, until it is killed. Each line of its input is a change of the
- * tap by its descriptor. Arguments: the tap, and the user id.
+ * Holds a tap as a monitor does, under the user of its VM, until it is killed. Each line of its input is a change of
+ * the tap by its descriptor. Arguments: the tap, and the user id.
  */
 import { createInterface } from 'node:readline'
 import { attachTap, changeTap } from './attach-tap.ts'

@@ -58,7 +58,8 @@ test('more changes than one turn reads are all reported, also in an idle process
   const { taps } = watching(t)
   await taps.ensure(tapSpec)
   await isSettled(device)
-  // A process that has nothing else to do. Its server waits for nothing that comes. It ends at the tenth report of the tap.
+  // A process that has nothing else to do. Its server waits for nothing that comes.
+  // It ends at the tenth report of the tap.
   const script = `
     import { execFileSync } from 'node:child_process'
     import { createServer } from 'node:net'

@@ -16,14 +16,15 @@ export const secondsAgo = (seconds: number): number => NOW_MS - seconds * 1000
 /**
  * Reads the words of `recorded`. `no-disk`: the VM's disk was never seen. `settled`: the VM was seen in its desired
  * state. `running=SECONDS`: how long it has shown that state. `woken=SECONDS`: how long ago its last wake ended.
- * `keep-awake=SECONDS`: the guest is kept awake for so much longer. `wake=REASON`: a wake was requested. `begun=SECONDS`: a wake began with the state saved that long ago.
- * `restores=SECONDS`: the same, and a unit was or will be started to read that state. `may-be-saved`: a save has begun.
- * `stop-accepted`: the newest stop is not carried out. `grace=SECONDS`: the same, and its guest has so much time left to
- * end by itself. `asked=SECONDS`: how long ago it was asked to. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short
- * sleeps in a row. `rebuilt=NUMBER`: the last rebuild that is done. `booted=NUMBER`: the last change of kernel and initrd that is done. `ended`: the guest ended for good under the present power. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`: for how long.
- * `arrival=STAGE`: how far one to this host
- * is. `wakes`: the guest ran at its source. `trouble`: something keeps the VM from coming. `expects-guest`: the source saves
- * the guest for this host.
+ * `keep-awake=SECONDS`: the guest is kept awake for so much longer. `wake=REASON`: a wake was requested.
+ * `begun=SECONDS`: a wake began with the state saved that long ago. `restores=SECONDS`: the same, and a unit was or
+ * will be started to read that state. `may-be-saved`: a save has begun. `stop-accepted`: the newest stop is not carried
+ * out. `grace=SECONDS`: the same, and its guest has so much time left to end by itself. `asked=SECONDS`: how long ago
+ * it was asked to. `fault=STEP`: a fault. `short-sleeps=COUNT`: the number of short sleeps in a row. `rebuilt=NUMBER`:
+ * the last rebuild that is done. `booted=NUMBER`: the last change of kernel and initrd that is done. `ended`: the guest
+ * ended for good under the present power. `departure=STAGE`: how far a migration from this host is; `since=SECONDS`:
+ * for how long. `arrival=STAGE`: how far one to this host is. `wakes`: the guest ran at its source. `trouble`:
+ * something keeps the VM from coming. `expects-guest`: the source saves the guest for this host.
  */
 export function recordFor(power: DesiredPower, words: Words, recorded: Words): VmRecord {
   const { network, ...desired } = recordOf().desired

@@ -9,7 +9,9 @@ import type { Store } from '../../src/store/store.ts'
 /** A VM as its events say. Undefined state: there is no such VM. */
 type Known = { state: string | undefined; generation: number; readonly faults: Set<string> }
 
-/** Checks that the events on record explain every VM: its states, its faults and its generations, from its creation on. */
+/**
+ * Checks that the events on record explain every VM: its states, its faults and its generations, from its creation on.
+ */
 export function checkEvents(store: Store): void {
   const events = store.events.list({ after: 0, limit: limits.eventsMax + limits.eventsPruneEvery })
   if (store.events.keptAfter > 0) return

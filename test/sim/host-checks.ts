@@ -141,7 +141,9 @@ export class HostChecks {
     assert.equal(this.#host.taps.devices.has(host.device), false, `${id}: its tap is left`)
   }
 
-  /** Checks that a present guest has left nothing in the pool, and one that is stopped or sleeps nothing in its record. */
+  /**
+   * Checks that a present guest has left nothing in the pool, and one that is stopped or sleeps nothing in its record.
+   */
   #checkRemains({ id, desired, observed, launch }: VmRecord): void {
     const { savedStates, savedFiles, fakeUnits } = this.#host
     const { state } = observed

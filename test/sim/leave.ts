@@ -26,8 +26,8 @@ export function offer(context: CommandContext, id: VmId, expiryMs = 3_600_000): 
 export const takeBack = (context: CommandContext, id: VmId): void => void withdrawOffer(context, id)
 
 /**
- * Sends the next request of the destination, which does not wait for the answer. Returns the stage that the request asks for. A request
- * that fails, or whose answer is lost, is sent again at the next call.
+ * Sends the next request of the destination, which does not wait for the answer. Returns the stage that the request
+ * asks for. A request that fails, or whose answer is lost, is sent again at the next call.
  */
 export function moveOn(source: SourceSide, store: Store, id: VmId): DepartureStage | undefined {
   const departure = store.vms.get(id)?.departure

@@ -9,8 +9,8 @@ import type { FakeHost } from '../fakes/fake-host.ts'
 type Watched = { readonly host: FakeHost; readonly store: Store; readonly capacity: FakeCapacity }
 
 /**
- * Watches who has memory on a host that lends it. Guests that run never have more than VMs may have, VMs have their memory
- * back in the order in which they began to wait, and none that is kept awake falls asleep to make room.
+ * Watches who has memory on a host that lends it. Guests that run never have more than VMs may have, VMs have their
+ * memory back in the order in which they began to wait, and none that is kept awake falls asleep to make room.
  */
 export class MemoryWatch {
   readonly #watched: Watched

@@ -274,8 +274,8 @@ export class Simulation {
   }
 
   /**
-   * Ends the units as systemd does, and boots the host, if it shuts down. A daemon that was to die at a moment after its
-   * end dies in its next life. Returns whether it died before its end.
+   * Ends the units as systemd does, and boots the host, if it shuts down. A daemon that was to die at a moment after
+   * its end dies in its next life. Returns whether it died before its end.
    */
   async #bootAgain(): Promise<boolean> {
     if (this.#hostEnd === undefined || this.#life === undefined) return false

@@ -39,7 +39,9 @@ export class StateDisk {
     this.#power = { isOn: true }
   }
 
-  /** Returns the disk with its flushed content in another directory, for a former life that still has the files open. */
+  /**
+   * Returns the disk with its flushed content in another directory, for a former life that still has the files open.
+   */
   restoredIn(directory: string): StateDisk {
     for (const [name, content] of this.#flushed) writeFileSync(join(directory, name), content)
     const restored = new StateDisk(directory)

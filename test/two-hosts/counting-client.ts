@@ -1,4 +1,6 @@
-/** A client of a guest's counter: its connection stays open while the guest moves, and no line may be lost or repeated. */
+/**
+ * A client of a guest's counter: its connection stays open while the guest moves, and no line may be lost or repeated.
+ */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -57,7 +59,9 @@ export class CountingClient {
     this.#timer = setInterval(() => this.#say(`line ${this.#sent.length + 1}`), everyMs)
   }
 
-  /** Stops talking, and waits for all answers. Throws if one was lost, repeated or changed, or if the connection ended. */
+  /**
+   * Stops talking, and waits for all answers. Throws if one was lost, repeated or changed, or if the connection ended.
+   */
   async rest(): Promise<void> {
     clearInterval(this.#timer)
     await until('all lines are answered', async () => this.#isDone(this.#sent.length))

@@ -2,8 +2,8 @@
 import type { Measurement } from '../../bench/measurement.ts'
 
 /**
- * `ratio` is ours to the reference; `ours` and `more`, which is ours less the reference, are in the unit of the row. The
- * bound is a maximum, or a minimum for a rate.
+ * `ratio` is ours to the reference; `ours` and `more`, which is ours less the reference, are in the unit of the row.
+ * The bound is a maximum, or a minimum for a rate.
  */
 export type Aim = { readonly ratio: number } | { readonly ours: number } | { readonly more: number }
 
@@ -62,8 +62,8 @@ export function boundOf(aim: Aim, { reference }: Pick<Measurement, 'reference'>)
 }
 
 /**
- * Returns how many times the reference's cost ours is, so that less is better for every row. Undefined if the figures do
- * not say: a difference or a count may be 0.
+ * Returns how many times the reference's cost ours is, so that less is better for every row. Undefined if the figures
+ * do not say: a difference or a count may be 0.
  */
 export function costOf(row: Measurement): number | undefined {
   const cost = isRate(row) ? row.reference / row.ours : row.ours / row.reference

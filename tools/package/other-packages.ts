@@ -1,7 +1,10 @@
 import { readdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 
-/** Removes packages of other versions beside this one, with their lists: what installs a package takes the one that is there. */
+/**
+ * Removes packages of other versions beside this one, with their lists:
+ * what installs a package takes the one that is there.
+ */
 export function removeOtherPackages(deb: string): void {
   const folder = path.dirname(deb)
   const own = path.basename(deb, '.deb')

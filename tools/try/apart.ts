@@ -3,5 +3,8 @@ export const APART: Readonly<Record<string, string>> = {
   'src/store/database/write-ahead-log.test.ts': 'asks which files its process holds open',
 }
 
-/** Tests that `./dev try` always leaves: they boot a lab or a browser, build the package, or take more than half a minute each. */
+/**
+ * Tests that `./dev try` always leaves: they boot a lab or a browser, build the package,
+ * or take more than half a minute each.
+ */
 export const LEFT = /^test\/(host|two-hosts|package|browser|browser-on-host|reboot|sim)\//

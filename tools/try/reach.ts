@@ -1,4 +1,4 @@
-/* Finds the tests that a change reaches: through imports, files that are named in strings, and folders that are read. */
+/* Finds the tests that a change reaches: through imports, files named in strings, and folders that are read. */
 import path from 'node:path'
 import { loadedFiles, namedFiles, readSources, SOURCE_FOLDERS } from '../import-graph.ts'
 

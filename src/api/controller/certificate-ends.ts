@@ -67,7 +67,9 @@ export class CertificateEnds {
     )
   }
 
-  /** Returns the first to expire of the clients of the last day that have this role; without any, that of the last one. */
+  /**
+   * Returns the first to expire of the clients of the last day that have this role; without any, that of the last one.
+   */
   #clientOf(name: (typeof NEEDED_CLIENTS)[number]): CertificateEnd[] {
     const clients = this.clients.list().filter(({ role }) => role === name)
     if (clients.length === 0) return []

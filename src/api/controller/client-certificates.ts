@@ -22,9 +22,9 @@ type Seen = {
 }
 
 /**
- * Keeps the certificates of admitted clients, by their serial numbers: a client may have several at a time. One that was
- * not seen for a week is forgotten, because it was probably replaced, and so is one that is revoked. The one that was seen
- * longest ago goes first.
+ * Keeps the certificates of admitted clients, by their serial numbers: a client may have several at a time. One that
+ * was not seen for a week is forgotten, because it was probably replaced, and so is one that is revoked. The one that
+ * was seen longest ago goes first.
  */
 export class ClientCertificates {
   readonly #now: () => number

@@ -35,8 +35,8 @@ export type ApiDependencies = Health & {
   /** Streams of events that wait for the next one. */
   readonly eventWaits: Waits<'events'>
   /**
-   * Returns what a pass would do for this record now, on a fresh look at the host. Changes nothing. Looks for plans and counters
-   * wait for each other. Rejects with the signal's reason if it aborts before the look begins.
+   * Returns what a pass would do for this record now, on a fresh look at the host. Changes nothing. Looks for plans and
+   * counters wait for each other. Rejects with the signal's reason if it aborts before the look begins.
    */
   readonly plan: (record: VmRecord, inputs: VmInputs, signal: AbortSignal) => Promise<Plan>
   /** Throws HostFault. Waits as `plan` does. */

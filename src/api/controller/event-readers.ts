@@ -16,8 +16,8 @@ export type TakenStream = {
 }
 
 /**
- * Bounds the streams of events: how many there are, in all and of one client, and how long one may wait for its reader. Some
- * places are for controllers alone, so that other clients cannot keep them from the events.
+ * Bounds the streams of events: how many there are, in all and of one client, and how long one may wait for its reader.
+ * Some places are for controllers alone, so that other clients cannot keep them from the events.
  */
 export class EventReaders {
   readonly #closing = new AbortController()

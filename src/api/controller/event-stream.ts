@@ -28,9 +28,9 @@ export type EventStreamOptions = {
 
 /**
  * Yields the text of a stream of events (WHATWG HTML, "Server-sent events"): first a `start` message that says what the
- * reader gets, then each event with its number as id. Another `start` says that events were removed before a slow reader
- * took them. An id without a message brings a reader forward when events that it does not want have passed, and keeps an
- * idle connection alive.
+ * reader gets, then each event with its number as id. Another `start` says that events were removed before a slow
+ * reader took them. An id without a message brings a reader forward when events that it does not want have passed, and
+ * keeps an idle connection alive.
  */
 export async function* eventStream(source: EventSource, options: EventStreamOptions): AsyncGenerator<string> {
   const { vmId, signal, monotonicMs } = options

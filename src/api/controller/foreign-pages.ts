@@ -15,7 +15,9 @@ export function refuseForeignOrigin(request: FastifyRequest): void {
   throw new Refused({ code: 'forbidden', detail })
 }
 
-/** Returns whether a page of another origin made the request or led to it. Browsers send their certificate for any page. */
+/**
+ * Returns whether a page of another origin made the request or led to it. Browsers send their certificate for any page.
+ */
 export const isOfForeignSite = ({ headers }: FastifyRequest): boolean =>
   FOREIGN_SITES.has(String(headers['sec-fetch-site']))
 

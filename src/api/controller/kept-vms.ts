@@ -20,7 +20,9 @@ export class KeptVms {
   readonly #kept = new Map<VmId, Kept>()
   #characters = 0
 
-  /** Returns a page as JSON. `read` is called for the VMs whose text is not kept; one that it does not find is left out. */
+  /**
+   * Returns a page as JSON. `read` is called for the VMs whose text is not kept; one that it does not find is left out.
+   */
   pageText({ items, ...rest }: Page, read: (id: VmId) => VmRecord | undefined): string {
     const texts = items.flatMap((vm) => {
       const kept = this.#find(vm)

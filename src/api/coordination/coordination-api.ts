@@ -17,7 +17,10 @@ import type { ApiDescription } from '../listener/openapi.ts'
 
 type CoordinationApiOptions = ListenerPlace & {
   readonly dependencies: CoordinationDependencies
-  /** Common names of clients of the controller API and of readers of metrics, which are not nodes: one authority may sign all. */
+  /**
+   * Common names of clients of the controller API and of readers of metrics, which are not nodes:
+   * one authority may sign all.
+   */
   readonly clientNames: ReadonlySet<string>
 }
 

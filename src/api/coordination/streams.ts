@@ -23,8 +23,8 @@ export const streamAnswer = (description: string) => ({
 })
 
 /**
- * Runs what may take long, with a signal that aborts when the client goes away. Then there is nothing to answer, and the
- * audit trail says so.
+ * Runs what may take long, with a signal that aborts when the client goes away. Then there is nothing to answer, and
+ * the audit trail says so.
  */
 export async function whileConnected<T>(
   reply: FastifyReply,
@@ -47,8 +47,8 @@ export async function whileConnected<T>(
 }
 
 /**
- * Answers with a stream. What fails before the first bytes is answered as a problem. What fails later cuts the connection, so that
- * no client takes a part for the whole. A client that takes nothing for `stallMs` is cut off.
+ * Answers with a stream. What fails before the first bytes is answered as a problem. What fails later cuts the
+ * connection, so that no client takes a part for the whole. A client that takes nothing for `stallMs` is cut off.
  */
 export async function sendStream(
   reply: FastifyReply,
@@ -81,9 +81,9 @@ export async function sendStream(
 }
 
 /**
- * Answers with JSON that may take long to make. White space, which may stand before a value (RFC 8259, section 2), goes out while it
- * is not ready, because a client takes a host that sends nothing for one that is gone. What fails before the first of it is answered
- * as a problem. What fails later cuts the connection, and the next request gets the reason.
+ * Answers with JSON that may take long to make. White space, which may stand before a value (RFC 8259, section 2), goes
+ * out while it is not ready, because a client takes a host that sends nothing for one that is gone. What fails before
+ * the first of it is answered as a problem. What fails later cuts the connection, and the next request gets the reason.
  */
 export async function sendWhenReady<T extends object>(
   reply: FastifyReply,

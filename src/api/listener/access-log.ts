@@ -23,8 +23,8 @@ declare module 'fastify' {
 const PATH_CHARACTERS_MAX = 100
 
 /**
- * Logs one line per request, also if its client left: reads without an error at debug, everything else at info, internal
- * errors at error. Never logs bodies or queries.
+ * Logs one line per request, also if its client left: reads without an error at debug, everything else at info,
+ * internal errors at error. Never logs bodies or queries.
  */
 export function logAccess(app: App, log: Log, peerField?: string): void {
   app.decorateRequest('operationId', undefined)

@@ -40,8 +40,9 @@ export function onAnswerEnd(
 }
 
 /**
- * Returns a signal that aborts when the client of an answer goes away. `request.signal` does not do so for a request whose body was
- * read. The reason is a refusal, so that the request is logged like any other, and not as a mistake of the daemon.
+ * Returns a signal that aborts when the client of an answer goes away. `request.signal` does not do so for a request
+ * whose body was read. The reason is a refusal, so that the request is logged like any other,
+ * and not as a mistake of the daemon.
  */
 export function goneSignal({ raw: response }: Pick<FastifyReply, 'raw'>): AbortSignal {
   const gone = new AbortController()
@@ -61,9 +62,9 @@ export type AnswerSeen = {
 export type AnswerObserver = (answer: AnswerSeen) => void
 
 /**
- * Calls the observer after each answer, with nothing that the client chose but the method. A client that did not wait for
- * its answer counts, because the answer may have been slow. An answer that was cut has no duration of its own: most of
- * these are streams without an end.
+ * Calls the observer after each answer, with nothing that the client chose but the method. A client that did not wait
+ * for its answer counts, because the answer may have been slow. An answer that was cut has no duration of its own: most
+ * of these are streams without an end.
  */
 export function observeAnswers(app: App, observer: AnswerObserver): void {
   onAnswerEnd(app, (request, reply, { how, ms }) => {

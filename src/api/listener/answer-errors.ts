@@ -22,8 +22,8 @@ import type { Pages } from './problem-page.ts'
 import type { App, Transport } from './app.ts'
 
 /**
- * Makes every error an `application/problem+json` answer, or a page if a browser opened one of `pages`. An unexpected error
- * is logged and answered as `internal`.
+ * Makes every error an `application/problem+json` answer, or a page if a browser opened one of `pages`. An unexpected
+ * error is logged and answered as `internal`.
  */
 export function answerErrors(app: App, log: Log, pages?: Pages): void {
   app.setErrorHandler<FastifyError>((error, request, reply) => {

@@ -37,8 +37,8 @@ export const goneAnswer = (what: string) => ({
 export const noQuery = Type.Object({}, closed)
 
 /**
- * Problems that any route can answer. 408 and 431 come from the listener, before routing, and so does `starting_up` while
- * there are no routes.
+ * Problems that any route can answer. 408 and 431 come from the listener, before routing, and so does `starting_up`
+ * while there are no routes.
  */
 const COMMON = [
   'invalid_request',

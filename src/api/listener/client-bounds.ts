@@ -54,8 +54,8 @@ export class RequestsAtOnce {
 
 /**
  * Bounds the bytes of all answers that clients have not taken yet. Without a bound, clients that ask for much and read
- * nothing could fill the memory of the host. Beyond it, the connections close whose clients have taken nothing for longest.
- * Answers that are taken leave within milliseconds, so those are of clients that read nothing.
+ * nothing could fill the memory of the host. Beyond it, the connections close whose clients have taken nothing for
+ * longest. Answers that are taken leave within milliseconds, so those are of clients that read nothing.
  */
 export class HeldAnswers {
   readonly #bytesMax: number

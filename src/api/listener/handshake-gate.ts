@@ -117,7 +117,10 @@ type RefusedHandshake = {
   readonly peer: string | undefined
   /** A code of OpenSSL, Node or our own. */
   readonly reason: string
-  /** The certificate that was refused, if an authority that is trusted here has signed it. Otherwise its names are anyone's. */
+  /**
+   * The certificate that was refused, if an authority that is trusted here has signed it.
+   * Otherwise its names are anyone's.
+   */
   readonly certificate?: PeerCertificate
 }
 

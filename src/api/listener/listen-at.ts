@@ -6,8 +6,8 @@ const ALL = '::'
 const ALL_OF_IPV4 = '0.0.0.0'
 
 /**
- * Lets a server listen, and returns at which address. On a kernel without IPv6, `::` means all addresses of IPv4; no other
- * address is replaced. Throws the error of listen(2).
+ * Lets a server listen, and returns at which address. On a kernel without IPv6, `::` means all addresses of IPv4; no
+ * other address is replaced. Throws the error of listen(2).
  */
 export async function listenAt(server: Server, address: string, port: number): Promise<string> {
   try {

@@ -62,8 +62,8 @@ export const isIssuedBy = (one: X509Certificate, authority: X509Certificate): bo
   one.checkIssued(authority) && one.verify(authority.publicKey)
 
 /**
- * Returns a serial number in the one form in which this program shows and compares it: that of `openssl x509 -serial`, upper-case
- * hexadecimal with an even number of digits. Lists, certificates and their libraries differ in these.
+ * Returns a serial number in the one form in which this program shows and compares it: that of `openssl x509 -serial`,
+ * upper-case hexadecimal with an even number of digits. Lists, certificates and their libraries differ in these.
  */
 export function serialOf(hex: string): string {
   const digits = hex.toUpperCase().replace(/^0+(?=.)/, '')

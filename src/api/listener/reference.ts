@@ -25,7 +25,9 @@ export type ReferenceOptions = {
   readonly errorsMarkdown: () => Uint8Array
 }
 
-/** Serves what every API says of itself: its OpenAPI document, and the error codes that the type of a problem links to. */
+/**
+ * Serves what every API says of itself: its OpenAPI document, and the error codes that the type of a problem links to.
+ */
 export function referenceRoutes(app: App, { documentPath, errorsMarkdown }: ReferenceOptions): void {
   const schema = pageSchema('getErrorCodes', 'All error codes')
   app.get('/docs/errors', { schema }, async (_request, reply) => {

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Rejection } from '../../core/errors.ts'
 
 /**
- * Returns what HTTP/1.1 forbids in the headers of a request; undefined if it is valid. Node would answer such a request by
- * itself, before anything asks who sent it.
+ * Returns what HTTP/1.1 forbids in the headers of a request; undefined if it is valid. Node would answer such a request
+ * by itself, before anything asks who sent it.
  */
 export function refuseMalformed({ httpVersion, headers }: IncomingMessage): Rejection | undefined {
   if (httpVersion !== '1.1') return undefined

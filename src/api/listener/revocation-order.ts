@@ -2,8 +2,8 @@ import type { X509Certificate } from 'node:crypto'
 import type { RevocationList } from './revocation-list.ts'
 
 /**
- * Returns why these lists must not replace the previous ones: an authority that is still trusted has no list in them, or
- * an older one. Undefined if they may. Such a file was shortened, or put back from a copy, and would let in what is
+ * Returns why these lists must not replace the previous ones: an authority that is still trusted has no list in them,
+ * or an older one. Undefined if they may. Such a file was shortened, or put back from a copy, and would let in what is
  * revoked.
  */
 export function whyNotReplaced(

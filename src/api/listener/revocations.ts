@@ -35,9 +35,9 @@ type Options = {
 }
 
 /**
- * The certificates that their authorities have revoked. A file that cannot be used leaves the previous lists in use, and
- * so does one that lacks a list or has an older one. A list that is past its time stays in use: what it revokes stays
- * revoked, and other clients are let in.
+ * The certificates that their authorities have revoked. A file that cannot be used leaves the previous lists in use,
+ * and so does one that lacks a list or has an older one. A list that is past its time stays in use: what it revokes
+ * stays revoked, and other clients are let in.
  */
 export class Revocations {
   readonly #options: Options
@@ -71,8 +71,8 @@ export class Revocations {
   }
 
   /**
-   * Returns a function that says whether a peer's certificate is revoked by now, or an authority above it, also when the
-   * connection is gone. `authorities` are those that are trusted.
+   * Returns a function that says whether a peer's certificate is revoked by now, or an authority above it, also when
+   * the connection is gone. `authorities` are those that are trusted.
    */
   revocationOf(socket: TLSSocket, authorities: readonly X509Certificate[]): () => boolean {
     const chain = withIssuers(certificatesSent(socket), authorities)

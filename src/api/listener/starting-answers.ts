@@ -17,7 +17,9 @@ type StartingOptions = {
   readonly log: Log
 }
 
-/** Returns the answers of a listener that has no API yet: that it is alive, and 503 `starting_up` to everything else. */
+/**
+ * Returns the answers of a listener that has no API yet: that it is alive, and 503 `starting_up` to everything else.
+ */
 export function answerWhileStarting({ transport, version, pages, log }: StartingOptions): RequestListener {
   const unrouted = unroutedAnswers(transport, log, pages)
   return (request, response) => {

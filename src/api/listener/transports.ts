@@ -15,10 +15,14 @@ import type { Result } from '../../lib/result.ts'
 import type { Log } from '../../log/log.ts'
 import type { Peer, Transport } from './app.ts'
 
-/** Returns whether a request becomes another protocol. Other requests are answered as if they had not asked for that. */
+/**
+ * Returns whether a request becomes another protocol. Other requests are answered as if they had not asked for that.
+ */
 export type BeginsUpgrade = (request: IncomingMessage) => boolean
 
-/** Decides whether a peer with this common name may use the API. A certificate without exactly one name has undefined. */
+/**
+ * Decides whether a peer with this common name may use the API. A certificate without exactly one name has undefined.
+ */
 export type Admit = (commonName: string | undefined) => Result<string, Rejection>
 
 /** Returns whether the verified peer with this common name may have one more connection. Called once for each. */
@@ -40,7 +44,9 @@ const alone =
   (request) =>
     requests.of(request) === 0 && beginsUpgrade(request)
 
-/** Gives a server its handler, also for requests with an expectation that Node does not know and would answer itself. */
+/**
+ * Gives a server its handler, also for requests with an expectation that Node does not know and would answer itself.
+ */
 const handleAll = <S extends Server>(server: S, handler: RequestListener): S =>
   server.on('request', handler).on('checkExpectation', handler)
 
@@ -74,8 +80,8 @@ export type TlsTransportOptions = {
 }
 
 /**
- * TLS 1.3 with a client certificate: without a valid one the handshake fails, and a valid one whose name is not admitted
- * is answered 403.
+ * TLS 1.3 with a client certificate: without a valid one the handshake fails, and a valid one whose name is not
+ * admitted is answered 403.
  */
 export function tlsTransport({
   secure,

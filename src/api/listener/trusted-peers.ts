@@ -81,7 +81,10 @@ export class TrustedPeers {
     })
   }
 
-  /** Ends connections whose certificate has expired. Reads the revocation list again, and ends connections of what it revokes. */
+  /**
+   * Ends connections whose certificate has expired. Reads the revocation list again,
+   * and ends connections of what it revokes.
+   */
   async look(): Promise<void> {
     const nowMs = Date.now()
     this.#end('certificate_expired', (_socket, notAfterMs) => nowMs > notAfterMs)

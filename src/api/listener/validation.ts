@@ -41,8 +41,8 @@ export function parseJsonBodies(app: App): void {
 }
 
 /**
- * Checks requests against their schemas, which may refer to the named ones. Removes and coerces nothing, except for numbers and
- * booleans in a query.
+ * Checks requests against their schemas, which may refer to the named ones. Removes and coerces nothing, except for
+ * numbers and booleans in a query.
  */
 export function validateBySchema(app: App, named: Readonly<Record<string, TSchema>>): void {
   for (const [name, schema] of Object.entries(named)) app.addSchema({ ...schema, $id: name })

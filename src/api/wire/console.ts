@@ -23,7 +23,10 @@ const errorCodes = [
   'invalid_message',
 ] as const satisfies readonly MessageErrorCode[]
 
-/** Text messages from the daemon; each has exactly one member. Like answers they are open: later versions may add members. */
+/**
+ * Text messages from the daemon; each has exactly one member. Like answers they are open:
+ * later versions may add members.
+ */
 export const consoleFromDaemonSchema = Type.Object(
   {
     attached: Type.Optional(

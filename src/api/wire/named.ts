@@ -105,8 +105,8 @@ export const coordinationSchemas = {
 export const metricsSchemas = { Problem: problem } as const
 
 /**
- * Returns the schema of an answer without the bounds of the parts that it shares with requests: a later daemon may add members
- * to an answer. A manifest keeps them: a host must not take a VM whose rules it does not understand.
+ * Returns the schema of an answer without the bounds of the parts that it shares with requests: a later daemon may add
+ * members to an answer. A manifest keeps them: a host must not take a VM whose rules it does not understand.
  */
 function opened<S extends TSchema>(schema: S): S {
   return withoutBound(schema) as S

@@ -87,7 +87,9 @@ export function problemHeaders({ code, retryable }: Problem): { 'retry-after'?: 
   return retryable ? { 'retry-after': String(seconds) } : {}
 }
 
-/** Returns whether an answer with this code may have `Retry-After`. A fault may be of another class than its entry says. */
+/**
+ * Returns whether an answer with this code may have `Retry-After`. A fault may be of another class than its entry says.
+ */
 export const mayRetry = (code: ProblemCode): boolean =>
   !isRejection(code) || retryAfterSeconds(code) !== undefined
 

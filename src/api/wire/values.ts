@@ -10,8 +10,8 @@ import type { Complaint } from '../../lib/schema-check.ts'
 /** Printable ASCII, the characters of a kernel command line. */
 export const KERNEL_ARGUMENTS_PATTERN = '^[\\x20-\\x7e]*$'
 /**
- * One line of an authorized_keys file (sshd(8)): options, type, key and comment. The key begins with the length of its type, so
- * its Base64 begins with `AAAA`.
+ * One line of an authorized_keys file (sshd(8)): options, type, key and comment. The key begins with the length of its
+ * type, so its Base64 begins with `AAAA`.
  */
 export const SSH_KEY_PATTERN =
   '^([^\\x00-\\x1f\\x7f]+ )?(ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]*=*( [^\\x00-\\x1f\\x7f]*)?$'
@@ -81,7 +81,8 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [FINGERPRINT_PATTERN, 'must be a fingerprint as in SHA256:… with 43 characters; write + as %2B'],
 ])
 
-// The validator's own check also takes a leap second (RFC 3339) and the name of a time zone (RFC 9557). Date reads neither.
+// The validator's own check also takes a leap second (RFC 3339) and the name of a time zone (RFC 9557).
+// Date reads neither.
 Format.Set('date-time', (text) => Format.IsDateTime(text) && !Number.isNaN(Date.parse(text)))
 
 export const timeSchema = Type.String({ format: 'date-time', examples: ['2030-01-01T12:00:00.000Z'] })

@@ -122,8 +122,8 @@ export class ConsoleSocket {
   }
 
   /**
-   * Stops reading while too much output waits. A browser cannot. There a shell is asked to wait. The connection of a serial
-   * console ends, and the next one goes on.
+   * Stops reading while too much output waits. A browser cannot. There a shell is asked to wait. The connection of a
+   * serial console ends, and the next one goes on.
    */
   #limitInbox(): void {
     const link = this.#link
@@ -148,8 +148,8 @@ export class ConsoleSocket {
   }
 
   /**
-   * Bytes of output that may wait where reading cannot be stopped. A whole history comes at once, and so does what was on
-   * its way.
+   * Bytes of output that may wait where reading cannot be stopped. A whole history comes at once, and so does what was
+   * on its way.
    */
   get #unheldBytesMax(): number {
     const { isShell } = this.#options

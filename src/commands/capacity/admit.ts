@@ -55,8 +55,8 @@ export function refuseIncrease(
 }
 
 /**
- * Returns why the VM must not become larger than all VMs together may be. A VM that has lent its memory is promised only
- * a part of it, and could never have the rest back.
+ * Returns why the VM must not become larger than all VMs together may be. A VM that has lent its memory is promised
+ * only a part of it, and could never have the rest back.
  */
 export function refuseTooLarge(
   { capacity }: CommandContext,
@@ -83,7 +83,9 @@ export function freeUserId(store: Store): Result<UserId, Rejection> {
   return err({ code: 'user_ids_exhausted', detail })
 }
 
-/** Returns why this host runs no new VM with a monitor of this kind. `pointer` is the place of the kind in the request. */
+/**
+ * Returns why this host runs no new VM with a monitor of this kind. `pointer` is the place of the kind in the request.
+ */
 export function refuseMonitor(
   { capacity }: CommandContext,
   kind: MonitorKind,
@@ -101,7 +103,8 @@ export function refuseMonitor(
 }
 
 /**
- * Returns why no guest of this monitor can have this many vCPUs. `pointer` is the place of the CPU share in the request.
+ * Returns why no guest of this monitor can have this many vCPUs.
+ * `pointer` is the place of the CPU share in the request.
  */
 export function refuseVcpus(
   { capacity }: CommandContext,

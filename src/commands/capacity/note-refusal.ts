@@ -12,8 +12,8 @@ const WITHOUT_ROOM: readonly Refusal['code'][] = [
 ]
 
 /**
- * Makes an event of a refusal because the host has no room or is cordoned. The same refusal of the same VM is one event for a while,
- * because a controller may try again without end.
+ * Makes an event of a refusal because the host has no room or is cordoned. The same refusal of the same VM is one event
+ * for a while, because a controller may try again without end.
  */
 export function noteRefusal({ store, now }: CommandContext, vmId: VmId, { code, ...refusal }: Refusal): void {
   if (!WITHOUT_ROOM.includes(code)) return

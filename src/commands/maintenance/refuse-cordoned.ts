@@ -12,8 +12,8 @@ export function refuseNewVm({ store }: { readonly store: Store }, id: VmId): Rej
 }
 
 /**
- * Returns why a cordoned host lets no VM grow; undefined if the change is not a growth of memory, CPU or disk, or if the
- * host takes more.
+ * Returns why a cordoned host lets no VM grow; undefined if the change is not a growth of memory, CPU or disk, or if
+ * the host takes more.
  */
 export function refuseGrowth(
   { store }: { readonly store: Store },

@@ -14,8 +14,8 @@ import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
 /**
- * Offers a VM to a node, which may then take it. The same offer again changes nothing, and one with another expiry moves
- * the deadline.
+ * Offers a VM to a node, which may then take it. The same offer again changes nothing, and one with another expiry
+ * moves the deadline.
  */
 export function offerVm(context: CommandContext, id: VmId, offer: Offer): CommandResult {
   const { store, now, newOperationId } = context
@@ -44,8 +44,8 @@ export function offerVm(context: CommandContext, id: VmId, offer: Offer): Comman
 }
 
 /**
- * Withdraws the offer of a VM; the guest stays, and wakes if it was saved for the move. Changes nothing without one, and
- * refuses a VM that comes: its offer is at its source.
+ * Withdraws the offer of a VM; the guest stays, and wakes if it was saved for the move. Changes nothing without one,
+ * and refuses a VM that comes: its offer is at its source.
  */
 export function withdrawOffer(context: CommandContext, id: VmId): CommandResult {
   const { store } = context

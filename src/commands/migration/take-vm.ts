@@ -25,8 +25,8 @@ export type TakeVm = {
 export type Offered = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
 
 /**
- * Stores a VM that comes from another host, with all that the host has promised it there. The same request again returns
- * the VM, and may name another address of the source.
+ * Stores a VM that comes from another host, with all that the host has promised it there. The same request again
+ * returns the VM, and may name another address of the source.
  */
 export function takeVm(context: CommandContext, id: VmId, request: TakeVm & Offered): CommandResult {
   const result = context.store.transaction(

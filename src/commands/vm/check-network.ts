@@ -93,8 +93,8 @@ export function withNameServers<N extends Pick<Network, 'nameServers'>>(
 }
 
 /**
- * Returns why an idle timeout cannot work: packets are routed to a guest by its addresses, so without one none could wake
- * the VM. `pointer` is its place in the request.
+ * Returns why an idle timeout cannot work: packets are routed to a guest by its addresses, so without one none could
+ * wake the VM. `pointer` is its place in the request.
  */
 export function refuseSleep(desired: Sleeps, pointer: string): Rejection | undefined {
   const seconds = desired.compute.sleepAfterIdleSeconds
@@ -107,8 +107,8 @@ export function refuseSleep(desired: Sleeps, pointer: string): Rejection | undef
 }
 
 /**
- * Returns why the last address cannot be removed: the VM has an idle timeout, and no packet could wake it then, or a check
- * that uses the address.
+ * Returns why the last address cannot be removed: the VM has an idle timeout, and no packet could wake it then, or a
+ * check that uses the address.
  */
 export function refuseLastAddress(before: Sleeps & Checks, network: Addresses): Rejection | undefined {
   const sleep = canSleep(before) ? refuseSleep({ ...before, network }, '') : undefined

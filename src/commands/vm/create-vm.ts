@@ -156,9 +156,9 @@ function canonicalJson(value: unknown): string {
 const OPEN: ReadonlySet<string> = new Set(['compute', 'disk', 'network', 'metadata', 'exit'])
 
 /**
- * Names the members in which two requests to create a VM differ, as the API calls them and without their values: user data
- * and keys are secret. Both are in canonical JSON, as they are stored; of one in another form, such as with other white
- * space, nothing may be named.
+ * Names the members in which two requests to create a VM differ, as the API calls them and without their values: user
+ * data and keys are secret. Both are in canonical JSON, as they are stored; of one in another form, such as with other
+ * white space, nothing may be named.
  */
 function differenceWords(one: string, other: string): string {
   const [a, b] = [membersOf(one), membersOf(other)]
@@ -181,7 +181,10 @@ function membersOf(text: string): ReadonlyMap<string, string> | undefined {
   return new Map([...members, ...roles].map(([name, value]) => [wireName(name), JSON.stringify(value)]))
 }
 
-/** Parses a stored request; undefined if it is not JSON. That of a VM that came from another host is what that host sent. */
+/**
+ * Parses a stored request; undefined if it is not JSON. That of a VM that came from another host is what that host
+ * sent.
+ */
 function parsedOf(text: string): unknown {
   try {
     return JSON.parse(text)

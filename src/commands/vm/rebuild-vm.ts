@@ -11,8 +11,8 @@ import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
 /**
- * Stores that the VM gets a new root disk from this image. The same request again changes nothing until the disk was seen,
- * but brings a fresh URL. After that it asks for another rebuild.
+ * Stores that the VM gets a new root disk from this image. The same request again changes nothing until the disk was
+ * seen, but brings a fresh URL. After that it asks for another rebuild.
  */
 export function rebuildVm(context: CommandContext, id: VmId, rootfs: SourcedImage): CommandResult {
   const images = [{ role: 'rootfs', ...rootfs }] as const

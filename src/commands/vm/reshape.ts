@@ -165,7 +165,8 @@ export const setNetwork = (context: CommandContext, id: VmId, network: SetNetwor
   })
 
 /**
- * Returns the network after a change, or undefined if there is none. The host chooses what was removed and must be there.
+ * Returns the network after a change, or undefined if there is none.
+ * The host chooses what was removed and must be there.
  */
 function changedNetwork(
   before: Network | undefined,

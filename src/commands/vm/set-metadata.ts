@@ -8,8 +8,8 @@ import type { Metadata } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
 /**
- * Stores labels, protection or both. They are not desired state, so no generation rises. While a migration is not decided,
- * they are refused: the destination has read them already.
+ * Stores labels, protection or both. They are not desired state, so no generation rises. While a migration is not
+ * decided, they are refused: the destination has read them already.
  */
 export function setMetadata(context: CommandContext, id: VmId, change: Partial<Metadata>): CommandResult {
   const { store, now, newOperationId } = context

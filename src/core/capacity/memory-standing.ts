@@ -2,8 +2,8 @@ import type { Probe, Unknown } from '../world/world.ts'
 
 /**
  * Whether a VM may use its memory now. `held`: it never lent it, or has it back. `free`: it may have it back. `short`:
- * it waits in the queue; `place` 1 is the next, and `missingMib` is what the host lacks for this VM alone. `blocked`: it
- * does not wait, because nothing is known, or because it needs more than all VMs together may have.
+ * it waits in the queue; `place` 1 is the next, and `missingMib` is what the host lacks for this VM alone. `blocked`:
+ * it does not wait, because nothing is known, or because it needs more than all VMs together may have.
  */
 export type MemoryStanding =
   | { readonly kind: 'held' }

@@ -6,8 +6,8 @@ import type { VmId } from '../ids.ts'
 /** Messages of the daemon to a viewer, besides the bytes of the terminal. A viewer may be older than the daemon. */
 export type DaemonMessage<ErrorCode extends string = MessageErrorCode> =
   /**
-   * Begins each session; sent again within one if output came faster than it could be passed on. A shell over SSH has no
-   * place.
+   * Begins each session; sent again within one if output came faster than it could be passed on. A shell over SSH has
+   * no place.
    */
   | { readonly kind: 'attached'; readonly place: Attachment | undefined }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
@@ -65,7 +65,9 @@ export const DEFAULT_WINDOW: WindowSize = { cols: 80, rows: 24 }
 /** The client of a viewer: the controller, or one that may only open consoles. */
 export type ViewerOf = 'controller' | 'other'
 
-/** Places for viewers in one mode. Some of each VM are only for the controller, so that no other client keeps it out. */
+/**
+ * Places for viewers in one mode. Some of each VM are only for the controller, so that no other client keeps it out.
+ */
 export class ViewerPlaces {
   readonly #all = new Places<VmId>(limits.consoleViewersMax)
   readonly #others = new Places<VmId>(limits.consoleViewersOthersMax)

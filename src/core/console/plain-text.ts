@@ -8,7 +8,9 @@ const CONTROLS = new RegExp(
   'gu',
 )
 
-/** Returns console output as text without anything that acts on a terminal or on the order of letters. Line feeds stay. */
+/**
+ * Returns console output as text without anything that acts on a terminal or on the order of letters. Line feeds stay.
+ */
 export const plainText = (output: Uint8Array): string =>
   withoutDirections(new TextDecoder().decode(output).replace(CONTROLS, ''))
 

@@ -3,8 +3,8 @@ import { assert } from '../../lib/assert.ts'
 /** The memory of a ring. A host keeps it in a place that outlives the process. */
 export type RingMemory = {
   /**
-   * Bytes of the history, and of a guard before it and one behind it that move with it. Each guard is as large as one read
-   * may be.
+   * Bytes of the history, and of a guard before it and one behind it that move with it. Each guard is as large as one
+   * read may be.
    */
   readonly length: number
   /** Returns some of the bytes, to be read and written in place. */

@@ -6,7 +6,9 @@ import type { VmMark, FoundNote } from '../world/world.ts'
 /** Raised with every change that an older daemon must not read past. */
 const FORMAT = 1
 
-/** The note beside a disk: its owner, the image that it was made from if that is known, and the rebuild that made it. */
+/**
+ * The note beside a disk: its owner, the image that it was made from if that is known, and the rebuild that made it.
+ */
 export type DiskNote = { readonly mark: VmMark; readonly rootfsSha256?: Sha256; readonly rebuild?: number }
 
 export function renderDiskNote({ mark, rootfsSha256, rebuild }: DiskNote): string {

@@ -74,8 +74,8 @@ const TREES: readonly [Tree, Tree] = [
 const FIRST_FILE = 25
 
 /**
- * 128 KiB. BusyBox's `findfs` finds no label on a disk that is smaller than the 68 KiB in which it looks for superblocks
- * (util-linux/volume_id/util.c).
+ * 128 KiB. BusyBox's `findfs` finds no label on a disk that is smaller than the 68 KiB in which it looks for
+ * superblocks (util-linux/volume_id/util.c).
  */
 const SECTORS_MIN = 64
 

@@ -1,4 +1,7 @@
-/** The result of one check. `must`: the daemon or its guests cannot work, or not within their limits, before this is done. */
+/**
+ * The result of one check. `must`: the daemon or its guests cannot work, or not within their limits,
+ * before this is done.
+ */
 export type Finding = {
   /** A short name of the subject, e.g. `kernel`. */
   readonly check: string

@@ -75,7 +75,9 @@ export type HostFacts = {
   readonly forwarding: { readonly ipv4?: boolean; readonly ipv6?: boolean }
   /** Devices with an IPv6 default route from a router advertisement that the kernel accepted, and their `accept_ra`. */
   readonly advertisedRoutes: readonly { readonly device: string; readonly acceptRa: number }[]
-  /** Whether the routes of all devices without a carrier are skipped; a family that the kernel does not have is absent. */
+  /**
+   * Whether the routes of all devices without a carrier are skipped; a family that the kernel does not have is absent.
+   */
   readonly linkDownIgnored: { readonly ipv4?: boolean; readonly ipv6?: boolean }
   /** Room that the kernel has for the packets of all guests together. A setting that it does not have yet is absent. */
   readonly shared: {
@@ -118,8 +120,8 @@ export type HostFacts = {
   /** The reason if the files of a listener cannot be used together. */
   readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
   /**
-   * The name by which other hosts know this one; the reason if its certificate does not show that. Absent without a listener
-   * for them, or if the certificate cannot be read.
+   * The name by which other hosts know this one; the reason if its certificate does not show that. Absent without a
+   * listener for them, or if the certificate cannot be read.
    */
   readonly node?: Fact<string>
   /** Absent without a file of further authorities for object stores. */

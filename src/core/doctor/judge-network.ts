@@ -29,7 +29,9 @@ function judgeForwarding({ forwarding, advertisedRoutes }: HostFacts): readonly 
   })
 }
 
-/** Returns devices whose advertised default route the kernel drops when it forwards: those that accept with 1, not 2. */
+/**
+ * Returns devices whose advertised default route the kernel drops when it forwards: those that accept with 1, not 2.
+ */
 const losingRoute = (routes: HostFacts['advertisedRoutes']): readonly string[] =>
   routes.filter(({ acceptRa }) => acceptRa === 1).map(({ device }) => device)
 
@@ -84,7 +86,9 @@ function judgeShared({ shared: { connections, fragments } }: HostFacts): Finding
 
 const firstLine = (text: string): string => text.split('\n', 1).join('')
 
-/** The daemon writes the whole table or nothing, so one missing part of the kernel leaves all guests without a network. */
+/**
+ * The daemon writes the whole table or nothing, so one missing part of the kernel leaves all guests without a network.
+ */
 function judgeFirewall({ firewall }: HostFacts): Finding {
   const check = 'firewall'
   if (firewall.known) return { check, level: 'ok', found: 'the kernel takes the rules of guests' }

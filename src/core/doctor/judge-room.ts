@@ -61,7 +61,10 @@ const RECORDS_REMEDY: Readonly<Record<RecordsFault, string>> = {
   forbidden: 'run this as root',
 }
 
-/** Returns what to do about records that cannot be read. Only damaged ones are worth a backup, which lacks what came later. */
+/**
+ * Returns what to do about records that cannot be read. Only damaged ones are worth a backup,
+ * which lacks what came later.
+ */
 export const remedyForRecords = (fault: RecordsFault | undefined): string =>
   fault === undefined ? 'check whether the disk of the records works (journalctl -k)' : RECORDS_REMEDY[fault]
 

@@ -3,7 +3,10 @@ import { given } from '../../lib/given.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import type { CertificateEvent } from './event.ts'
 
-/** A certificate that a host depends on. That of a client has its name and serial number. Times in milliseconds since the epoch. */
+/**
+ * A certificate that a host depends on. That of a client has its name and serial number.
+ * Times in milliseconds since the epoch.
+ */
 export type CertificateSeen = {
   readonly certificate: string
   readonly notAfterMs: number
@@ -44,8 +47,8 @@ type Subject = {
 const CLIENT = 'client '
 
 /**
- * Returns what happened to certificates and revocation lists between earlier looks and this one, and what to note. What is
- * seen for the first time is an event only if it ends soon.
+ * Returns what happened to certificates and revocation lists between earlier looks and this one, and what to note. What
+ * is seen for the first time is an event only if it ends soon.
  */
 export function certificateEvents(
   before: TrustNoted,
@@ -111,7 +114,10 @@ function listSubjects(listener: string, lists: readonly ListSeen[], nowMs: numbe
 
 const listOf = (listener: string): string => `list ${listener} `
 
-/** A list that is gone is forgotten, and so is a client a week after its end. A listener that is not open yet has its lists. */
+/**
+ * A list that is gone is forgotten, and so is a client a week after its end.
+ * A listener that is not open yet has its lists.
+ */
 function isKept(key: string, { version }: Noted, { lists }: TrustSeen, nowMs: number): boolean {
   if (key.startsWith(CLIENT)) return Number(version) > nowMs - limits.clientCertificateSeenMs
   return ![...lists.keys()].some((listener) => key.startsWith(listOf(listener)))

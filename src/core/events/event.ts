@@ -51,7 +51,9 @@ export type VmEvent = OfVm &
       } & WakeFacts)
     | ({ readonly kind: 'vm_fault' } & FaultFacts)
     | ({ readonly kind: 'vm_fault_ended' } & Omit<FaultFacts, 'detail'>)
-    /** A stage of a migration. `from` is absent in its first stage; `because` is the reason of an end without a move. */
+    /**
+     * A stage of a migration. `from` is absent in its first stage; `because` is the reason of an end without a move.
+     */
     | {
         readonly kind: 'vm_migration'
         readonly side: 'source' | 'destination'

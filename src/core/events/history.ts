@@ -9,8 +9,8 @@ export type EventHistory = {
 }
 
 /**
- * Returns whether a reader that knows everything up to a number may lack something that is not kept: events were removed,
- * or the number is of another host, of a lost store, or from before older records were put back.
+ * Returns whether a reader that knows everything up to a number may lack something that is not kept: events were
+ * removed, or the number is of another host, of a lost store, or from before older records were put back.
  */
 export const lacksEvents = ({ newest, keptAfter, beganAfter }: EventHistory, known: number): boolean =>
   known < keptAfter || known > newest || (known > 0 && known < beganAfter)

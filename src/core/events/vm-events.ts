@@ -21,8 +21,8 @@ export type Compared = Pick<
 type Facts = VmEvent extends infer E ? (E extends VmEvent ? Omit<E, 'vmId' | 'operationId'> : never) : never
 
 /**
- * Returns what happened between two states of a record, in the order in which it explains itself. `before` is absent for a
- * new record, and `after` for one that is gone.
+ * Returns what happened between two states of a record, in the order in which it explains itself. `before` is absent
+ * for a new record, and `after` for one that is gone.
  */
 export function vmEvents(before: Compared | undefined, after: Compared | undefined): readonly VmEvent[] {
   const record = after ?? before

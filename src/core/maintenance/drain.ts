@@ -11,8 +11,8 @@ export type Drainable = Pick<
 >
 
 /**
- * Returns the fact of a plan on a drained host. `hold`: nothing of the VM is started or woken. `save`: besides, its guest is
- * saved. Undefined: the host is not drained, or a stop lets the guest end by itself, which may need the guest.
+ * Returns the fact of a plan on a drained host. `hold`: nothing of the VM is started or woken. `save`: besides, its
+ * guest is saved. Undefined: the host is not drained, or a stop lets the guest end by itself, which may need the guest.
  */
 export function drainFact(
   { state }: Maintenance,
@@ -42,15 +42,15 @@ const WITH_GUEST: ReadonlySet<ObservedState> = new Set<ObservedState>([
 type Shown = Pick<VmRecord, 'observed' | 'launch'>
 
 /**
- * Returns whether a record shows a guest in a unit. One that cannot be seen counts. A launch of an earlier boot ended with
- * that boot, whatever else the record says.
+ * Returns whether a record shows a guest in a unit. One that cannot be seen counts. A launch of an earlier boot ended
+ * with that boot, whatever else the record says.
  */
 const hasGuest = (record: Shown, bootId: string): boolean =>
   WITH_GUEST.has(record.observed.state) || isLaunched(record, bootId)
 
 /**
- * Returns whether a record shows a guest, or what is left of one that has ended: its processes may hold the pool open until a
- * look finds them gone.
+ * Returns whether a record shows a guest, or what is left of one that has ended: its processes may hold the pool open
+ * until a look finds them gone.
  */
 export const isLeft = (record: Shown, bootId: string): boolean =>
   hasGuest(record, bootId) || hasRemains(record)
@@ -71,9 +71,9 @@ export const leftGuests = (
     .map((record) => ({ id: record.id, underWay: isUnderWay(record, drain) }))
 
 /**
- * Returns the guests that begin to come to rest now. A guest that has failed to takes no place, so that it does not keep
- * the others waiting; neither does one with a stop of its own that lasts longer than those of the drain. What is left of a
- * guest that has ended needs no turn, because every plan removes it.
+ * Returns the guests that begin to come to rest now. A guest that has failed to takes no place, so that it does not
+ * keep the others waiting; neither does one with a stop of its own that lasts longer than those of the drain. What is
+ * left of a guest that has ended needs no turn, because every plan removes it.
  */
 export function nextToRest(records: readonly Drainable[], { drain, bootId }: OnThisBoot): readonly VmId[] {
   const guests = records.filter((record) => hasGuest(record, bootId))

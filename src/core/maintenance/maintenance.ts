@@ -1,8 +1,8 @@
 import type { OperationId } from '../ids.ts'
 
 /**
- * States that a controller can desire of a host. `schedulable`: it takes VMs. `cordoned`: it takes no VM, no growth and no
- * VM from another host; its guests live on. `drained`: besides, its guests come to rest, and none starts or wakes.
+ * States that a controller can desire of a host. `schedulable`: it takes VMs. `cordoned`: it takes no VM, no growth and
+ * no VM from another host; its guests live on. `drained`: besides, its guests come to rest, and none starts or wakes.
  */
 export const MAINTENANCE_STATES = ['schedulable', 'cordoned', 'drained'] as const
 export type MaintenanceState = (typeof MAINTENANCE_STATES)[number]

@@ -1,6 +1,6 @@
 /**
- * The most series of a metric. `perVm`: for each VM on record. `host`: for the whole host. `routes`: for each route of an
- * API that was called, with its method, at most so many. Each bucket of a histogram is a series of Prometheus; these
+ * The most series of a metric. `perVm`: for each VM on record. `host`: for the whole host. `routes`: for each route of
+ * an API that was called, with its method, at most so many. Each bucket of a histogram is a series of Prometheus; these
  * numbers count a histogram once.
  */
 export type SeriesBound =

@@ -36,7 +36,9 @@ const PLACELESS =
 
 /** A part of two maps of one disk, each in ascending order; both are complete from `from` to `to`. */
 export type MapComparison = {
-  /** The earlier clone, which must still exist: only then can no block of it be used again. Empty for the first round. */
+  /**
+   * The earlier clone, which must still exist: only then can no block of it be used again. Empty for the first round.
+   */
   readonly before: readonly PhysicalExtent[]
   readonly now: readonly PhysicalExtent[]
   readonly from: number
@@ -44,9 +46,9 @@ export type MapComparison = {
 }
 
 /**
- * Returns what differs between two clones of one disk, in ascending order, with neighbours joined. A stretch is the same
- * if both clones have it in the same place, or if it reads as zeros in both. One that may be the same, but of which the
- * file system does not say so, counts as data.
+ * Returns what differs between two clones of one disk, in ascending order, with neighbours joined. A stretch is the
+ * same if both clones have it in the same place, or if it reads as zeros in both. One that may be the same, but of
+ * which the file system does not say so, counts as data.
  */
 export function changedExtents({ before, now, from, to }: MapComparison): Extent[] {
   const changes: Extent[] = []

@@ -8,8 +8,8 @@ export const joined = (first: Extent, second: Extent): Extent | undefined =>
     : undefined
 
 /**
- * Joins neighbours, and cuts data at multiples of `dataBytesMax`; holes are not cut. The result depends on the stretches
- * alone, and not on how the given extents divide them. It is also the same from any end of a piece on.
+ * Joins neighbours, and cuts data at multiples of `dataBytesMax`; holes are not cut. The result depends on the
+ * stretches alone, and not on how the given extents divide them. It is also the same from any end of a piece on.
  */
 export class ExtentCutter {
   readonly #dataBytesMax: number

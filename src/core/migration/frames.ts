@@ -1,6 +1,6 @@
 /**
- * The stream of a round of a disk, or of a guest's memory: frames in ascending order, each with its place and a checksum,
- * and an end with a digest of all of them. Numbers are little-endian.
+ * The stream of a round of a disk, or of a guest's memory: frames in ascending order, each with its place and a
+ * checksum, and an end with a digest of all of them. Numbers are little-endian.
  *
  *     0   CRC-32 of the rest of the frame (as in gzip: RFC 1952, section 8)
  *     4   1: data; 2: a hole; 3: the end

@@ -1,6 +1,8 @@
 import type { FaultCode } from '../errors.ts'
 
-/** Faults of the source's host that its destination shows as they are. Any other one may be a passing one of its daemon. */
+/**
+ * Faults of the source's host that its destination shows as they are. Any other one may be a passing one of its daemon.
+ */
 const CODES: ReadonlySet<unknown> = new Set<FaultCode>([
   'disk_missing',
   'image_unavailable',

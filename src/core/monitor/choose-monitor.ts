@@ -53,8 +53,8 @@ export type MonitorOffers = {
 }
 
 /**
- * Returns which monitors this host offers, and which one new VMs get. Firecracker has no emulation, so it is chosen only
- * if KVM is fast. It is offered with a slow KVM too, to those who ask for it.
+ * Returns which monitors this host offers, and which one new VMs get. Firecracker has no emulation, so it is chosen
+ * only if KVM is fast. It is offered with a slow KVM too, to those who ask for it.
  */
 export function chooseMonitor(question: MonitorQuestion): MonitorOffers {
   const { kind, isExecutable } = question

@@ -5,7 +5,8 @@ import type { MonitorDisk, MonitorState } from '../world/world.ts'
 
 /**
  * Returns the meaning of `state` in an answer to `GET /` (Firecracker, src/firecracker/swagger/firecracker.yaml,
- * InstanceInfo). A process without a guest waits for the one that it is to restore, because all others start with theirs.
+ * InstanceInfo). A process without a guest waits for the one that it is to restore,
+ * because all others start with theirs.
  */
 export function firecrackerStateOf(state: string, disk: MonitorDisk): MonitorState {
   switch (state) {

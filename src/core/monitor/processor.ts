@@ -10,9 +10,9 @@ export type Processor = {
 export const EMULATED: Processor = { vendor: 'emulated', features: [] }
 
 /**
- * Returns the host's processor from the text of /proc/cpuinfo (proc_cpuinfo(5)). The names differ between x86 and arm64.
- * Some features are the kernel's and not the processor's, so hosts with other kernels may count as different although
- * the guest would see no difference.
+ * Returns the host's processor from the text of /proc/cpuinfo (proc_cpuinfo(5)). The names differ between x86 and
+ * arm64. Some features are the kernel's and not the processor's, so hosts with other kernels may count as different
+ * although the guest would see no difference.
  */
 export function processorOf(cpuinfo: string): Processor {
   const valueOf = (name: string): string | undefined =>

@@ -154,8 +154,8 @@ const consoleArguments = (): string[] => [
 
 /**
  * Attaches a raw file as a virtio disk. It bypasses the page cache (`cache.direct`), because its pages would count
- * against the unit's memory a second time. It uses io_uring or worker threads, because Linux AIO blocks the monitor when
- * a sparse or cloned file allocates.
+ * against the unit's memory a second time. It uses io_uring or worker threads, because Linux AIO blocks the monitor
+ * when a sparse or cloned file allocates.
  *
  * It is a `-drive`, not a `-blockdev`, because only a `-drive` has limits of its own. They are in force from the first
  * request, can be changed and lifted while the guest runs, and cost a guest without limits nothing. Every request would

@@ -35,9 +35,9 @@ export function monitorStateOf(status: string, disk: MonitorDisk): MonitorState 
 export const DISK_NODE = 'disk'
 
 /**
- * Converts limits to QEMU's terms; 0 means no limit. Reads and writes count together; discards and flushes do not. A guest
- * that was idle may use a tenth of a second's worth at once, QEMU's own burst if no `_max` is given. That is enough for
- * requests to queue, while no second exceeds the limit by more than a tenth and one request.
+ * Converts limits to QEMU's terms; 0 means no limit. Reads and writes count together; discards and flushes do not. A
+ * guest that was idle may use a tenth of a second's worth at once, QEMU's own burst if no `_max` is given. That is
+ * enough for requests to queue, while no second exceeds the limit by more than a tenth and one request.
  */
 export const throttleOf = (
   limits: DiskLimits,

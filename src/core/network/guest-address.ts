@@ -107,9 +107,9 @@ function agree(prefix: readonly number[], bytes: Uint8Array, bits: number): bool
 export const LINK_LOCAL_NETWORKS = ['169.254.0.0/16', 'fe80::/10'] as const
 
 /**
- * Networks at which clouds serve metadata, besides link-local addresses. Over IPv6: AWS, Google, Oracle, Alibaba, Scaleway,
- * Akamai. Over IPv4: Azure's wire server, Alibaba, Oracle. They give every machine its own credentials. A guest would get
- * those of the host that forwards its packets.
+ * Networks at which clouds serve metadata, besides link-local addresses. Over IPv6: AWS, Google, Oracle, Alibaba,
+ * Scaleway, Akamai. Over IPv4: Azure's wire server, Alibaba, Oracle. They give every machine its own credentials. A
+ * guest would get those of the host that forwards its packets.
  */
 export const METADATA_NETWORKS = [
   'fd00:ec2::/32',

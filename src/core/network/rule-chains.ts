@@ -61,11 +61,11 @@ export type Chain = { readonly name: string; readonly rules: readonly string[] }
 export type Judgement = { readonly traffic: Traffic; readonly verdict: string }
 
 /**
- * Returns the chains of a guest's own rules in their order, each chain before those that lead to it. `end` belongs to the
- * address of the other end. They have no anonymous sets, but one rule for each network or port: a table with thousands
- * of sets makes every transaction on it a hundred times slower. Only the first packet of a connection meets these rules.
- * If a rule has several networks and several ports, the ports have a chain of their own, so that their numbers add up
- * instead of multiplying.
+ * Returns the chains of a guest's own rules in their order, each chain before those that lead to it. `end` belongs to
+ * the address of the other end. They have no anonymous sets, but one rule for each network or port: a table with
+ * thousands of sets makes every transaction on it a hundred times slower. Only the first packet of a connection meets
+ * these rules. If a rule has several networks and several ports, the ports have a chain of their own, so that their
+ * numbers add up instead of multiplying.
  */
 export function ruleChains(
   name: string,

@@ -93,7 +93,10 @@ function block(head: string, lines: readonly string[]): string {
 
 export const chainText = ({ name, rules }: Chain): string => block(`chain ${name}`, rules)
 
-/** Returns a set of devices that have a rate each. A device that is silent for its time loses its rate, and begins with a new one. */
+/**
+ * Returns a set of devices that have a rate each. A device that is silent for its time loses its rate,
+ * and begins with a new one.
+ */
 const rateSet = (name: string): string => dynamicSet(name, 'ifname', '1m')
 
 const dynamicSet = (name: string, type: string, timeout: string): string =>
@@ -126,8 +129,9 @@ const countText = (device: string, count: DropCount | undefined): readonly strin
 const count = (set: DropSet, key: 'iifname' | 'oifname'): string => `update @${set} { ${key} counter }`
 
 /**
- * Drops the first packet of a connection if the guest has no connection left. The kernel leaves ended connections of TCP
- * out when it counts, but keeps them in its table ({@link ENDED}). It counts from zero after the whole table was written.
+ * Drops the first packet of a connection if the guest has no connection left. The kernel leaves ended connections of
+ * TCP out when it counts, but keeps them in its table ({@link ENDED}).
+ * It counts from zero after the whole table was written.
  */
 const bound = (set: ConnectionSet, key: 'iifname' | 'oifname', max: number): string =>
   `ct state new add @${set} { ${key} ct count over ${max} } counter drop comment "over the bound of ${set}"`
@@ -141,14 +145,14 @@ const ENDED_CONNECTION_SECONDS = 1
 const ENDED_FAMILIES = { ipv4: 'ip', ipv6: 'ip6' } as const
 
 /**
- * Lets the kernel forget an ended connection of TCP soon. No bound counts these, and by default the kernel keeps them for
- * up to two minutes: a guest that opens and ends 2,200 connections a second would fill a table of 262,144. With a policy
- * the kernel removes them in its next round, after at most a minute (gc_worker of net/netfilter/nf_conntrack_core.c), or
- * when a new connection meets them in its place of the hash table. A connection has two places, so that such removals
- * keep up with any rate once these connections fill half of the table.
+ * Lets the kernel forget an ended connection of TCP soon. No bound counts these, and by default the kernel keeps them
+ * for up to two minutes: a guest that opens and ends 2,200 connections a second would fill a table of 262,144. With a
+ * policy the kernel removes them in its next round, after at most a minute (gc_worker of
+ * net/netfilter/nf_conntrack_core.c), or when a new connection meets them in its place of the hash table. A connection
+ * has two places, so that such removals keep up with any rate once these connections fill half of the table.
  *
- * The other states keep the kernel's times. Only the first packet of a connection can be given a policy, and each policy
- * has one family. Connections that are open when the whole table is written again lose theirs.
+ * The other states keep the kernel's times. Only the first packet of a connection can be given a policy, and each
+ * policy has one family. Connections that are open when the whole table is written again lose theirs.
  */
 const ENDED = `${(['ipv4', 'ipv6'] as const)
   .map((family) =>
@@ -170,17 +174,18 @@ const TO_GUEST = `oifname "${DEVICE_PREFIX}*"`
 
 /**
  * Runs before connection tracking (priority -200), so that a forged packet leaves no trace in its table, and before the
- * kernel puts fragments together (-400). It joins those of all devices, and the whole counts as from the device of the last
- * one. So a fragment that is not of the guest must not come so far.
+ * kernel puts fragments together (-400). It joins those of all devices, and the whole counts as from the device of the
+ * last one. So a fragment that is not of the guest must not come so far.
  *
  * A guest sends from its own addresses and its prefix alone, and to no closed address. Neighbour discovery also comes
  * from a link-local address of the guest's choice, or from none while it tests an address (RFC 4862, 5.4.2). Hop limit
  * 255 proves that no router forwarded it (RFC 4861, 7.1).
  *
- * The host remembers each such sender, and each that asks from the prefix, so their rate is bounded. The kernel has 1,024
- * places for all guests (gc_thresh3), and frees those that are older than 5 s when it runs short of them. A guest takes
- * at most 15 of them in that time, and 5 for long: 68 guests at once, or 205 for long, would fill all. An honest guest
- * tests each of its addresses once, and then asks for its gateway at most once a second (RFC 4861, RETRANS_TIMER).
+ * The host remembers each such sender, and each that asks from the prefix, so their rate is bounded. The kernel has
+ * 1,024 places for all guests (gc_thresh3), and frees those that are older than 5 s when it runs short of them. A guest
+ * takes at most 15 of them in that time, and 5 for long: 68 guests at once, or 205 for long, would fill all. An honest
+ * guest tests each of its addresses once, and then asks for its gateway at most once a second (RFC 4861,
+ * RETRANS_TIMER).
  *
  * Other honest traffic from link-local addresses or none, such as multicast groups or a search for a DHCP server, is
  * dropped and not counted against the guest.
@@ -216,9 +221,9 @@ const closed = (family: 'ipv4' | 'ipv6'): string => `{ ${closedNetworks(family).
 /**
  * Judges every packet, so that a connection that was opened before these rules ends with them.
  *
- * The kernel puts the fragments of all guests together in one memory, for each family. One that waits for the rest of its
- * datagram stays there for half a minute or longer, and when the memory is full, the kernel drops the fragments of all.
- * So their rate is bounded, whatever their destination. Nothing shows before whether the rest will come.
+ * The kernel puts the fragments of all guests together in one memory, for each family. One that waits for the rest of
+ * its datagram stays there for half a minute or longer, and when the memory is full, the kernel drops the fragments of
+ * all. So their rate is bounded, whatever their destination. Nothing shows before whether the rest will come.
  */
 const GUEST_DESTINATION = `${rateSet('fragment_rate')}  chain guest_fragment {
     update @fragment_rate { iifname limit rate over ${limits.fragmentsPerSecond}/second burst ${limits.fragmentsAtOnce} packets } counter drop comment "too many fragments"
@@ -319,8 +324,9 @@ const NEXT_HOPS = `${nextHops('ipv4')}${nextHops('ipv6')}${rateSet('next_hop_rat
 `
 
 /**
- * Lets a guest reach only its gateway on the host, and what the operator offers. Allowed packets return. Each packet of a
- * connection that the guest opened is judged, because it may have been opened while another program had removed the table.
+ * Lets a guest reach only its gateway on the host, and what the operator offers. Allowed packets return. Each packet of
+ * a connection that the guest opened is judged, because it may have been opened while another program had removed the
+ * table.
  */
 function hostGuard({ hostServices }: FirewallPolicy): string {
   const services = hostServices.map(({ protocol, port }) => `${protocol} . ${port}`).join(', ')

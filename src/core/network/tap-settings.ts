@@ -41,7 +41,9 @@ export const tapSettings = ({ ipv6Address }: Addressed): readonly TapSetting[] =
   ...(ipv6Address === undefined ? WITHOUT_IPV6 : IPV6),
 ]
 
-/** Returns how the settings differ from what they must be, in words. A kernel without IPv6 reports none of its settings. */
+/**
+ * Returns how the settings differ from what they must be, in words. A kernel without IPv6 reports none of its settings.
+ */
 export const settingsDrift = (spec: Addressed, found: TapFacts['settings']): readonly string[] =>
   tapSettings(spec).flatMap(([name, value]) => {
     const is = found[name]

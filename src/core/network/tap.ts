@@ -55,15 +55,15 @@ function familiesOf({ guestMac: macAddress, ipv4Address, ipv6Address }: TapSpec)
 }
 
 /**
- * Returns the route to the guest's prefix. Its router is the guest, whose neighbour entry is permanent: so no address of
- * the prefix needs neighbour discovery, which a sleeping guest would miss.
+ * Returns the route to the guest's prefix. Its router is the guest, whose neighbour entry is permanent: so no address
+ * of the prefix needs neighbour discovery, which a sleeping guest would miss.
  */
 const prefixRoutes = ({ ipv6Address, ipv6Prefix }: TapSpec): readonly string[] =>
   ipv6Address === undefined || ipv6Prefix === undefined ? [] : [`${ipv6Prefix} via ${ipv6Address}`]
 
 /**
- * Returns routes to single hosts other than the guest, and by way of a guest, as a former address or prefix leaves them.
- * The kernel's own routes are wider, and lead to the link itself.
+ * Returns routes to single hosts other than the guest, and by way of a guest, as a former address or prefix leaves
+ * them. The kernel's own routes are wider, and lead to the link itself.
  */
 export function staleRoutes(layout: TapLayout, facts: TapLayout): readonly string[] {
   return facts.routes.filter((route) => /\/(32|128)$| via /.test(route) && !layout.routes.includes(route))

@@ -5,7 +5,9 @@ import type { Step } from './step.ts'
 /** How long the back-off of a fault still holds steps, and the steps that it does not hold. */
 type BackOff = { readonly ms: number; readonly free: readonly Step[] }
 
-/** Returns how long the back-off of a fault still lasts. One that is longer than the bound ends: the clock was set back. */
+/**
+ * Returns how long the back-off of a fault still lasts. One that is longer than the bound ends: the clock was set back.
+ */
 export function backOffLeftMs({ nextAttemptAtMs }: Fault, nowMs: number): number {
   const ms = nextAttemptAtMs - nowMs
   return ms > limits.retryBackoffMsMax ? 0 : Math.max(0, ms)

@@ -60,12 +60,13 @@ export type Facts = {
   /** Whether one more guest may be restored now after a boot or a maintenance of the host. */
   readonly mayRestore: boolean
   /**
-   * Present while the host shuts down: what becomes of a guest that runs. `save`: it is saved. `ask`: it is asked to end.
-   * `leave`: it is left to systemd.
+   * Present while the host shuts down: what becomes of a guest that runs. `save`: it is saved. `ask`: it is asked to
+   * end. `leave`: it is left to systemd.
    */
   readonly guestsAtShutdown?: 'save' | 'ask' | 'leave'
   /**
-   * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: in addition, the guest is saved.
+   * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: in addition,
+   * the guest is saved.
    */
   readonly drain?: 'hold' | 'save'
   /** Returns whether the VM has its memory, or can have it back. It sums over all VMs, so only a start asks. */

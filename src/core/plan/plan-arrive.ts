@@ -77,7 +77,9 @@ const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Block
   because: `${id} stays at its source: migration ${migrationId} has ended there (${because}); delete ${id} here`,
 })
 
-/** Ends the unit of a guest on a drained host if the pool has all of the guest: the source may have released it already. */
+/**
+ * Ends the unit of a guest on a drained host if the pool has all of the guest: the source may have released it already.
+ */
 const unload = ({ unit, saved }: World): Facet =>
   when('unit', unit, (seen) =>
     !isGone(seen) && saved.known && saved.value.kind === 'present' ? [UNLOAD] : [],

@@ -18,9 +18,9 @@ const WAIT_FOR_HOST: Waiting = {
 }
 
 /**
- * Plans for a host that shuts down. A guest that is there is saved and stays paused, or is asked to end. systemd ends its
- * unit afterwards, and accepts no stop from the daemon any more. Nothing is started, and nothing is removed but a saved
- * state that cannot be used. A guest that must stop is left alone: it was asked before, or ends with its unit.
+ * Plans for a host that shuts down. A guest that is there is saved and stays paused, or is asked to end. systemd ends
+ * its unit afterwards, and accepts no stop from the daemon any more. Nothing is started, and nothing is removed but a
+ * saved state that cannot be used. A guest that must stop is left alone: it was asked before, or ends with its unit.
  */
 export const planHostEnd = (record: VmRecord, world: World, facts: Facts): Plan =>
   inOrder(

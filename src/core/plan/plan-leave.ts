@@ -13,7 +13,9 @@ import type { Facet, Facts } from './facet.ts'
 import type { Unusable } from './plan-wake.ts'
 import type { Plan, Step, Waiting } from './step.ts'
 
-/** The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn or ends. */
+/**
+ * The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn or ends.
+ */
 export const WAIT_FOR_DESTINATION: Waiting = {
   outcome: 'wait',
   for: 'the destination',
@@ -97,7 +99,9 @@ function saveForMove(record: VmRecord, world: World, { silentMs }: Facts): Facet
   })
 }
 
-/** Makes room for another save of a guest whose saved state cannot be used. Its unit may have the only copy that can be. */
+/**
+ * Makes room for another save of a guest whose saved state cannot be used. Its unit may have the only copy that can be.
+ */
 const saveAgain = (
   record: VmRecord,
   monitor: World['monitor'],

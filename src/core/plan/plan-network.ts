@@ -56,8 +56,8 @@ function firewallDrift(firewall: FirewallState, spec: TapSpec): string | undefin
 }
 
 /**
- * Releases the former addresses of a stopped VM, so that other VMs can have them. A stopped VM needs nothing else of the
- * network. It is not settled without a look at its tap, because that alone shows such addresses.
+ * Releases the former addresses of a stopped VM, so that other VMs can have them. A stopped VM needs nothing else of
+ * the network. It is not settled without a look at its tap, because that alone shows such addresses.
  */
 export function leaveFormerAddresses(world: World, facts: Facts): Facet {
   const { tap: spec } = facts

@@ -148,8 +148,8 @@ const FALLING_ASLEEP: ReadonlySet<string> = new Set<StepKind>(['traffic.ensure-h
 /**
  * Returns the fault that keeps a VM from falling asleep although it runs as desired. The fault outlives packets that
  * keep the guest awake meanwhile; otherwise each packet would reset the back-off. It ends when a save succeeds, desired
- * state changes, or the VM must no longer sleep. A monitor that cannot save is a fault only of a drain: a sleep does not
- * try it.
+ * state changes, or the VM must no longer sleep. A monitor that cannot save is a fault only of a drain: a sleep does
+ * not try it.
  */
 export function sleepFault(record: VmRecord): Fault | undefined {
   const { observed, generations, desired } = record

@@ -41,8 +41,8 @@ export function ensureBootable(record: VmRecord, world: World): Facet {
 }
 
 /**
- * Makes the disk of a stopped VM again, or grows it. Evaluated only if one of them is outstanding, so a stop never waits
- * for the pool. Of the images, only that of the disk is needed.
+ * Makes the disk of a stopped VM again, or grows it. Evaluated only if one of them is outstanding, so a stop never
+ * waits for the pool. Of the images, only that of the disk is needed.
  */
 export function changeStoppedDisk(record: VmRecord, world: World): Facet {
   const { disk: known } = record.observed
@@ -60,7 +60,9 @@ export function changeStoppedDisk(record: VmRecord, world: World): Facet {
   )
 }
 
-/** Fetches the images that a stopped VM is to boot from since their last change, so that a fault shows before its start. */
+/**
+ * Fetches the images that a stopped VM is to boot from since their last change, so that a fault shows before its start.
+ */
 export function fetchBootImages(record: VmRecord, world: World, { capabilities }: Facts): Facet {
   if (!owesBootImages(record)) return []
   return when('storage', world.storage, (storage) => bootImages(record, storage, capabilities))
@@ -84,8 +86,8 @@ const bootImages = (record: VmRecord, storage: StorageState, capabilities: Facts
   fetchImages(record, storage, BOOT_ROLES)
 
 /**
- * Shows a running guest the new size of its disk once the pool has it. Otherwise the monitor would grow the file itself,
- * bypassing the pool.
+ * Shows a running guest the new size of its disk once the pool has it. Otherwise the monitor would grow the file
+ * itself, bypassing the pool.
  */
 export function showGrowth(record: VmRecord, { monitor, storage }: World, { capabilities }: Facts): Facet {
   if (!monitor.known || !isLiveMonitor(monitor.value)) return []
@@ -108,8 +110,8 @@ export function limitDisk(record: VmRecord, { monitor }: World): Facet {
 }
 
 /**
- * Returns whether a disk that existed before is missing. The daemon never makes it again from the image unless a rebuild
- * asks for that, because it would be another machine under the same name.
+ * Returns whether a disk that existed before is missing. The daemon never makes it again from the image unless a
+ * rebuild asks for that, because it would be another machine under the same name.
  */
 export const isDiskMissing = (record: VmRecord, { disk }: Pick<StorageState, 'disk'>): boolean =>
   disk.kind === 'absent' && record.observed.disk !== undefined && !owesRebuild(record)
@@ -195,7 +197,9 @@ function fetchImages(record: VmRecord, storage: StorageState, among = ALL_ROLES)
     }))
 }
 
-/** Returns the step that makes, rebuilds, grows or repairs the disk, if one is due. `noGuest`: no guest has the disk. */
+/**
+ * Returns the step that makes, rebuilds, grows or repairs the disk, if one is due. `noGuest`: no guest has the disk.
+ */
 function ensureDisk(
   record: VmRecord,
   { disk }: StorageState,

@@ -177,8 +177,8 @@ export function restorePaused(
 }
 
 /**
- * Returns the steps that let a saved guest continue in its unit. The saved state is removed first, so that no later start
- * can find it.
+ * Returns the steps that let a saved guest continue in its unit. The saved state is removed first, so that no later
+ * start can find it.
  */
 function resumeSteps(record: VmRecord, facts: Facts, because: string): Step[] {
   const steps: Step[] = [

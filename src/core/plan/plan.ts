@@ -50,9 +50,9 @@ import type { Plan, Blocked } from './step.ts'
  * same plan.
  *
  * The order matters. Removals come first, and an accepted stop comes before any later start. A running guest's power is
- * set before its surroundings are repaired, and a guest ends without a look at storage or network. So neither waits for a
- * fault there, and no surrounding waits for another. A guest that does not run yet is started last, once its disk, tap
- * and firewall are seen to exist.
+ * set before its surroundings are repaired, and a guest ends without a look at storage or network. So neither waits for
+ * a fault there, and no surrounding waits for another. A guest that does not run yet is started last, once its disk,
+ * tap and firewall are seen to exist.
  */
 export function plan(record: VmRecord, world: World, facts: Facts): Plan {
   const planned = planHere(record, world, facts)
@@ -111,8 +111,8 @@ const changeAtRest = (record: VmRecord, world: World, facts: Facts): Facet =>
   })
 
 /**
- * Plans for a guest that may end by itself, as `withGrace` shows it. A guest that sleeps is woken first: what it has not
- * written to its disk yet would be lost with its saved state.
+ * Plans for a guest that may end by itself, as `withGrace` shows it. A guest that sleeps is woken first: what it has
+ * not written to its disk yet would be lost with its saved state.
  */
 function planEnding(record: VmRecord, world: World, facts: Facts & { readonly grace: Grace }): Plan {
   const live = world.unit.known && world.unit.value.kind === 'active'

@@ -86,8 +86,8 @@ export type Waiting = {
 }
 
 /**
- * Returns whether this host has nothing to do for the VM until another host acts, a packet comes, this host boots, or its
- * maintenance ends.
+ * Returns whether this host has nothing to do for the VM until another host acts, a packet comes, this host boots, or
+ * its maintenance ends.
  */
 export const waitsForOthers = ({ for: reason }: Pick<Waiting, 'for'>): boolean =>
   reason === 'the destination' ||

@@ -95,8 +95,8 @@ const isSame = (one: FoundMark, other: FoundMark): boolean =>
   (one.createdAtMs === other.createdAtMs || one.createdAtMs === undefined || other.createdAtMs === undefined)
 
 /**
- * How a VM becomes one of this store. `own`: it is one. `adopt`: the store takes the id that the VM has, so all others of
- * that id are its own too. `remark`: the note beside its disk is written again.
+ * How a VM becomes one of this store. `own`: it is one. `adopt`: the store takes the id that the VM has, so all others
+ * of that id are its own too. `remark`: the note beside its disk is written again.
  */
 export type Joining =
   | { readonly kind: 'own' | 'remark' }

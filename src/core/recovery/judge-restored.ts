@@ -21,9 +21,9 @@ export type FoundVm = {
 
 /**
  * The effect on one VM when its record is put back. `ends`: its guest, awake or asleep, is ended. `deletes`: its disk
- * is removed or replaced too. `moved`: its guest may run on another host, and would run here too. `unsure`: the same, if it
- * has moved, which is not known. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing or belongs to
- * another VM. `fits`: the daemon takes over what is there.
+ * is removed or replaced too. `moved`: its guest may run on another host, and would run here too. `unsure`: the same,
+ * if it has moved, which is not known. `starts`: it has no guest now, and gets one. `lacks`: something of it is missing
+ * or belongs to another VM. `fits`: the daemon takes over what is there.
  */
 export type Restored = {
   readonly kind: 'ends' | 'deletes' | 'moved' | 'unsure' | 'starts' | 'lacks' | 'fits'
@@ -83,7 +83,10 @@ function whyEnded(record: VmRecord): string | undefined {
   return undefined
 }
 
-/** Returns whether the daemon may start or wake the guest, now or after a stop, a rebuild or a handover that the record has under way. */
+/**
+ * Returns whether the daemon may start or wake the guest, now or after a stop,
+ * a rebuild or a handover that the record has under way.
+ */
 const mayRunAgain = (record: VmRecord, nowMs: number): boolean =>
   record.desired.power !== 'stopped' && !hasEnded(record) && whyRemoved(record, nowMs) === undefined
 
@@ -97,8 +100,9 @@ function whyDeleted(record: VmRecord, { note }: PresentDisk, nowMs: number): str
 }
 
 /**
- * Returns why the disk of a VM may be removed because its record says that it did not come. A disk is published only when
- * all of it is here, so the record is older. The source refuses a VM that it has released, or does not know any more.
+ * Returns why the disk of a VM may be removed because its record says that it did not come. A disk is published only
+ * when all of it is here, so the record is older. The source refuses a VM that it has released,
+ * or does not know any more.
  */
 function whyNeverCame({ arrival }: VmRecord): string | undefined {
   if (arrival?.stage === 'pulling')

@@ -48,8 +48,8 @@ export function retryDelayMs(retry: RetryClass, attempt: number, random: number)
 export type ResyncTerms = { readonly vms: number; readonly random: number; readonly monotonicMs: number }
 
 /**
- * Returns the milliseconds until a settled VM is looked at again, if nothing asks for it before. A longer delay with many
- * VMs bounds what all of them cost while nothing happens.
+ * Returns the milliseconds until a settled VM is looked at again, if nothing asks for it before. A longer delay with
+ * many VMs bounds what all of them cost while nothing happens.
  */
 export const resyncDelayMs = (terms: ResyncTerms): number =>
   withOthersMs(resyncIntervalMs(terms.vms) * (1 - limits.retryJitter * terms.random), terms)

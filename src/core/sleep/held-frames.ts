@@ -106,8 +106,8 @@ export class HeldFrames {
   }
 
   /**
-   * Returns the device with the most bytes of copies if all copies together have more than `bytesMax`. Its first frame is
-   * a copy. So a guest that has little loses nothing to others that have much.
+   * Returns the device with the most bytes of copies if all copies together have more than `bytesMax`. Its first frame
+   * is a copy. So a guest that has little loses nothing to others that have much.
    */
   overfull(bytesMax: number): number | undefined {
     let sum = 0

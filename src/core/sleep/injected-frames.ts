@@ -17,8 +17,8 @@ export class InjectedFrames {
   readonly #devices = new Map<number, Injected>()
 
   /**
-   * Adds a frame behind the others of its device. Returns false if there is no room for it, or it is too old already. The
-   * age is the word of another host, so a frame that is too old wants no guest.
+   * Adds a frame behind the others of its device. Returns false if there is no room for it, or it is too old already.
+   * The age is the word of another host, so a frame that is too old wants no guest.
    */
   add(held: HeldFrame, nowNs: bigint): boolean {
     if (isTooOld(held, nowNs)) return false

@@ -10,8 +10,8 @@ export type Graced = { readonly record: VmRecord; readonly ended?: Required<Last
 
 /**
  * Returns the record to plan with. While the grace of a stop lasts, that is the record of a VM that should run: its
- * guest is woken, restored and resumed as always, and asked to end (`askToEnd`). When the guest has ended, or the time is
- * over, the stop is like any other.
+ * guest is woken, restored and resumed as always, and asked to end (`askToEnd`). When the guest has ended, or the time
+ * is over, the stop is like any other.
  */
 export function withGrace(record: VmRecord, world: World, nowMs: number): Graced {
   const { desired, stops, deleting } = record

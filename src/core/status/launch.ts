@@ -11,13 +11,13 @@ import type { ConsoleState, World } from '../world/world.ts'
 export type LaunchFinding =
   | { readonly kind: 'as-recorded' }
   /**
-   * A unit of this VM is active but no launch is on record: the daemon died between the start and its record. Or the launch
-   * on record was to end quietly, and its unit stays.
+   * A unit of this VM is active but no launch is on record: the daemon died between the start and its record. Or the
+   * launch on record was to end quietly, and its unit stays.
    */
   | { readonly kind: 'adopted'; readonly launch: Launch }
   /**
-   * The guest is saved in the pool and no unit has it: its restore failed, or the daemon died before it noted the end of
-   * the unit.
+   * The guest is saved in the pool and no unit has it: its restore failed, or the daemon died before it noted the end
+   * of the unit.
    */
   | { readonly kind: 'asleep' }
   /** The daemon ended the unit for a move and did not note that, or the launch comes from a backup. */
@@ -77,9 +77,9 @@ const launchOf = ({ startedAtMs }: Started, { desired }: VmRecord, bootId: strin
 })
 
 /**
- * Returns the launch to put on record before these steps end the unit of a guest that moves without its memory; undefined
- * if they do not. Without that note, a daemon that dies in the step would leave an end that looks like one of the guest
- * itself.
+ * Returns the launch to put on record before these steps end the unit of a guest that moves without its memory;
+ * undefined if they do not. Without that note, a daemon that dies in the step would leave an end that looks like one of
+ * the guest itself.
  */
 export function launchBeforeMove(record: VmRecord, steps: readonly Step[]): Launch | undefined {
   const { launch, departure } = record

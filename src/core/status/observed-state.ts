@@ -33,7 +33,10 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
   }
 }
 
-/** Returns the state of a VM that the maintenance of the host holds. One that is not released to this host is still to come. */
+/**
+ * Returns the state of a VM that the maintenance of the host holds.
+ * One that is not released to this host is still to come.
+ */
 const stateOnDrained = (record: VmRecord, world: World): ObservedState =>
   isHeldBack(record) ? 'pending' : isAsleep(world) ? 'sleeping' : 'stopped'
 

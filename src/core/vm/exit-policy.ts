@@ -34,8 +34,8 @@ export function changedExit(before: ExitPolicy | undefined, change: ExitChange):
 type Loose = Partial<Omit<ExitPolicy, 'deleteOnExit'>> & { readonly deleteOnExit?: boolean }
 
 /**
- * Returns whether the guest ended for good after the newest request for power. One that is not released to this host is its
- * source's, whatever the source has said of it.
+ * Returns whether the guest ended for good after the newest request for power. One that is not released to this host is
+ * its source's, whatever the source has said of it.
  */
 export const hasEnded = ({
   observed: { endedAtPower },
@@ -45,8 +45,8 @@ export const hasEnded = ({
   endedAtPower === powerGeneration && (arrival === undefined || mayRunHere(arrival))
 
 /**
- * Returns when a VM that is settled will be deleted, in milliseconds since the epoch; undefined if it is not stopped, or
- * stays. A protected VM stays.
+ * Returns when a VM that is settled will be deleted, in milliseconds since the epoch; undefined if it is not stopped,
+ * or stays. A protected VM stays.
  */
 export function deletionDueMs(record: VmRecord): number | undefined {
   const { desired, observed, metadata } = record

@@ -118,8 +118,8 @@ export type Launch = {
   /** Offset in the console's session from which on the output is of this start; absent if no session was there. */
   readonly consoleFrom?: number
   /**
-   * An end of the unit is not an exit. Set and flushed before the daemon ends the unit for a move without memory, and set in
-   * records that are put back. Removed when a look shows that the unit stays.
+   * An end of the unit is not an exit. Set and flushed before the daemon ends the unit for a move without memory, and
+   * set in records that are put back. Removed when a look shows that the unit stays.
    */
   readonly endsQuietly?: true
 }

@@ -9,8 +9,8 @@ export type Stop = { readonly graceUntilMs?: number }
 export type StopTerms = { readonly graceSeconds?: number }
 
 /**
- * Returns the stop that a request asks for. A request never softens a stop that is under way: a hard stop stays hard, and of
- * two times the earlier one holds.
+ * Returns the stop that a request asks for. A request never softens a stop that is under way: a hard stop stays hard,
+ * and of two times the earlier one holds.
  */
 export function stopOf({ stops, ...record }: VmRecord, { graceSeconds = 0 }: StopTerms, nowMs: number): Stop {
   const graceUntilMs = graceSeconds === 0 ? undefined : nowMs + graceSeconds * 1000

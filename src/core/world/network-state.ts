@@ -9,8 +9,8 @@ export type TapState =
   | { readonly kind: 'present'; readonly facts: TapFacts }
 
 /**
- * What a tap gets when it is made. A monitor can change it by its descriptor, for which the kernel asks no further right
- * (TUNSETOWNER, TUNSETGROUP and SIOCSIFHWADDR of drivers/net/tun.c).
+ * What a tap gets when it is made. A monitor can change it by its descriptor, for which the kernel asks no further
+ * right (TUNSETOWNER, TUNSETGROUP and SIOCSIFHWADDR of drivers/net/tun.c).
  */
 export type TapMaking = {
   /** The user that may attach to it; absent if any user may. */
@@ -22,8 +22,8 @@ export type TapMaking = {
 }
 
 /**
- * Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. A route by way of a router has that
- * too: `2001:db8:1::/64 via 2001:db8::10`.
+ * Addresses and routes as text in canonical form (inet_ntop(3)), with prefix length. A route by way of a router has
+ * that too: `2001:db8:1::/64 via 2001:db8::10`.
  */
 export type TapFacts = TapMaking & {
   readonly up: boolean

@@ -27,7 +27,8 @@ export type SavedGuest = {
 /**
  * How a file holds a guest's memory. `mapped`: each page has its own place, so free memory is a hole. `stream`: the
  * pages follow one another, as earlier versions of monitors write them. `backing`: the guest's memory from its first
- * page to its last, which the monitor goes on reading while the restored guest runs. A restore must know which form it reads.
+ * page to its last, which the monitor goes on reading while the restored guest runs.
+ * A restore must know which form it reads.
  */
 export type SaveForm = 'mapped' | 'stream' | 'backing'
 

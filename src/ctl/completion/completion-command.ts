@@ -1,4 +1,6 @@
-/** Prints the scripts for the shells. Their candidates come from `vmhostctl __complete`, so they always fit the program. */
+/**
+ * Prints the scripts for the shells. Their candidates come from `vmhostctl __complete`, so they always fit the program.
+ */
 import { exitStatus } from '../exit-status.ts'
 import type { Command } from '../command.ts'
 

@@ -28,8 +28,8 @@ export function openTerminal(parts: TerminalParts): Terminal {
   const { stdin, stdout, stderr } = parts
   const shown: WriteStream | undefined = [stdout, stderr].find(({ isTTY }) => isTTY)
   const isLendable = stdin.isTTY || stdout.isTTY
-  // Typed input may be shown by another program, such as tee. A log without either is written in the background: what runs at
-  // the terminal meanwhile keeps its settings.
+  // Typed input may be shown by another program, such as tee. A log without either is written in the background: what
+  // runs at the terminal meanwhile keeps its settings.
   const softReset = (): void => {
     if (isLendable) shown?.write(SOFT_RESET)
   }

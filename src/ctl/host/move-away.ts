@@ -15,8 +15,8 @@ import type { ExitStatus } from '../exit-status.ts'
 type Drain = NonNullable<components['schemas']['SetMaintenance']['drain']>
 
 /**
- * Cordons the host, and moves its VMs to the hosts of `--to`. Returns the worst status of the moves. Does nothing on a host
- * whose other guests come to rest already. Throws CtlError.
+ * Cordons the host, and moves its VMs to the hosts of `--to`. Returns the worst status of the moves. Does nothing on a
+ * host whose other guests come to rest already. Throws CtlError.
  */
 export async function moveAway(context: Context, drain: Drain): Promise<ExitStatus> {
   const { client, given } = context

@@ -28,8 +28,8 @@ export type Moves = {
 export type Outcome = { readonly moved: number; readonly status: ExitStatus }
 
 /**
- * Moves each VM that is wanted, a few at a time, and shows how far they are. A VM that stays does not stop the others: its
- * error is reported. Begins none after the timeout. Throws CtlError if the source does not answer.
+ * Moves each VM that is wanted, a few at a time, and shows how far they are. A VM that stays does not stop the others:
+ * its error is reported. Begins none after the timeout. Throws CtlError if the source does not answer.
  */
 export async function moveGuests(context: Context, moves: Moves): Promise<Outcome> {
   const { shell, given, json } = context

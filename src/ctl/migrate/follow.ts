@@ -87,8 +87,8 @@ function refuseTrouble({ here, there }: Sides, { earlier }: Offered): void {
 }
 
 /**
- * Yields what both hosts have of a VM once both have answered, and after each change at one of them, until the destination
- * has it no more. Throws CtlError if a host refuses.
+ * Yields what both hosts have of a VM once both have answered, and after each change at one of them, until the
+ * destination has it no more. Throws CtlError if a host refuses.
  */
 async function* watchBoth(
   { source, destination, id }: Move,

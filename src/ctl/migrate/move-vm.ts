@@ -15,8 +15,8 @@ import type { IsEmpty } from './remove-record.ts'
 export type Moved = { readonly sides: Sides; readonly node: string; readonly isKept: boolean }
 
 /**
- * Has the source offer the VM and the destination take it, or finds that both do. If the destination refuses, an offer of
- * this call is withdrawn. Throws CtlError.
+ * Has the source offer the VM and the destination take it, or finds that both do. If the destination refuses, an offer
+ * of this call is withdrawn. Throws CtlError.
  */
 export async function beginMove(context: Context, move: Move, url: string): Promise<Offered> {
   await clearRest(context, move)

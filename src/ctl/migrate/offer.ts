@@ -18,7 +18,9 @@ export type Offered = {
   readonly earlier?: Vm['observed']['fault']
 }
 
-/** Ensures that the source offers the VM to the destination. Reuses an offer to it that is under way. Throws CtlError. */
+/**
+ * Ensures that the source offers the VM to the destination. Reuses an offer to it that is under way. Throws CtlError.
+ */
 export async function ensureOffer(context: Context, move: Move): Promise<Offered> {
   const { given, shell } = context
   const node = given.text('node') ?? (await nameOf(move))
@@ -66,8 +68,9 @@ async function nameOf({ destination }: Move): Promise<string> {
 }
 
 /**
- * Derives a migration id: the same for a repeated call, and another after each offer, because that raises the generation.
- * Generations begin again when the VM comes back to this host. So the id also depends on the migration that brought it.
+ * Derives a migration id: the same for a repeated call, and another after each offer, because that raises the
+ * generation. Generations begin again when the VM comes back to this host.
+ * So the id also depends on the migration that brought it.
  */
 function idFor({ id, created_at: created, generations, observed }: Vm, node: string): string {
   const cameBy = observed.arrival?.migration_id
@@ -79,8 +82,8 @@ const expiryIn = (lasts: string, nowMs: number): string =>
   new Date(nowMs + parseSeconds(lasts, '--expires') * 1000).toISOString()
 
 /**
- * Returns the offer of a move whose record at the source is gone already; the destination still hears how it ended. Throws
- * if the VM does not come from another host, or did not get away from it.
+ * Returns the offer of a move whose record at the source is gone already; the destination still hears how it ended.
+ * Throws if the VM does not come from another host, or did not get away from it.
  */
 async function alreadyThere({ id, source, destination }: Move, node: string): Promise<Offered> {
   const there = await lookAt(destination, id)

@@ -13,8 +13,8 @@ import type { Context, Daemon } from '../command.ts'
 export type IsEmpty = (vm: Vm) => boolean
 
 /**
- * Deletes the record of a VM whose guest is elsewhere, and waits until nothing of it is left there. Deletes only a state of
- * which `isEmpty` holds. Throws CtlError.
+ * Deletes the record of a VM whose guest is elsewhere, and waits until nothing of it is left there. Deletes only a
+ * state of which `isEmpty` holds. Throws CtlError.
  */
 export async function removeRecord(context: Context, daemon: Daemon, move: Removal): Promise<void> {
   const { id } = move

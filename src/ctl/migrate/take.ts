@@ -13,8 +13,8 @@ import type { Move } from './hosts.ts'
 import type { IsEmpty } from './remove-record.ts'
 
 /**
- * Ensures that the destination takes the VM. If it refuses, withdraws an offer that this call has made: then nothing has
- * changed. Returns the offer with the fault that the destination is to try again. Throws CtlError.
+ * Ensures that the destination takes the VM. If it refuses, withdraws an offer that this call has made: then nothing
+ * has changed. Returns the offer with the fault that the destination is to try again. Throws CtlError.
  */
 export async function ensureTaken(
   context: Context,
@@ -40,8 +40,9 @@ export async function ensureTaken(
 }
 
 /**
- * Removes what an earlier migration has left at the destination. Waits until the destination has heard that it ended: the
- * source answers for its newest migration alone, so after another offer the destination would ask in vain, and keep its copy.
+ * Removes what an earlier migration has left at the destination. Waits until the destination has heard that it ended:
+ * the source answers for its newest migration alone, so after another offer the destination would ask in vain,
+ * and keep its copy.
  */
 export async function clearRest(context: Context, { id, source, destination }: Move): Promise<void> {
   const arrival = (await lookAt(destination, id))?.observed.arrival

@@ -133,8 +133,8 @@ export const removeCommand: Command = {
 }
 
 /**
- * Sends pages of URLs that did not fit into an earlier request. Returns the last answer, with the status of a change if any
- * request changed something.
+ * Sends pages of URLs that did not fit into an earlier request. Returns the last answer, with the status of a change if
+ * any request changed something.
  */
 async function handOverPages(
   context: Context,

@@ -41,8 +41,8 @@ export async function changeVm(context: Context, call: VmCall, terms: Terms = {}
 }
 
 /**
- * Sends a change of each named VM. Then waits for all that were taken, if asked to, within one time. A request that shows
- * its result itself returns nothing.
+ * Sends a change of each named VM. Then waits for all that were taken, if asked to, within one time. A request that
+ * shows its result itself returns nothing.
  */
 export async function changeEach(
   context: Context,

@@ -18,12 +18,13 @@ export const isSameFault = (one: Fault, other: Fault): boolean =>
   one?.since === other?.since && one?.attempt === other?.attempt
 
 /**
- * Returns whether an error stands against what is desired now. One from before the newest change does not count, nor does
- * the fault that the VM had (`earlier`) when the daemon was asked to try again.
+ * Returns whether an error stands against what is desired now. One from before the newest change does not count, nor
+ * does the fault that the VM had (`earlier`) when the daemon was asked to try again.
  */
 export function isInTrouble({ observed: { error, fault }, generations }: Vm, earlier?: Fault): boolean {
   if (error === undefined) return false
-  // Other faults of the last look do not say for which generation. What keeps a VM from what is desired is a fault of its own.
+  // Other faults of the last look do not say for which generation.
+  // What keeps a VM from what is desired is a fault of its own.
   if (fault === undefined) return isSettled({ generations })
   return fault.generation >= generations.desired && !isSameFault(fault, earlier)
 }

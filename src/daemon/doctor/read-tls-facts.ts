@@ -102,7 +102,10 @@ function certificatesOf(path: string, name: string): readonly CertificateFact[] 
   }
 }
 
-/** Reads whether other hosts can know this one by the certificate of its node. That the files can be read is another fact. */
+/**
+ * Reads whether other hosts can know this one by the certificate of its node.
+ * That the files can be read is another fact.
+ */
 export async function readNodeFact({
   host,
   coordination: { enabled, certificateFile, caFile },

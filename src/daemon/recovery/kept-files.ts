@@ -7,9 +7,9 @@ import type { Config } from '../../config/config.ts'
 import type { KeptFile } from '../../store/backup/write-backup.ts'
 
 /**
- * Returns the paths of files without which another installation is not this host: its configuration, its own certificates
- * and keys, the certificates that it trusts, the lists of those that are revoked, and the key that guests know. Keys of authorities and of the controller are
- * left out, because they can do more than this host.
+ * Returns the paths of files without which another installation is not this host: its configuration, its own
+ * certificates and keys, the certificates that it trusts, the lists of those that are revoked, and the key that guests
+ * know. Keys of authorities and of the controller are left out, because they can do more than this host.
  */
 function pathsOfHost(configPath: string, config: Config): ReadonlySet<string> {
   const { controller, coordination, objectStore, stateDirectory } = config
@@ -31,8 +31,8 @@ export const filesOfHost = (configPath: string, config: Config): readonly KeptFi
     .map((path) => ({ path, mode: statSync(path).mode & 0o7777, content: readFileSync(path) }))
 
 /**
- * The outcome for a file of a backup: `made` where there is none; a file that is there is kept. `unnamed`: the configuration
- * does not name it, so it stays in the backup. `failed`: it can be neither read nor made.
+ * The outcome for a file of a backup: `made` where there is none; a file that is there is kept. `unnamed`: the
+ * configuration does not name it, so it stays in the backup. `failed`: it can be neither read nor made.
  */
 export type FileOutcome = { readonly path: string } & (
   | { readonly what: 'made' | 'kept' | 'differs' | 'unnamed' }

@@ -40,7 +40,10 @@ export class UnknownVm extends Error {
   override readonly name = 'UnknownVm'
 }
 
-/** Compares records that may be put back with the host, and with those that they replace. Throws HostFault if a look fails, and UnknownVm. */
+/**
+ * Compares records that may be put back with the host, and with those that they replace.
+ * Throws HostFault if a look fails, and UnknownVm.
+ */
 export async function compareWithHost(
   store: Store,
   host: RecoveryHost,

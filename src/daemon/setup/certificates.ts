@@ -95,9 +95,9 @@ export const namesLackingIn = (
   )
 
 /**
- * Creates a key and a certificate for it with the names and uses of an old one and `addedNames`, signed by `authority`. The
- * old ones are copied as they are encoded, so none of any kind is lost. {@link whyNotReissued} says beforehand whether
- * something else would be.
+ * Creates a key and a certificate for it with the names and uses of an old one and `addedNames`, signed by `authority`.
+ * The old ones are copied as they are encoded, so none of any kind is lost. {@link whyNotReissued} says beforehand
+ * whether something else would be.
  */
 export async function reissueCertificate(
   authority: CertificatePair,
@@ -146,7 +146,9 @@ export function whyNotReissued(old: LeafToReplace): string | undefined {
 
 /** Extensions of names and uses, by RFC 5280: 4.2.1.6 and 4.2.1.12. */
 const KEPT: ReadonlySet<string> = new Set(['2.5.29.17', '2.5.29.37'])
-/** Extensions that are made for each certificate: subject and authority key identifier, key usage, basic constraints. */
+/**
+ * Extensions that are made for each certificate: subject and authority key identifier, key usage, basic constraints.
+ */
 const MADE: ReadonlySet<string> = new Set(['2.5.29.14', '2.5.29.35', '2.5.29.15', '2.5.29.19'])
 
 type Leaf = { readonly subject: Name; readonly extensions: readonly Extension[] }
@@ -181,8 +183,8 @@ async function issue(
 }
 
 /**
- * Names the key of the issuer as the issuer's own certificate does, because clients compare the two (RFC 5280, 4.2.1.1). An
- * operator's authority may have any identifier.
+ * Names the key of the issuer as the issuer's own certificate does, because clients compare the two (RFC 5280,
+ * 4.2.1.1). An operator's authority may have any identifier.
  */
 async function keyIdentifierOf(issuer: X509Certificate): Promise<AuthorityKeyIdentifierExtension> {
   const own = issuer.getExtension(SubjectKeyIdentifierExtension)

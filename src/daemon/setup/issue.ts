@@ -22,8 +22,9 @@ export type IssueOptions = {
 const NAME = /^[a-z0-9][a-z0-9._@-]{0,63}$/i
 
 /**
- * Makes a key and a certificate for a client of the API, signed by the authority of the controller. Returns their paths.
- * Throws UsageError for a name that cannot be one, and SetupError if a file is there already or the authority cannot sign.
+ * Makes a key and a certificate for a client of the API, signed by the authority of the controller. Returns their
+ * paths. Throws UsageError for a name that cannot be one, and SetupError if a file is there already or the authority
+ * cannot sign.
  */
 export async function issueForClient({
   config,

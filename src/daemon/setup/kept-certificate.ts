@@ -14,7 +14,9 @@ export type WantedLeaf = LeafRequest & {
 const REMEDY =
   'move it and its key away, and run this again with the key of its authority in place; or have that authority sign another'
 
-/** Reports a kept certificate as it is. Warns if it is older than a change of the configuration that it does not fit. */
+/**
+ * Reports a kept certificate as it is. Warns if it is older than a change of the configuration that it does not fit.
+ */
 export function reportKept(paths: PairPaths, wanted: WantedLeaf, report: SetupReport): void {
   const { certificate: path } = paths
   const certificate = certificateAt(path)

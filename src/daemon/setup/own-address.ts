@@ -17,7 +17,10 @@ export function ownUrl({ controller }: Pick<Config, 'controller'>): string {
   return `https://${isIPv6(address) ? `[${address}]` : address}:${controller.port}`
 }
 
-/** Returns whether a URL may lead to this host's own controller API. A host name other than `localhost` may have any address. */
+/**
+ * Returns whether a URL may lead to this host's own controller API.
+ * A host name other than `localhost` may have any address.
+ */
 export function mayBeOwnUrl(text: string, { controller }: Pick<Config, 'controller'>): boolean {
   const [url, own] = [new URL(text), new URL(ownUrl({ controller }))]
   if (url.origin === own.origin) return true

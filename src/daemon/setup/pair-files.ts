@@ -32,10 +32,10 @@ export function writePair(paths: PairPaths, pair: CertificatePair): void {
 }
 
 /**
- * Replaces the key and then the certificate by renames, once both are on the disk. The daemon uses the old pair until both
- * are there. A power failure between the renames leaves the new key with the old certificate: then renew again. Owner,
- * group and mode stay; a link stays too, and what it leads to is replaced. Throws an error for the operator if a link
- * leads to nothing.
+ * Replaces the key and then the certificate by renames, once both are on the disk. The daemon uses the old pair until
+ * both are there. A power failure between the renames leaves the new key with the old certificate: then renew again.
+ * Owner, group and mode stay; a link stays too, and what it leads to is replaced. Throws an error for the operator if a
+ * link leads to nothing.
  */
 export function replacePair(paths: PairPaths, pair: CertificatePair, sync: Flush = flushPath): void {
   const files = { key: targetOf(paths.key), certificate: targetOf(paths.certificate) }

@@ -26,9 +26,9 @@ export type RenewOptions = {
 }
 
 /**
- * Replaces the certificates of this host that end soon, or lack a name, by ones with their names and uses, and a new key.
- * Certificates of an authority whose key is not on this host, and those that would lose something, are reported with what
- * to do. Returns the paths of the new ones.
+ * Replaces the certificates of this host that end soon, or lack a name, by ones with their names and uses, and a new
+ * key. Certificates of an authority whose key is not on this host, and those that would lose something, are reported
+ * with what to do. Returns the paths of the new ones.
  */
 export async function renewCertificates(options: RenewOptions): Promise<readonly string[]> {
   const { authority, nodeAuthority, server, controller, metrics, node } = certificatePaths(options.config)
@@ -77,7 +77,9 @@ async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Pro
 const endsSoon = ({ validToDate }: X509Certificate, nowMs: number): boolean =>
   validToDate.getTime() - nowMs <= limits.certificateWarningDays * DAY_MS
 
-/** Returns the pair that signs here; undefined if there is not one, or if the old certificate is of another authority. */
+/**
+ * Returns the pair that signs here; undefined if there is not one, or if the old certificate is of another authority.
+ */
 function signerOf(authority: PairPaths, old: X509Certificate): CertificatePair | undefined {
   const { certificate, key } = authority
   if (!existsSync(certificate) || !existsSync(key)) return undefined

@@ -1,6 +1,8 @@
 import type { KeyObject } from 'node:crypto'
 
-/** The algorithms of Web Crypto by which a key signs a certificate, each as strong as its key; by the name of its kind. */
+/**
+ * The algorithms of Web Crypto by which a key signs a certificate, each as strong as its key; by the name of its kind.
+ */
 const ALGORITHMS = {
   rsa: { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' },
   prime256v1: { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' },

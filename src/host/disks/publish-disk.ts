@@ -34,8 +34,8 @@ export async function publishDisk(publication: DiskPublication): Promise<boolean
 }
 
 /**
- * Makes a file the disk of a VM in place of the one that it has. The note comes last: if it is not written any more, the
- * old note shows that the disk must be replaced again, and no guest has used it.
+ * Makes a file the disk of a VM in place of the one that it has. The note comes last: if it is not written any more,
+ * the old note shows that the disk must be replaced again, and no guest has used it.
  */
 export async function replaceDisk(publication: DiskPublication): Promise<true> {
   const { paths, temporary, id, note, signal, sync: syncDisk = sync } = publication
@@ -47,7 +47,10 @@ export async function replaceDisk(publication: DiskPublication): Promise<true> {
   return true
 }
 
-/** Gives the file its owner, and makes the directory of the VM. After an abort the VM may be gone, and a directory would stay. */
+/**
+ * Gives the file its owner, and makes the directory of the VM. After an abort the VM may be gone,
+ * and a directory would stay.
+ */
 async function prepare({ paths, temporary, id, userId, signal }: DiskPublication): Promise<void> {
   await own(temporary, userId, DISK_MODE)
   signal.throwIfAborted()

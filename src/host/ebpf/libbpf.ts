@@ -83,7 +83,10 @@ export function call(doing: string, prototype: string, ...args: readonly unknown
   return status
 }
 
-/** Does the same in a thread, for a function during which the kernel waits. Keep the arguments as they are until it ends. */
+/**
+ * Does the same in a thread, for a function during which the kernel waits.
+ * Keep the arguments as they are until it ends.
+ */
 export async function callLibbpfInThread(
   doing: string,
   prototype: string,

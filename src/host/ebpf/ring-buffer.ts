@@ -12,8 +12,8 @@ const sysconf = library('libc.so.6').func('long sysconf(int name)')
 
 export type RingRecord = {
   /**
-   * The record, valid until `release` is called with its end: a view of the ring, or a copy if it wraps around. Empty for
-   * a discarded record.
+   * The record, valid until `release` is called with its end: a view of the ring, or a copy if it wraps around. Empty
+   * for a discarded record.
    */
   readonly bytes: Buffer
   /** The position of the next record, in bytes since the ring was made. */
@@ -90,7 +90,10 @@ export class RingBuffer {
     this.#unmap()
   }
 
-  /** Maps the records once. The kernel offers a second copy behind them, which would count twice as memory of the daemon. */
+  /**
+   * Maps the records once. The kernel offers a second copy behind them,
+   * which would count twice as memory of the daemon.
+   */
   #mapRecords(fd: number, page: number, consumer: FileMapping): FileMapping {
     try {
       return mapFile(fd, page + this.bytes, { offset: page, readOnly: true })

@@ -60,9 +60,9 @@ const waitpid = libc.func('int waitpid(int pid, _Out_ int *status, int options)'
 /**
  * Starts a program in a session of its own, in the directory `/`.
  *
- * Node starts programs with fork(2), which copies the page tables of the whole daemon, and makes each of its pages fault
- * once more. This took 14 ms of the event loop for a daemon of 130 MiB. posix_spawn(3) shares the memory until the program
- * runs, and takes less than a millisecond whatever the size.
+ * Node starts programs with fork(2), which copies the page tables of the whole daemon, and makes each of its pages
+ * fault once more. This took 14 ms of the event loop for a daemon of 130 MiB. posix_spawn(3) shares the memory until
+ * the program runs, and takes less than a millisecond whatever the size.
  *
  * Throws ErrnoError; ENOENT or EACCES if the program is not there or may not be run.
  */

@@ -50,7 +50,10 @@ export const isHoleToEnd = async (fd: number, offset: number): Promise<boolean> 
 export const punchHole = async (fd: number, offset: number, length: number): Promise<boolean> =>
   (await callInThread(fallocate, fd, PUNCH_HOLE, offset, length)) === 0
 
-/** FS_IOC_FIEMAP (Documentation/filesystems/fiemap.rst of the kernel). Numbers of linux/fs.h and linux/fiemap.h, as above. */
+/**
+ * FS_IOC_FIEMAP (Documentation/filesystems/fiemap.rst of the kernel). Numbers of linux/fs.h and linux/fiemap.h,
+ * as above.
+ */
 const FS_IOC_FIEMAP = 0xc020_660b
 /** Writes the file to the disk first, so that data in memory has a place. */
 const FIEMAP_FLAG_SYNC = 0x1
@@ -68,8 +71,8 @@ export type MapPage = {
 }
 
 /**
- * Returns the first `count` extents that end behind an offset. Returns undefined if the call fails, e.g. because the file
- * system has no such map.
+ * Returns the first `count` extents that end behind an offset. Returns undefined if the call fails, e.g. because the
+ * file system has no such map.
  */
 export async function readMap(fd: number, from: number, count: number): Promise<MapPage | undefined> {
   const bytes = Buffer.alloc(FIEMAP_BYTES + count * EXTENT_BYTES)

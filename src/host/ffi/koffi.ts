@@ -1,4 +1,6 @@
-/** Imports koffi, as the only file that does. Only drivers use it, for functions of libc, libsystemd and Node itself. */
+/**
+ * Imports koffi, as the only file that does. Only drivers use it, for functions of libc, libsystemd and Node itself.
+ */
 import koffi from 'koffi'
 
 export { koffi }

@@ -23,8 +23,8 @@ const posix_fallocate = libc.func('int posix_fallocate(int fd, int64_t offset, i
 export type FileMapping = {
   readonly address: bigint
   /**
-   * Returns a view of some bytes, of all by default. V8 takes its bytes for memory of this process until it collects the
-   * view, loaded or not, and collects the sooner for it. So keep no large view for long.
+   * Returns a view of some bytes, of all by default. V8 takes its bytes for memory of this process until it collects
+   * the view, loaded or not, and collects the sooner for it. So keep no large view for long.
    */
   view(offset?: number, length?: number): ArrayBuffer
   /** Takes the pages out of this process; the file keeps their content, and the next access maps them again. */

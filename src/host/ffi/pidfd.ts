@@ -7,8 +7,8 @@ const SYS_PIDFD_OPEN = 434
 const syscall = library('libc.so.6').func('long syscall(long number, int pid, unsigned int flags)')
 
 /**
- * Returns a descriptor of a process, closed on exec, which is readable once the process has ended (pidfd_open(2)). Throws
- * ErrnoError; ESRCH if there is no such process.
+ * Returns a descriptor of a process, closed on exec, which is readable once the process has ended (pidfd_open(2)).
+ * Throws ErrnoError; ESRCH if there is no such process.
  */
 export function openPidfd(pid: number): number {
   const fd = syscall(SYS_PIDFD_OPEN, pid, 0) as number

@@ -18,8 +18,8 @@ const getsockopt = libc.func(
 )
 
 /**
- * Ends a connection whose peer acknowledges nothing for so many milliseconds (tcp(7)). Without it, what was sent to a peer
- * that has vanished is repeated for about a quarter of an hour. Throws ErrnoError.
+ * Ends a connection whose peer acknowledges nothing for so many milliseconds (tcp(7)). Without it, what was sent to a
+ * peer that has vanished is repeated for about a quarter of an hour. Throws ErrnoError.
  */
 export function endIfGone(socket: Socket, ms: number): void {
   const fd = descriptorOf(socket)

@@ -21,8 +21,8 @@ export function exitNow(status: number): never {
 }
 
 /**
- * Gives memory that libraries have freed back to the host (malloc_trim(3)). The C library otherwise keeps it in an arena of
- * each thread.
+ * Gives memory that libraries have freed back to the host (malloc_trim(3)). The C library otherwise keeps it in an
+ * arena of each thread.
  */
 export function trimMemory(): void {
   malloc_trim(0)
@@ -41,8 +41,8 @@ export function returnProgramPages(program = process.execPath): void {
 export type Mapping = { readonly begin: bigint; readonly end: bigint }
 
 /**
- * Returns the mappings of a file that have the file's own bytes alone, by what proc_pid_smaps(5) shows. Others have pages
- * that exist only in memory: the loader writes addresses into some before it makes them read-only.
+ * Returns the mappings of a file that have the file's own bytes alone, by what proc_pid_smaps(5) shows. Others have
+ * pages that exist only in memory: the loader writes addresses into some before it makes them read-only.
  */
 export function unchangedMappings(smaps: string, file: string): Mapping[] {
   const found: Mapping[] = []

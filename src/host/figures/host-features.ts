@@ -26,8 +26,8 @@ const MODULES = [
 ]
 
 /**
- * Returns those of the modules above that are loaded, built in, or can be loaded. Throws if the kernel's modules are not
- * installed here and some are not loaded, as in a container: then nothing shows whether they are built in.
+ * Returns those of the modules above that are loaded, built in, or can be loaded. Throws if the kernel's modules are
+ * not installed here and some are not loaded, as in a container: then nothing shows whether they are built in.
  */
 export async function loadableModules(): Promise<ReadonlySet<string>> {
   const loaded = MODULES.filter((name) => existsSync(`/sys/module/${name}`))
@@ -91,8 +91,8 @@ export function controllersIn(root = '/sys/fs/cgroup'): readonly string[] {
 }
 
 /**
- * Returns the space of a directory's file system for others than root. Throws errors of system calls. The kernel has the figures in
- * memory, and the records are there, which are read and written in this thread.
+ * Returns the space of a directory's file system for others than root. Throws errors of system calls. The kernel has
+ * the figures in memory, and the records are there, which are read and written in this thread.
  */
 export function availableMibIn(directory: string): number {
   const { bsize, bavail } = statfsSync(directory)

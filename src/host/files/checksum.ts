@@ -19,9 +19,9 @@ export class FileCutShort extends Error {
 export type ChecksumProgress = { bytes: number; crc32: number }
 
 /**
- * Computes the CRC-32 of a file's first `lengthBytes` bytes, on other threads. A hole counts as zeros, and a large hole is
- * not read. So the result does not depend on which holes the file system reports. It starts at `progress` and advances
- * it. Throws what reading throws, and FileCutShort if data disappeared before it was read.
+ * Computes the CRC-32 of a file's first `lengthBytes` bytes, on other threads. A hole counts as zeros, and a large hole
+ * is not read. So the result does not depend on which holes the file system reports. It starts at `progress` and
+ * advances it. Throws what reading throws, and FileCutShort if data disappeared before it was read.
  */
 export async function checksumOf(
   handle: GatedFile,

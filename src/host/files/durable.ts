@@ -69,9 +69,9 @@ export type FirstPublication = {
 }
 
 /**
- * Gives a finished file its name as {@link publish} does, but never replaces a file that has that name: rename(2) would,
- * link(2) fails with EEXIST. Returns false if there is such a file. The signal counts until the name is given, since a
- * sync may take minutes.
+ * Gives a finished file its name as {@link publish} does, but never replaces a file that has that name: rename(2)
+ * would, link(2) fails with EEXIST. Returns false if there is such a file. The signal counts until the name is given,
+ * since a sync may take minutes.
  */
 export async function publishFirst({
   temporary,

@@ -113,8 +113,8 @@ export class GatedFile {
   }
 
   /**
-   * Waits for the calls under way. If a call was given up, or calls hang in all places, this does not wait for them: the
-   * file is closed when they have ended. Throws no NoAnswer.
+   * Waits for the calls under way. If a call was given up, or calls hang in all places, this does not wait for them:
+   * the file is closed when they have ended. Throws no NoAnswer.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close()

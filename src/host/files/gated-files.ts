@@ -84,7 +84,9 @@ function gated<N extends keyof Plain>(gate: FileGate, name: N, paths = 1): Plain
 
 type Copying = { readonly from: string; readonly to: string; readonly mode: number | undefined }
 
-/** Copies a file. A copy to a new name that was given up is removed when it ends, because its caller cannot see that. */
+/**
+ * Copies a file. A copy to a new name that was given up is removed when it ends, because its caller cannot see that.
+ */
 async function copyFile(gate: FileGate, { from, to, mode = 0 }: Copying): Promise<void> {
   const isNew = (mode & fs.constants.COPYFILE_EXCL) !== 0
   let isWanted = true

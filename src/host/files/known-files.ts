@@ -3,8 +3,8 @@ import { readFile, stat } from './pool-files.ts'
 type Known<T> = { readonly version: string; readonly value: T }
 
 /**
- * Reads small files of the pool, each again only when it is another file or has changed. It may miss a change in place in
- * the same tick of the kernel's clock as the read, some milliseconds: files like these are replaced.
+ * Reads small files of the pool, each again only when it is another file or has changed. It may miss a change in place
+ * in the same tick of the kernel's clock as the read, some milliseconds: files like these are replaced.
  */
 export class KnownFiles<T> {
   readonly #parse: (text: string) => T
@@ -13,7 +13,8 @@ export class KnownFiles<T> {
 
   /**
    * @param parse may throw; the file is then read again each time
-   * @param isKept whether the result is kept; one that says that the file is damaged is not, because the read may have failed
+   * @param isKept whether the result is kept; one that says that the file is damaged is not,
+   * because the read may have failed
    */
   constructor(parse: (text: string) => T, isKept: (value: T) => boolean = () => true) {
     this.#parse = parse

@@ -24,8 +24,9 @@ class GivenUp extends Error {
 }
 
 /**
- * Limits how many fetches run at once, and lets no source take every place. A source that waits for long without a place
- * gets one of the source with the most. A fetch whose thread hangs in a write keeps its place until the write ends.
+ * Limits how many fetches run at once, and lets no source take every place. A source that waits for long without a
+ * place gets one of the source with the most. A fetch whose thread hangs in a write keeps its place until the write
+ * ends.
  */
 export class FetchPlaces {
   /** How many places one source may have. If a fetch hangs in as many, the others of the source would wait silently. */
@@ -76,7 +77,9 @@ export class FetchPlaces {
     }
   }
 
-  /** Ends the newest fetch of the source with the most places, if this one has none. One at a time gives its place up. */
+  /**
+   * Ends the newest fetch of the source with the most places, if this one has none. One at a time gives its place up.
+   */
   #makeRoom(source: string): void {
     const bySource = Map.groupBy(this.#running, (running) => running.source)
     if (bySource.has(source) || [...this.#running].some(({ giveUp }) => giveUp.signal.aborted)) return

@@ -2,9 +2,10 @@ import { limits } from '../../config/limits.ts'
 import { MIB } from '../../lib/byte-units.ts'
 
 /**
- * Ends a fetch that takes long and brings little. A fetch has one span of time, and another one as long as enough came in
- * the last: a large image that keeps arriving would otherwise be fetched in part again and again. Time in which this host
- * stores what came does not count, because the source is not to blame: a packed image may unpack to much more than came.
+ * Ends a fetch that takes long and brings little. A fetch has one span of time, and another one as long as enough came
+ * in the last: a large image that keeps arriving would otherwise be fetched in part again and again. Time in which this
+ * host stores what came does not count, because the source is not to blame:
+ * a packed image may unpack to much more than came.
  */
 export class FetchTime {
   readonly #abort = new AbortController()

@@ -25,8 +25,8 @@ type Short = {
 
 /**
  * Remembers fetches that would fail again as the last one did, so that they are not repeated in full. This applies to
- * images that are too large, that twice were not what their digest says, and that the pool has no room for. A restart clears
- * it.
+ * images that are too large, that twice were not what their digest says, and that the pool has no room for. A restart
+ * clears it.
  */
 export class ImageRefusals {
   readonly #directory: string
@@ -66,7 +66,8 @@ export class ImageRefusals {
   /**
    * Notes a fetch that failed. What another host sent, without a URL, says nothing about what the next one sends.
    *
-   * @param roomBytes the room above the reserve that there was for the image: at most what {@link check} returned before
+   * @param roomBytes the room above the reserve that there was for the image:
+   * at most what {@link check} returned before
    */
   note(
     fault: HostFault,
@@ -113,6 +114,8 @@ const stillShort = (roomBytes: number, reserveBytes: number): HostFault => {
   return new HostFault('storage_full', 'looking for room', { cause })
 }
 
-/** Returns whether a whole image was fetched over the network, and was another one. A local file costs nothing to try. */
+/**
+ * Returns whether a whole image was fetched over the network, and was another one. A local file costs nothing to try.
+ */
 const isDamage = ({ code }: HostFault, url: string): boolean =>
   code === 'image_integrity_failed' && !url.startsWith('file:')

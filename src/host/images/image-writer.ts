@@ -22,7 +22,9 @@ export type ImageWriterOptions = {
   readonly file: GatedFile
   readonly terms: StoreTerms
   readonly signal: AbortSignal
-  /** Called before a failure with `storage_full`, with the room above the reserve that there was for the file, in bytes. */
+  /**
+   * Called before a failure with `storage_full`, with the room above the reserve that there was for the file, in bytes.
+   */
   readonly onShort?: (roomBytes: number) => void
   /** How long a write may take; absent: `limits.poolCallMs`. */
   readonly boundMs?: number

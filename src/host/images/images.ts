@@ -53,9 +53,9 @@ class Overtaken extends Error {
 }
 
 /**
- * The images of a pool. A digest is fetched only once at a time from each server for all callers, and only while a caller
- * still waits. Fetches of one digest from several servers run beside each other, so that no caller depends on the server
- * of another one. The first that has the image ends the others.
+ * The images of a pool. A digest is fetched only once at a time from each server for all callers, and only while a
+ * caller still waits. Fetches of one digest from several servers run beside each other, so that no caller depends on
+ * the server of another one. The first that has the image ends the others.
  */
 export class Images {
   readonly #paths: PoolPaths
@@ -94,8 +94,8 @@ export class Images {
         return await this.#join(shared, signal)
       } catch (error) {
         signal.throwIfAborted()
-        // Another origin proves nothing about this one: a URL may have expired, and a stream from another host ends with the
-        // request that brought it.
+        // Another origin proves nothing about this one: a URL may have expired, and a stream from another host ends
+        // with the request that brought it.
         if (error instanceof Overtaken || !isSameOrigin(shared.origin, origin)) continue
         // A caller that accepts a larger image tries again.
         const isTooLong = error instanceof HostFault && error.code === shared.bound.excess

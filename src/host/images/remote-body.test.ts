@@ -122,7 +122,9 @@ test('an error page that is encoded is reported by its status', async (t) => {
   assert.match(await faultOf(fetched(t, refusing, {})), /it answered 403$/)
 })
 
-/** Answers as busy, with this Retry-After, to the first requests. Returns the waits that it led to, and the requests. */
+/**
+ * Answers as busy, with this Retry-After, to the first requests. Returns the waits that it led to, and the requests.
+ */
 function busy(retryAfter: string, times: number) {
   const seen = { asked: 0, waits: [] as [failures: number, retryAfterMs: number][] }
   const answer: RequestListener = (request, response) => {

@@ -7,8 +7,9 @@ import { ErrnoError, errnoOf } from '../ffi/errno-error.ts'
 import { LOOP_INSTRUCTIONS, LoopMachine } from './loop-machine.ts'
 
 /**
- * Runs the loop, and again while it looks slow, because the host may be busy; the fastest of some tries counts. On arm64
- * the device is only opened: it exists there only if the processor virtualises (Documentation/virt/kvm/arm/ of the kernel).
+ * Runs the loop, and again while it looks slow, because the host may be busy; the fastest of some tries counts. On
+ * arm64 the device is only opened: it exists there only if the processor virtualises (Documentation/virt/kvm/arm/ of
+ * the kernel).
  */
 export async function tryKvm(
   device = '/dev/kvm',

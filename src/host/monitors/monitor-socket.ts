@@ -45,8 +45,8 @@ function connectWithoutLinks(path: string): number {
 }
 
 /**
- * Connects to a socket that may not exist yet, soon after it does. Throws MonitorLost if the directory does not exist or
- * is removed, as happens at the end of its unit.
+ * Connects to a socket that may not exist yet, soon after it does. Throws MonitorLost if the directory does not exist
+ * or is removed, as happens at the end of its unit.
  *
  * It looks again and again, with a delay of 1 ms and about 3 % of the time that it has waited. inotify(7) would be a
  * little faster, but the monitor can write in the directory: libuv reads events until there are none, so a monitor that

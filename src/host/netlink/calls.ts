@@ -99,7 +99,9 @@ function receiveWith(fd: number, { into }: Receiving, flags: number): number {
   }
 }
 
-/** Returns the part that a datagram of this size fills. Throws if the size is an errno, or if the datagram is cut off. */
+/**
+ * Returns the part that a datagram of this size fills. Throws if the size is an errno, or if the datagram is cut off.
+ */
 function filled({ into, what }: Receiving, size: number): Buffer {
   if (size < 0) throw new ErrnoError(`netlink: ${what}`, -size)
   if (size > into.length) throw new ErrnoError(`netlink: ${what}`, constants.errno.EMSGSIZE)

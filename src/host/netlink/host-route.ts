@@ -54,7 +54,9 @@ export function decodeHostRoute(body: Buffer): HostRoute {
   }
 }
 
-/** Whether a route leads to exactly this network. It costs less than to decode all of it, for a search in a long list. */
+/**
+ * Whether a route leads to exactly this network. It costs less than to decode all of it, for a search in a long list.
+ */
 export function isRouteTo(
   body: Buffer,
   { bytes, prefixLength }: { readonly bytes: Uint8Array; readonly prefixLength: number },

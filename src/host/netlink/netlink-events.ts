@@ -16,8 +16,8 @@ export type EventsOptions = {
   /** Called with the messages since the last call, in order, at most once per turn of the event loop. */
   readonly onEvents: (messages: readonly Message[]) => void
   /**
-   * Called when the kernel had to drop messages (ENOBUFS, netlink(7)): everything known may be out of date. Called again
-   * when those that it kept are read, because it may have dropped more meanwhile.
+   * Called when the kernel had to drop messages (ENOBUFS, netlink(7)): everything known may be out of date. Called
+   * again when those that it kept are read, because it may have dropped more meanwhile.
    */
   readonly onLost: () => void
 }
@@ -58,8 +58,8 @@ export class NetlinkEvents {
   }
 
   /**
-   * Reports the messages that are already there, a bounded number per turn of the event loop. Returns whether these were
-   * all. If not, it reads on after a short rest.
+   * Reports the messages that are already there, a bounded number per turn of the event loop. Returns whether these
+   * were all. If not, it reads on after a short rest.
    */
   read(): boolean {
     if (this.#closed) return true

@@ -151,8 +151,8 @@ export class NetlinkSocket {
   }
 
   /**
-   * Sends changes that the kernel makes together or not at all, between the requests that begin and end them (batches of
-   * linux/netfilter/nfnetlink.h). Throws ErrnoError with the errno of the first refusal.
+   * Sends changes that the kernel makes together or not at all, between the requests that begin and end them (batches
+   * of linux/netfilter/nfnetlink.h). Throws ErrnoError with the errno of the first refusal.
    */
   changeTogether(begin: Request, changes: readonly Request[], end: Request): void {
     const opening = this.#encode(begin, NLM_F_REQUEST)
@@ -163,7 +163,8 @@ export class NetlinkSocket {
     for (let answered = 0; answered < changes.length;) {
       const datagram = receive(this.#open.fd, { into: this.#datagram, what: begin.what })
       for (const message of decodeMessages(datagram)) {
-        // The first that is refused undoes all, so its errno is the answer. The sequence of an earlier request is lower.
+        // The first that is refused undoes all, so its errno is the answer.
+        // The sequence of an earlier request is lower.
         const place = (message.sequence - first) >>> 0
         if (message.type !== NLMSG_ERROR || place > changes.length + 1) continue
         throwIfFailed(changes[place - 1] ?? begin, failureIn(message))
@@ -245,7 +246,9 @@ type Part = {
 
 type Exchanged = Pick<Part, 'answers' | 'overtaken'> & { readonly isThere: boolean }
 
-/** Returns the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack). */
+/**
+ * Returns the error in an acknowledgement or the end of a dump: a negated errno, and possibly a text (extended ack).
+ */
 function failureIn({ type, flags, body }: Message): Failure | undefined {
   const failed = body.length >= 4 ? -body.readInt32LE(0) : 0
   if (failed === 0) return undefined

@@ -34,7 +34,9 @@ import type { Filter, FilterPlace, Qdisc } from './traffic-control-codec.ts'
 
 const { EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH, ENODEV, ENOENT } = constants.errno
 
-/** Without a route, and for routes of IPv4 that are unreachable, prohibit or blackhole (fib_props of fib_semantics.c). */
+/**
+ * Without a route, and for routes of IPv4 that are unreachable, prohibit or blackhole (fib_props of fib_semantics.c).
+ */
 const UNROUTED = [ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL]
 
 /** A route to several links at once has no `link`. */
@@ -92,8 +94,8 @@ export class Rtnetlink {
   }
 
   /**
-   * Returns the routes of the main table to exactly this network, with any metric. The kernel goes through all routes of
-   * the host for it.
+   * Returns the routes of the main table to exactly this network, with any metric. The kernel goes through all routes
+   * of the host for it.
    */
   routesTo(network: string): readonly HostRoute[] {
     const wanted = parseNetwork(network)
@@ -104,8 +106,8 @@ export class Rtnetlink {
   }
 
   /**
-   * Returns the route that the kernel takes to the only address of this network; undefined if that is a route to a larger
-   * one, or there is none.
+   * Returns the route that the kernel takes to the only address of this network; undefined if that is a route to a
+   * larger one, or there is none.
    */
   routeToHost(network: string): HostRoute | undefined {
     const wanted = parseNetwork(network)

@@ -126,7 +126,9 @@ export class Connections {
     this.#socket.close()
   }
 
-  /** Returns the wanted connections of a dump. Other tasks run between its datagrams, of some hundred connections each. */
+  /**
+   * Returns the wanted connections of a dump. Other tasks run between its datagrams, of some hundred connections each.
+   */
   async #read(
     request: Request,
     isWanted: (body: Buffer) => boolean = () => true,

@@ -12,9 +12,9 @@ type Chain = {
 }
 
 /**
- * Returns the tables that drop or reject what the host forwards unless a rule accepts it, and have no rule about devices
- * of guests, e.g. `ip filter`. What one table drops stays dropped, whatever the others say (nft(8), "verdict statement"). Throws
- * HostFault `tool_missing` or ExitError.
+ * Returns the tables that drop or reject what the host forwards unless a rule accepts it, and have no rule about
+ * devices of guests, e.g. `ip filter`. What one table drops stays dropped, whatever the others say (nft(8), "verdict
+ * statement"). Throws HostFault `tool_missing` or ExitError.
  */
 export async function forwardDrops(): Promise<readonly string[]> {
   const { stdout } = await run(['nft', '--json', 'list', 'chains'])
@@ -45,7 +45,10 @@ export function forwardingTablesIn(json: string): readonly Table[] {
 /** A rule for every packet that drops or rejects it (nft(8), "verdict statement" and "reject statement"). */
 const REFUSAL = /^(counter packets \d+ bytes \d+ )?(drop|reject( with .+)?)( comment ".*")?$/
 
-/** Returns whether the last rule of a chain refuses all packets, as that of firewalld does. `rules` is the table as nft lists it. */
+/**
+ * Returns whether the last rule of a chain refuses all packets, as that of firewalld does.
+ * `rules` is the table as nft lists it.
+ */
 export function endsInRefusal(rules: string, chain: string): boolean {
   const lines = rules.split('\n').map((line) => line.trim())
   const begin = lines.indexOf(`chain ${chain} {`)

@@ -42,8 +42,9 @@ export type NftFirewallOptions = {
  * only the drops in the few milliseconds in between are lost.
  *
  * When an address leaves a guest, its connections remain. They are removed from the kernel's table before the rule
- * changes. So the next guest with that address can be reached only as its own rules allow. A guest runs on when a prefix
- * leaves it, and may open connections until the rule has changed. So those of a prefix are removed again after that.
+ * changes. So the next guest with that address can be reached only as its own rules allow. A guest runs on when a
+ * prefix leaves it, and may open connections until the rule has changed.
+ * So those of a prefix are removed again after that.
  */
 export class NftFirewall implements Firewall {
   readonly #policy: FirewallPolicy
@@ -252,8 +253,8 @@ export class NftFirewall implements Firewall {
 }
 
 /**
- * Lets the kernel check the whole table without guests, and writes nothing. Throws HostFault `tool_missing` or ExitError
- * with the kernel's reason.
+ * Lets the kernel check the whole table without guests, and writes nothing. Throws HostFault `tool_missing` or
+ * ExitError with the kernel's reason.
  */
 export async function checkFirewall(policy: FirewallPolicy): Promise<void> {
   await nft(compileRuleset(policy, []), '--check')

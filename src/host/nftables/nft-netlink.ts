@@ -16,7 +16,10 @@ type TableObjects = {
   readonly others: number
 }
 
-/** Reads one table of family inet, and adds elements to it, without running a program, in microseconds. Every method throws ErrnoError. */
+/**
+ * Reads one table of family inet, and adds elements to it, without running a program, in microseconds.
+ * Every method throws ErrnoError.
+ */
 export class NftNetlink {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER)
   readonly #table: string
@@ -62,7 +65,9 @@ export class NftNetlink {
     return found === undefined ? undefined : codec.decodeElements(found.body)[0]
   }
 
-  /** Adds elements to sets in one transaction. Throws ErrnoError; ERESTART if nftables has another generation by now. */
+  /**
+   * Adds elements to sets in one transaction. Throws ErrnoError; ERESTART if nftables has another generation by now.
+   */
   addElements(keysBySet: ReadonlyMap<string, readonly Uint8Array[]>, generation: number): void {
     const added = [...keysBySet].map(([set, keys]) => codec.newElements(this.#table, set, keys))
     this.#socket.changeTogether(codec.beginTransaction(generation), added, codec.endTransaction())

@@ -126,8 +126,8 @@ export class WrittenTable {
   }
 
   /**
-   * Returns the addresses and prefixes of guests, both from the rules that this daemon knows to be in force and from the
-   * sets of the table.
+   * Returns the addresses and prefixes of guests, both from the rules that this daemon knows to be in force and from
+   * the sets of the table.
    */
   addressesInForce(): readonly DeviceAddress[] {
     const shown = (['guest_ipv4', 'guest_ipv6'] as const).flatMap((set) =>

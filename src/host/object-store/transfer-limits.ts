@@ -95,8 +95,8 @@ export class BandwidthLimit {
 
   /**
    * Resolves once this many bytes may be sent. Each call pays at once and waits until the debt of all is paid, so calls
-   * are served in order. Calls `onWait` with the milliseconds that it is about to wait. Rejects with the signal's reason; the
-   * payment is then lost.
+   * are served in order. Calls `onWait` with the milliseconds that it is about to wait. Rejects with the signal's
+   * reason; the payment is then lost.
    */
   async spend(bytes: number, signal: AbortSignal, onWait: (ms: number) => void = () => {}): Promise<void> {
     const waitMs = this.#bucket?.spend(this.#clock.monotonicMs(), bytes) ?? 0

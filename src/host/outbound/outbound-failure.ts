@@ -1,7 +1,8 @@
 /**
- * Says why a request got no answer: the policy of this host forbids the address (`not_allowed`), one side does not accept
- * the certificate of the other (`untrusted`), or the host did not answer. The message is in plain words. It contains only the host's name of the URL, and only the codes of Node's
- * errors, because their messages and properties may contain anything.
+ * Says why a request got no answer: the policy of this host forbids the address (`not_allowed`), one side does not
+ * accept the certificate of the other (`untrusted`), or the host did not answer. The message is in plain words. It
+ * contains only the host's name of the URL, and only the codes of Node's errors,
+ * because their messages and properties may contain anything.
  */
 export class OutboundFailure extends Error {
   override readonly name = 'OutboundFailure'
@@ -35,7 +36,9 @@ export const revoked = (host: string): OutboundFailure =>
     `the certificate of ${host} is revoked; coordination.revocation_file names it, or an authority above it`,
   )
 
-/** Returns the words for an OpenSSL verification result (X509_STORE_CTX_get_error(3)) or an alert about our certificate. */
+/**
+ * Returns the words for an OpenSSL verification result (X509_STORE_CTX_get_error(3)) or an alert about our certificate.
+ */
 function certificateWords(code: string, host: string, role: Role): string | undefined {
   switch (code) {
     case 'CERT_HAS_EXPIRED':
@@ -76,7 +79,8 @@ function wordsOf(code: string, host: string, role: Role): string {
       return `nothing listens at ${host}; check the URL, and whether that server runs`
     case 'ECONNRESET':
     case 'EPIPE':
-      // In TLS 1.3 a server refuses a certificate after our side is ready (RFC 8446, 4.4.2.4), and Node's sends no alert.
+      // In TLS 1.3 a server refuses a certificate after our side is ready (RFC 8446, 4.4.2.4),
+      // and Node's sends no alert.
       return role === 'client'
         ? `${host} closed the connection`
         : `${host} closed the connection; if it always does, it does not accept the certificate of this host`

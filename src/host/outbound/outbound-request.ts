@@ -127,7 +127,9 @@ export class Outbound {
     }
   }
 
-  /** Makes the agents at the first request: to read the authorities of a system, some 150, takes tens of milliseconds. */
+  /**
+   * Makes the agents at the first request: to read the authorities of a system, some 150, takes tens of milliseconds.
+   */
   #connections(): { readonly kept: Agents; readonly fresh: Agents } {
     if (this.#agents !== undefined) return this.#agents
     const secureContext = this.#trust ?? createSecureContext({ ca: systemAuthorities() })

@@ -20,8 +20,8 @@ export type PoolAccess = {
   /** The pool's looks. All of them together hold only a limited number of threads. */
   readonly looks: BoundedLooks
   /**
-   * Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished, and from
-   * time to time what this run did. Throws HostFault.
+   * Must precede every change: checks that the pool is in sight, and removes what an earlier run left unfinished, and
+   * from time to time what this run did. Throws HostFault.
    */
   readonly ready: () => Promise<void>
 }
@@ -43,9 +43,9 @@ export function accessPool(
   let swept: Promise<void> | undefined
   let sweptAtMs = nowMs()
   /**
-   * Removes what a removal could not remove after it had given it another name, and files that nothing makes any more: a
-   * pool that did not answer kept them. Nothing else knows of either. It may be being removed right now, which two can do
-   * at once. A failure was reported then, and the next sweep tries again.
+   * Removes what a removal could not remove after it had given it another name, and files that nothing makes any more:
+   * a pool that did not answer kept them. Nothing else knows of either. It may be being removed right now, which two
+   * can do at once. A failure was reported then, and the next sweep tries again.
    */
   const sweepLeft = (): void => {
     if (nowMs() - sweptAtMs < limits.poolSweepMs) return

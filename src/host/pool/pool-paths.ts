@@ -16,8 +16,8 @@ import type { Sha256, VmId } from '../../core/ids.ts'
  *     disks/<vm id>/seed.iso     a link to seed-<digest>.iso beside it, so that the digest can be read without the disk
  *     disks/<vm id>/rounds/      <arrival id>/<number>.raw: clones of the disk, for the destination that copies it
  *     incoming/<arrival id>.raw  a disk that comes from another host, until it is complete and becomes the VM's
- *     staging/<staging id>/      of one snapshot: disk.raw, a clone of the VM's disk until that is compressed; packed.zst, its
- *                                compressed form; frames, the entries of that file's seek table
+ *     staging/<staging id>/      of one snapshot: disk.raw, a clone of the VM's disk until that is compressed;
+ *                                packed.zst, its compressed form; frames, the entries of that file's seek table
  *     tmp/                       files that are being made; emptied at start
  *
  * Each monitor runs as a user of its own, who can pass through the directories and open its files, but cannot list

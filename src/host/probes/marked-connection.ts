@@ -1,4 +1,6 @@
-/** TCP connections whose packets have a mark (SO_MARK, socket(7)), which node:net cannot set. Each throws ErrnoError. */
+/**
+ * TCP connections whose packets have a mark (SO_MARK, socket(7)), which node:net cannot set. Each throws ErrnoError.
+ */
 import { closeSync } from 'node:fs'
 import { constants } from 'node:os'
 import { parseAddress } from '../../core/network/address.ts'

@@ -7,7 +7,10 @@ import { ErrnoError } from '../ffi/errno-error.ts'
 import { beginConnection, isConnected } from './marked-connection.ts'
 import type { GuestProbes, ProbeTarget } from '../../ports/guest-probes.ts'
 
-/** A connection within the guest's network is there in less than a millisecond. Later looks at it come at longer intervals. */
+/**
+ * A connection within the guest's network is there in less than a millisecond.
+ * Later looks at it come at longer intervals.
+ */
 const LOOK_MS = { first: 1, last: 50 }
 /** The longest status line that is read, and more than any server sends. */
 const STATUS_LINE_BYTES = 256

@@ -87,8 +87,9 @@ export class ConsoleHistory {
   }
 
   /**
-   * Begins a session in a new file, which replaces any existing one, or continues one of another host. The file's full size is allocated at once: a write
-   * to a mapping without room in the file system would end the process (SIGBUS). Throws an error with an errno.
+   * Begins a session in a new file, which replaces any existing one, or continues one of another host. The file's full
+   * size is allocated at once: a write to a mapping without room in the file system would end the process (SIGBUS).
+   * Throws an error with an errno.
    */
   static create(path: string, moved?: MovedConsole): ConsoleHistory {
     rmSync(path, { force: true })

@@ -162,7 +162,8 @@ export class ConsoleMaster {
   }
 
   /**
-   * Closes this process's ends. The pty stays open if its master is stored. Returns the input that the pty has not taken.
+   * Closes this process's ends. The pty stays open if its master is stored.
+   * Returns the input that the pty has not taken.
    */
   close(): Uint8Array {
     if (this.#closed) return new Uint8Array(0)

@@ -49,8 +49,8 @@ export class ConsoleMasters implements Consoles {
   }
 
   /**
-   * Takes over what an earlier process left, and resolves with the number of VMs whose master it adopted. Must be called
-   * first, at start. A console that is asked for meanwhile is adopted at once.
+   * Takes over what an earlier process left, and resolves with the number of VMs whose master it adopted. Must be
+   * called first, at start. A console that is asked for meanwhile is adopted at once.
    */
   async adopt(): Promise<number> {
     for (const { name, fd } of this.#store.takeInherited()) {

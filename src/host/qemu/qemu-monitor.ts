@@ -315,7 +315,9 @@ const stateOf = async (client: QmpClient, signal?: AbortSignal): Promise<Monitor
 
 type Look = { readonly status: string; readonly state: MonitorState }
 
-/** Asks for the run state, and returns what it means too. Both questions are sent at once, because looks are frequent. */
+/**
+ * Asks for the run state, and returns what it means too. Both questions are sent at once, because looks are frequent.
+ */
 async function lookAt(client: QmpClient, signal?: AbortSignal): Promise<Look> {
   const [status, { qdev: _qdev, ...disk }] = await Promise.all([
     statusOf(client, signal),

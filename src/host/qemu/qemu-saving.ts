@@ -52,8 +52,9 @@ const SAVE_PARAMETERS = {
 }
 
 /**
- * Returns the version of a monitor that can save its guest in a form that today's monitor can read. Throws MonitorRefusal:
- * guests run on through upgrades, so a guest's program or devices may be older than those that are started now.
+ * Returns the version of a monitor that can save its guest in a form that today's monitor can read. Throws
+ * MonitorRefusal: guests run on through upgrades, so a guest's program or devices may be older than those that are
+ * started now.
  */
 export async function checkSavable(client: QmpClient, signal: AbortSignal): Promise<string> {
   const version = greetedVersion(client.greeting)
@@ -122,8 +123,8 @@ export const isUnderWay = ({ status }: Migration, runState: string): boolean =>
   !OVER.has(status) || runState === FINALIZING
 
 /**
- * Ends a save that is under way, no matter which client began it. Afterwards the guest can be resumed. Throws MonitorLost
- * if the save does not end.
+ * Ends a save that is under way, no matter which client began it. Afterwards the guest can be resumed. Throws
+ * MonitorLost if the save does not end.
  */
 export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
   const { status } = await migrationOf(client)

@@ -27,9 +27,9 @@ const NEWLINE = 0x0a
  * A client of the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec). QEMU serves one client at a time: a second one
  * can connect, but is greeted only after the first has gone.
  *
- * Throws {@link MonitorRefusal} if the monitor refused a command, and {@link MonitorLost} if no answer can come any longer. A
- * command past its deadline ends the connection, because a monitor that is so late is not worth waiting for twice. A monitor
- * that sends more than it may is read slowly, so that it cannot occupy the daemon.
+ * Throws {@link MonitorRefusal} if the monitor refused a command, and {@link MonitorLost} if no answer can come any
+ * longer. A command past its deadline ends the connection, because a monitor that is so late is not worth waiting for
+ * twice. A monitor that sends more than it may is read slowly, so that it cannot occupy the daemon.
  */
 export class QmpClient {
   readonly #socket: Socket
@@ -104,7 +104,9 @@ export class QmpClient {
     }
   }
 
-  /** Calls `ask` now and after each event until it returns an answer. Throws MonitorLost if the connection ends before. */
+  /**
+   * Calls `ask` now and after each event until it returns an answer. Throws MonitorLost if the connection ends before.
+   */
   async onceSo<T>(ask: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
     for (;;) {
       const event = this.#event.promise

@@ -18,8 +18,8 @@ export type Clones = {
 }
 
 /**
- * Yields what differs between two clones from an offset on, in pieces of at most one frame of data. It reads the maps page
- * by page, so its memory does not depend on the number of extents.
+ * Yields what differs between two clones from an offset on, in pieces of at most one frame of data. It reads the maps
+ * page by page, so its memory does not depend on the number of extents.
  */
 export async function* changesOf(
   { now, before, sizeBytes, quiet }: Clones,

@@ -14,8 +14,8 @@ export type ExtentGroup = {
 }
 
 /**
- * Yields extents in groups, because a guest often writes many small stretches near each other. The bytes between two of a
- * group are read and not used.
+ * Yields extents in groups, because a guest often writes many small stretches near each other. The bytes between two of
+ * a group are read and not used.
  */
 export async function* groupsOf(extents: AsyncIterable<Extent>): AsyncGenerator<ExtentGroup, void> {
   let group: Extent[] = []

@@ -38,7 +38,9 @@ type State = { readonly end: number; readonly writer: FrameWriter }
 export class KeptDigests {
   #states: State[] = []
 
-  /** Returns a writer for a stream that continues at an offset, and the offset from which on it must be given frames. */
+  /**
+   * Returns a writer for a stream that continues at an offset, and the offset from which on it must be given frames.
+   */
   before(from: number): State {
     const found = this.#states.findLast(({ end }) => end <= from)
     if (found === undefined) return { end: 0, writer: new FrameWriter(streamChecks) }
@@ -54,8 +56,8 @@ export class KeptDigests {
 }
 
 /**
- * Stretches of a round without a change whose maps took many calls to read. A reader who comes later passes over them: a
- * destination takes a stream in which nothing is found for long for one that is cut.
+ * Stretches of a round without a change whose maps took many calls to read. A reader who comes later passes over them:
+ * a destination takes a stream in which nothing is found for long for one that is cut.
  */
 export class QuietStretches {
   readonly #known: { readonly from: number; to: number }[] = []

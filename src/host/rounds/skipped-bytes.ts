@@ -4,9 +4,9 @@ import { abortable } from '../../lib/abortable.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 
 /**
- * Paces the bytes that streams read and hash again without sending them. Another host chooses where its streams continue,
- * so it could make this one read whole disks without end. The pace is not that of the network: a stream that continues on
- * a slow one must not be silent for so long that its destination gives it up.
+ * Paces the bytes that streams read and hash again without sending them. Another host chooses where its streams
+ * continue, so it could make this one read whole disks without end. The pace is not that of the network: a stream that
+ * continues on a slow one must not be silent for so long that its destination gives it up.
  */
 export class SkippedBytes {
   readonly #bucket = new TokenBucket({

@@ -20,8 +20,8 @@ export type FramesToRead = {
 }
 
 /**
- * Yields the frames of a stream until it is whole. A stream that was cut continues behind its last frame. Throws HostFault
- * `source_unreachable`, or what else may pass at the source, if several attempts in a row bring no frame;
+ * Yields the frames of a stream until it is whole. A stream that was cut continues behind its last frame. Throws
+ * HostFault `source_unreachable`, or what else may pass at the source, if several attempts in a row bring no frame;
  * `source_refused` if the source does not let it continue, or if the bytes are not those that were sent; and at once a
  * fault of the source that does not pass.
  */

@@ -21,8 +21,8 @@ export type NodeOutboundOptions = Omit<
 > & {
   readonly files: NodeFiles
   /**
-   * Reads the revocation lists of these authorities (PEM), and returns whether the certificate of a peer is revoked. Throws an
-   * error that says why they cannot be used. Absent: no certificate is revoked.
+   * Reads the revocation lists of these authorities (PEM), and returns whether the certificate of a peer is revoked.
+   * Throws an error that says why they cannot be used. Absent: no certificate is revoked.
    */
   readonly readRevoked?: (ca: Buffer) => Promise<IsRevoked>
 }

@@ -141,7 +141,9 @@ export class SourceRequests {
   }
 }
 
-/** Lets `return` close the answer also before the first chunk was asked for: a generator that did not begin has no end. */
+/**
+ * Lets `return` close the answer also before the first chunk was asked for: a generator that did not begin has no end.
+ */
 function closable(chunks: SourceBytes, answer: OutboundAnswer): SourceBytes {
   const end = chunks.return.bind(chunks)
   return Object.assign(chunks, {

@@ -105,8 +105,8 @@ export class Connecting {
   }
 
   /**
-   * Checks the host key. It is also called at each new key exchange, and then accepts only the same key. The guest begins
-   * them as it likes, and each keeps a processor busy for a millisecond or more.
+   * Checks the host key. It is also called at each new key exchange, and then accepts only the same key. The guest
+   * begins them as it likes, and each keeps a processor busy for a millisecond or more.
    */
   #acceptHostKey(hostKey: HostKeyFingerprint): boolean {
     if (!this.#keyExchanges.take(performance.now())) {

@@ -37,8 +37,8 @@ export function ensureKeyPair(stateDirectory: string, hostId: string): KeyPair {
 }
 
 /**
- * Returns the daemon's key pair, or undefined if there is none. Changes nothing. Throws if it cannot be used, with a message
- * for the operator. The public key alone may be absent, because it is made again.
+ * Returns the daemon's key pair, or undefined if there is none. Changes nothing. Throws if it cannot be used, with a
+ * message for the operator. The public key alone may be absent, because it is made again.
  */
 export function checkKeyPair(stateDirectory: string): KeyPair | undefined {
   const path = privateKeyPath(stateDirectory)

@@ -15,7 +15,10 @@ const COLUMNS = 70
 const FIRST_LINE = '-----BEGIN OPENSSH PRIVATE KEY-----'
 const LAST_LINE = '-----END OPENSSH PRIVATE KEY-----'
 
-/** Renders an ed25519 private key. ssh2's own generator drops a leading zero of the public key: it breaks one key in 256. */
+/**
+ * Renders an ed25519 private key. ssh2's own generator drops a leading zero of the public key:
+ * it breaks one key in 256.
+ */
 export function renderPrivateKey(key: KeyObject, comment: string): string {
   const { x = '', d = '' } = key.export({ format: 'jwk' })
   const [publicPart, privatePart] = [Buffer.from(x, 'base64url'), Buffer.from(d, 'base64url')]

@@ -47,8 +47,8 @@ function refuseGlobalRequests(handlers: Handlers): void {
 }
 
 /**
- * The messages by which a server authenticates its client. ssh2 obeys each of them whenever it comes: it signs again, or
- * opens another channel.
+ * The messages by which a server authenticates its client. ssh2 obeys each of them whenever it comes: it signs again,
+ * or opens another channel.
  */
 const AUTHENTICATION = ['SERVICE_ACCEPT', 'USERAUTH_PK_OK', 'USERAUTH_SUCCESS', 'USERAUTH_FAILURE'] as const
 
@@ -62,8 +62,8 @@ function onlyOnce(handler: Handler | undefined): Handler {
 }
 
 /**
- * Listens for the errors of a channel from when the server confirms it. The server may send output after it has ended the
- * output, which is an error of the stream, before the channel has a shell and so another listener.
+ * Listens for the errors of a channel from when the server confirms it. The server may send output after it has ended
+ * the output, which is an error of the stream, before the channel has a shell and so another listener.
  */
 function hearErrorsFromTheStart(handlers: Handlers, channels: Internals['_chanMgr']): void {
   const confirmed = handlers['CHANNEL_OPEN_CONFIRMATION']

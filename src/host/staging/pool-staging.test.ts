@@ -12,7 +12,9 @@ import type { StagingId } from '../../core/snapshots/record.ts'
 
 const stagingId = 'nightly-1.op-1' as StagingId
 
-/** Reads a part whose file is missing, and returns the code of the fault. `onLook` is called at each look at the pool. */
+/**
+ * Reads a part whose file is missing, and returns the code of the fault. `onLook` is called at each look at the pool.
+ */
 async function codeOfMissing(t: TestContext, onLook: (packed: string) => void): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), 'staging-'))
   t.after(() => rmSync(directory, { recursive: true }))

@@ -145,8 +145,8 @@ const MATCH_RULES = [
 ]
 
 /**
- * Knows which connection to a bus is systemd's. Any process of the host may send us a signal over a bus, and the bus itself
- * writes the sender into it.
+ * Knows which connection to a bus is systemd's. Any process of the host may send us a signal over a bus, and the bus
+ * itself writes the sender into it.
  */
 class Owner {
   /** The unique name of the connection, once known. */

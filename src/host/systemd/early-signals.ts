@@ -69,9 +69,9 @@ export function earlySignal(head: Buffer, rest: Buffer): BusSignal | 'ignored' |
 }
 
 /**
- * Shows each message of a connection to `take` before the library reads it. The library does not see a message for which
- * `take` returns true. Call it after the handshake and before the library reads messages. The library must read the head
- * of a message, and then all the rest at once.
+ * Shows each message of a connection to `take` before the library reads it. The library does not see a message for
+ * which `take` returns true. Call it after the handshake and before the library reads messages. The library must read
+ * the head of a message, and then all the rest at once.
  */
 export function takeEarly(stream: Readable, take: (head: Buffer, rest: Buffer) => boolean): void {
   const readAny = stream.read.bind(stream) as (bytes: number) => Buffer | null

@@ -30,7 +30,10 @@ export async function findOwnUnit(bus: SystemdBus, pid = process.pid): Promise<O
   return mainPid === pid ? { name: String(name), properties } : undefined
 }
 
-/** Returns the unit of that name, running or not; undefined if it is not installed. Throws HostFault `systemd_unavailable`. */
+/**
+ * Returns the unit of that name, running or not; undefined if it is not installed.
+ * Throws HostFault `systemd_unavailable`.
+ */
 export async function findUnit(bus: SystemdBus, name: string): Promise<OwnUnit | undefined> {
   const path = await bus
     .callManager('LoadUnit', 's', [name])

@@ -10,9 +10,9 @@ import type { Log } from '../../log/log.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 
 /**
- * Puts the runtime directories of all units into a small file system of their own, so that no monitor can fill `/run`. It
- * stays until the host shuts down. A directory that is in use is left as it is: a mount would hide the sockets of running
- * monitors. Without this file system, units start all the same.
+ * Puts the runtime directories of all units into a small file system of their own, so that no monitor can fill `/run`.
+ * It stays until the host shuts down. A directory that is in use is left as it is: a mount would hide the sockets of
+ * running monitors. Without this file system, units start all the same.
  */
 export function ensureRuntimeRoom(directory: string, log: Log): void {
   try {
@@ -54,8 +54,8 @@ export async function makeRuntimeFiles(spec: UnitSpec, parent = '/run'): Promise
 }
 
 /**
- * Makes a file that the user of a unit can read. The path may be in a directory of that user: what is there already is an
- * error, and what the user puts there meanwhile changes no other file.
+ * Makes a file that the user of a unit can read. The path may be in a directory of that user: what is there already is
+ * an error, and what the user puts there meanwhile changes no other file.
  */
 export async function makeRuntimeFile(
   path: string,

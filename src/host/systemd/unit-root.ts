@@ -15,8 +15,9 @@ export type UnitRoot = {
 
 /**
  * Makes the root of a unit, in which systemd makes the places of its mounts. What is a link in the host's root, as
- * `/lib` is where it leads to `usr/lib`, is the same link there, because each mount takes half a millisecond of a start. A
- * root that is in use stays as it is. The directory is in memory, as that of {@link writeUserRecord} is. Throws.
+ * `/lib` is where it leads to `usr/lib`, is the same link there, because each mount takes half a millisecond of a
+ * start. A root that is in use stays as it is. The directory is in memory,
+ * as that of {@link writeUserRecord} is. Throws.
  */
 export function makeUnitRoot(directory: string, hostPaths: readonly string[] = HOST_PATHS): UnitRoot {
   mkdirSync(directory, { recursive: true })
@@ -26,14 +27,16 @@ export function makeUnitRoot(directory: string, hostPaths: readonly string[] = H
 }
 
 /**
- * Removes a root with the places of its mounts. The unit must be gone: if such a place is removed, the kernel unmounts it
- * in every mount namespace (__detach_mounts in fs/namespace.c).
+ * Removes a root with the places of its mounts. The unit must be gone: if such a place is removed, the kernel unmounts
+ * it in every mount namespace (__detach_mounts in fs/namespace.c).
  */
 export function removeUnitRoot(directory: string): void {
   rmSync(directory, { recursive: true, force: true })
 }
 
-/** Links a path in a root to where it leads on the host; returns false if that is not a directory that is mounted there. */
+/**
+ * Links a path in a root to where it leads on the host; returns false if that is not a directory that is mounted there.
+ */
 function isLinked(path: string, root: string): boolean {
   const target = linkTarget(path)
   const leadsIn = target !== undefined && dirname(path) === '/' && resolve('/', target).startsWith('/usr/')

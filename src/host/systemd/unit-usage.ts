@@ -69,8 +69,8 @@ export function parseResident(status: string): Resident | undefined {
 }
 
 /**
- * Returns the CPU time of each control group, in microseconds. A group that has ended is left out, and so is one for which
- * the kernel does not count. It reads synchronously for the same reasons as `residentIn`.
+ * Returns the CPU time of each control group, in microseconds. A group that has ended is left out, and so is one for
+ * which the kernel does not count. It reads synchronously for the same reasons as `residentIn`.
  *
  * @param groups the path of each group
  */

@@ -31,7 +31,7 @@ export function tapChanges(
 }
 
 /**
- * Returns the lowest metric that a route can have. So no other route to a guest is preferred, as one of a routing daemon
- * would be to a metric of IPv6 that the kernel gives by default, 1024.
+ * Returns the lowest metric that a route can have. So no other route to a guest is preferred, as one of a routing
+ * daemon would be to a metric of IPv6 that the kernel gives by default, 1024.
  */
 export const routeMetric = (route: string): number => (route.includes(':') ? 1 : 0)

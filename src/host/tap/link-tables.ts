@@ -13,9 +13,9 @@ type OnAllLinks = {
 const NOTHING: readonly never[] = []
 
 /**
- * Reads the routes and the permanent neighbours of links. The kernel goes through those of all links for a question about
- * one, so questions about all would take a time that grows with the square of their number. After some questions without
- * a change in between, all are read at once, and kept until something changes.
+ * Reads the routes and the permanent neighbours of links. The kernel goes through those of all links for a question
+ * about one, so questions about all would take a time that grows with the square of their number. After some questions
+ * without a change in between, all are read at once, and kept until something changes.
  */
 export class LinkTables {
   readonly #links: Rtnetlink

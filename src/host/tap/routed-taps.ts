@@ -214,9 +214,9 @@ export class RoutedTaps implements Taps {
   }
 
   /**
-   * Removes a tap of the VM that somebody gave another name, which no rule of the firewall is about. One with a name of ours is
-   * that of another VM with the same id, whose record is not here. Throws `network_failed` if the host has another route to
-   * an address or the prefix of the guest.
+   * Removes a tap of the VM that somebody gave another name, which no rule of the firewall is about. One with a name of
+   * ours is that of another VM with the same id, whose record is not here. Throws `network_failed` if the host has
+   * another route to an address or the prefix of the guest.
    */
   async #clearTheWay(spec: TapSpec, tap: Link, { routes }: TapFacts): Promise<void> {
     const { vmId } = spec
@@ -273,7 +273,9 @@ export class RoutedTaps implements Taps {
     return this.#present(spec)
   }
 
-  /** Returns the VM's device. Throws ENODEV if there is none, and `tap_name_taken` for a device that is not the VM's. */
+  /**
+   * Returns the VM's device. Throws ENODEV if there is none, and `tap_name_taken` for a device that is not the VM's.
+   */
   #present(spec: TapSpec): Link {
     const link = this.#ours(spec)
     if (link === undefined) throw new ErrnoError(`find tap ${spec.device}`, constants.errno.ENODEV)

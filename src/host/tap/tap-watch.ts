@@ -125,8 +125,8 @@ export class TapWatch {
   }
 
   /**
-   * Returns the link that a message is about, if it is or becomes one of our taps. A message that may be older than what is
-   * known does not count: the kernel is asked, once for each link in `asked`.
+   * Returns the link that a message is about, if it is or becomes one of our taps. A message that may be older than
+   * what is known does not count: the kernel is asked, once for each link in `asked`.
    */
   #linkIn(
     { index, name }: Extract<LinkEvent, { readonly name: string }>,
@@ -149,14 +149,16 @@ export class TapWatch {
   }
 
   /**
-   * Returns whether a link is one of our taps as it is known. A monitor can cause such messages without end: it sets what
-   * is set already, or offloads, which are not shown.
+   * Returns whether a link is one of our taps as it is known. A monitor can cause such messages without end: it sets
+   * what is set already, or offloads, which are not shown.
    */
   #isAsKnown(link: Link): boolean {
     return isDeepStrictEqual(this.#taps.get(link.index)?.link, link)
   }
 
-  /** Returns whether a message may change the routes or permanent neighbours of a tap. A route may have several links. */
+  /**
+   * Returns whether a message may change the routes or permanent neighbours of a tap. A route may have several links.
+   */
   #changesTables(message: Message, event: LinkEvent | undefined): boolean {
     if (event === undefined) return isRouteMessage(message)
     // Hosts learn and forget neighbours all the time.

@@ -8,8 +8,8 @@ export type FlushAnswer = { readonly errno: number }
 export const flushThreadBesideThis: ThreadSource = () => new URL('./flush-thread.ts', import.meta.url)
 
 /**
- * Flushes files on a thread that does nothing else. libuv's threads do not fit: calls that hang elsewhere can take all of
- * them, and then no flush would end.
+ * Flushes files on a thread that does nothing else. libuv's threads do not fit: calls that hang elsewhere can take all
+ * of them, and then no flush would end.
  */
 export class FileFlusher {
   readonly #thread: TaskThread<number, FlushAnswer>

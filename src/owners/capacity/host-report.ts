@@ -180,7 +180,8 @@ export class HostReport {
 
   /**
    * Returns the memory of the VMs that run. It takes two reads for each of them, so a report waits for it only if the
-   * last measurement is too old. Unlike the other figures it may be unknown, because nothing is promised on its strength.
+   * last measurement is too old. Unlike the other figures it may be unknown,
+   * because nothing is promised on its strength.
    */
   async #resident(): Promise<ReadonlyMap<VmId, Resident> | undefined> {
     if (this.#measuredWithin(limits.residentRenewMs) === undefined)

@@ -68,7 +68,10 @@ const runOf = (record: VmRecord): Run => {
   return { id, createdAtMs, startedAtMs: isSleepingOrWaking(record) ? undefined : observed.startedAtMs }
 }
 
-/** Opens shells in guests. Each one belongs to one viewer, and ends with it, with its VM or its move, or with the daemon. */
+/**
+ * Opens shells in guests. Each one belongs to one viewer, and ends with it, with its VM or its move,
+ * or with the daemon.
+ */
 export class SshSessions {
   readonly #options: SshSessionsOptions
   readonly #places = new ViewerPlaces()

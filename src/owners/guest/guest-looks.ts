@@ -37,7 +37,9 @@ type Watched = {
   readonly monitor: VmRecord['monitor']
   /** The check that was desired when these looks began. */
   readonly check: ReadinessCheck | undefined
-  /** The findings and the address on record. A look that finds the same reads no record: there may be a thousand guests. */
+  /**
+   * The findings and the address on record. A look that finds the same reads no record: there may be a thousand guests.
+   */
   shown: Shown
   /** The looks since it runs or since its check changed, also those of an earlier daemon. */
   looks: number

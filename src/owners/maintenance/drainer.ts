@@ -101,8 +101,8 @@ type LineFields = { readonly operation_id?: OperationId }
 export type LeftVm = LeftGuest & { readonly record: VmRecord }
 
 /**
- * Lists the guests that are left; none if the host is not to be drained. A VM whose record cannot be read may have one, but
- * is not listed.
+ * Lists the guests that are left; none if the host is not to be drained. A VM whose record cannot be read may have one,
+ * but is not listed.
  */
 export function vmsLeft({ store, bootId }: Pick<DrainerOptions, 'store' | 'bootId'>): readonly LeftVm[] {
   const { drain } = store.maintenance.get()

@@ -51,7 +51,9 @@ type Scrape = {
   endedMs?: number
 }
 
-/** Serves the metrics of this host: takes a look for each scrape, and adds what was counted since the daemon started. */
+/**
+ * Serves the metrics of this host: takes a look for each scrape, and adds what was counted since the daemon started.
+ */
 export class Metrics {
   readonly activity: Activity
   readonly #options: MetricsOptions

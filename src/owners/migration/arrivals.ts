@@ -29,8 +29,8 @@ export class Arrivals {
   }
 
   /**
-   * Continues all arrivals that a former daemon began, and removes unfinished disks that no VM waits for. A VM whose record
-   * cannot be read waits, and keeps its disk.
+   * Continues all arrivals that a former daemon began, and removes unfinished disks that no VM waits for. A VM whose
+   * record cannot be read waits, and keeps its disk.
    */
   async start(): Promise<void> {
     const { store } = this.#context

@@ -13,8 +13,8 @@ import type { SourceRounds } from './source-rounds.ts'
 type Watch = { changed: PromiseWithResolvers<void>; abort: AbortController; ended: Promise<void> }
 
 /**
- * Watches guests that are handed over. When one has come to rest, it takes the last round of the disk and puts on record that the
- * guest is handed over. A guest that ended without its memory stays: its offer is withdrawn.
+ * Watches guests that are handed over. When one has come to rest, it takes the last round of the disk and puts on
+ * record that the guest is handed over. A guest that ended without its memory stays: its offer is withdrawn.
  */
 export class LastRounds {
   readonly #context: SourceContext
@@ -126,7 +126,9 @@ export class LastRounds {
     })
   }
 
-  /** Returns whether a watch goes on: also while the record cannot be read, because nothing begins it again when it can. */
+  /**
+   * Returns whether a watch goes on: also while the record cannot be read, because nothing begins it again when it can.
+   */
   #mayBeHandingOver(id: VmId): boolean {
     const { vms } = this.#context.store
     if (vms.readable(id) === undefined) return vms.revisionOf(id) !== undefined

@@ -21,8 +21,8 @@ type Deadline = {
 type Timed = Deadline & { readonly endsMs: number }
 
 /**
- * Withdraws offers and handovers whose time is over. How much time is left is computed when the daemon first sees the deadline;
- * from then on the monotonic clock counts it, because the time of day may be set.
+ * Withdraws offers and handovers whose time is over. How much time is left is computed when the daemon first sees the
+ * deadline; from then on the monotonic clock counts it, because the time of day may be set.
  */
 export class OfferExpiry {
   readonly #options: DepartureContext

@@ -32,7 +32,10 @@ export async function takeOver(pulling: Pulling, manifest: Manifest): Promise<Ha
   return answer
 }
 
-/** Asks until the guest is handed over. A source waits before it says that it is not; one that does not is asked less often. */
+/**
+ * Asks until the guest is handed over. A source waits before it says that it is not;
+ * one that does not is asked less often.
+ */
 async function handedOver({ context, source, move, signal }: Pulling): Promise<HandOver> {
   const { clock } = context.host
   for (;;) {
@@ -46,8 +49,8 @@ async function handedOver({ context, source, move, signal }: Pulling): Promise<H
 }
 
 /**
- * Copies the disk in rounds while the guest lives at the source, until one more would not make the handover shorter. Throws
- * SourceRefused, Hindered and HostFault.
+ * Copies the disk in rounds while the guest lives at the source, until one more would not make the handover shorter.
+ * Throws SourceRefused, Hindered and HostFault.
  */
 export async function pullRounds(pulling: Pulling, { power }: Manifest): Promise<void> {
   const { source, move, signal } = pulling

@@ -7,7 +7,9 @@ import type { VmId } from '../../core/ids.ts'
 import type { Round, RoundRef } from '../../ports/disk-rounds.ts'
 import type { SourceContext } from './context.ts'
 
-/** Takes rounds of the disks that leave this host, one at a time for each VM, and removes them when they are not needed. */
+/**
+ * Takes rounds of the disks that leave this host, one at a time for each VM, and removes them when they are not needed.
+ */
 export class SourceRounds {
   readonly #context: SourceContext
   readonly #turns = new Turns<VmId>()
@@ -43,8 +45,8 @@ export class SourceRounds {
   }
 
   /**
-   * Takes the round of a disk that is at rest. `newest`: the newest round that the destination asked for; 0 if there is none. Call it
-   * in turn.
+   * Takes the round of a disk that is at rest. `newest`: the newest round that the destination asked for; 0 if there is
+   * none. Call it in turn.
    */
   async ensureLast(
     { id, arrival, newest }: Pick<RoundRef, 'id' | 'arrival'> & { readonly newest: number },
@@ -66,8 +68,8 @@ export class SourceRounds {
   }
 
   /**
-   * Removes all rounds of a VM. Before the first round of an arrival, those of an earlier one with the same name may be left, and
-   * would be sent in place of the present disk. Call it in turn.
+   * Removes all rounds of a VM. Before the first round of an arrival, those of an earlier one with the same name may be
+   * left, and would be sent in place of the present disk. Call it in turn.
    */
   async clear(id: VmId): Promise<void> {
     this.#mayHave.add(id)

@@ -5,8 +5,8 @@ import type { VmRecord } from '../../core/vm/record.ts'
 import type { DepartureContext } from './context.ts'
 
 /**
- * Withdraws the offer of a VM for the reason that `why` finds in its record, and requests the guest that was saved for the move.
- * Does nothing without a reason, or if the migration is decided. A release that comes later is refused.
+ * Withdraws the offer of a VM for the reason that `why` finds in its record, and requests the guest that was saved for
+ * the move. Does nothing without a reason, or if the migration is decided. A release that comes later is refused.
  */
 export function withdraw(
   { store, clock, poke, log }: DepartureContext,

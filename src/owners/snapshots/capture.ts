@@ -127,7 +127,10 @@ type Bounds = {
   readonly guestMustEnd: AbortSignal
 }
 
-/** Clones the disk of a running guest. Afterwards the guest runs and its file systems are thawed, unless it must end at once. */
+/**
+ * Clones the disk of a running guest. Afterwards the guest runs and its file systems are thawed,
+ * unless it must end at once.
+ */
 async function cloneRunning(task: Task, vm: VmRecord, { until, guestMustEnd }: Bounds): Promise<Cloned> {
   const { store, host, entry } = task
   const { id } = vm
@@ -180,8 +183,8 @@ async function clonePaused(task: Task, vm: VmRecord, { until, guestMustEnd }: Bo
 }
 
 /**
- * Lets the guest run again, unless it must end at once. If that fails, the worker of the VM resumes it, since it looks as
- * soon as the capture ends.
+ * Lets the guest run again, unless it must end at once. If that fails, the worker of the VM resumes it, since it looks
+ * as soon as the capture ends.
  */
 async function letRun(
   { host, log }: Task,

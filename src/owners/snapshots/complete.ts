@@ -36,7 +36,9 @@ type Unfinished = {
   readonly resumable: boolean
 }
 
-/** A store that has completed an upload may answer with something else than NoSuchUpload, so a refusal proves nothing. */
+/**
+ * A store that has completed an upload may answer with something else than NoSuchUpload, so a refusal proves nothing.
+ */
 const unfinishedBy = ({
   kind,
   because,

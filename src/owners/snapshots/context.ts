@@ -9,8 +9,8 @@ import type { StagingRoom } from './staging-room.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 
 /**
- * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The first signal asks the task to end
- * soon. The second one says that the guest must end at once.
+ * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The first signal asks the task to
+ * end soon. The second one says that the guest must end at once.
  */
 type BetweenPasses = <T>(
   id: VmId,

@@ -120,8 +120,8 @@ export class SnapshotEntry {
   }
 
   /**
-   * Returns the ETag of a part that was sent by this URL, and could not be recorded; undefined if there is none. Another URL may
-   * be of an upload that does not have the part.
+   * Returns the ETag of a part that was sent by this URL, and could not be recorded; undefined if there is none.
+   * Another URL may be of an upload that does not have the part.
    */
   unrecordedEtag(number: number, url: SignedUrl): string | undefined {
     const sent = this.#unrecorded.get(number)

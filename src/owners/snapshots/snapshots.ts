@@ -161,8 +161,8 @@ export class Snapshots {
   /** Runs one sweep at a time; a call during a sweep asks for another. */
   #sweepSoon(): void {
     this.#sweepAgain = this.#sweeping !== undefined
-    // The sweep concerns all snapshots, so it must not log the fields of the one that asked for it. What follows it comes
-    // in a later turn, after this assignment.
+    // The sweep concerns all snapshots, so it must not log the fields of the one that asked for it. What follows it
+    // comes in a later turn, after this assignment.
     this.#sweeping ??= outsideLogContext(async () => this.#followSweep(await this.#sweep()))
   }
 

@@ -85,7 +85,10 @@ export class StagingRoom {
     return give
   }
 
-  /** Admits the packs that have room now, as after a change of the quota. It asks for no room: a sweep makes that itself. */
+  /**
+   * Admits the packs that have room now, as after a change of the quota. It asks for no room:
+   * a sweep makes that itself.
+   */
   look(): void {
     while (this.lackingBytes() === 0) {
       const next = this.#waiting.shift()

@@ -67,8 +67,8 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
 }
 
 /**
- * Removes staging without a record, or frees what its record does not need. Returns false if that failed: one that cannot be
- * removed must not keep the others.
+ * Removes staging without a record, or frees what its record does not need. Returns false if that failed: one that
+ * cannot be removed must not keep the others.
  */
 async function sweepOne(
   options: SweepOptions,
@@ -103,8 +103,8 @@ function neededNow({ snapshots }: SweepOptions['store']): ReadonlyMap<StagingId,
 
 /**
  * Fails staged snapshots that wait for the controller or a store, and have had no activity for too long. A restart of
- * the daemon is not activity. A part of that time must have passed while this daemon ran, and by the clock that cannot be set: a
- * controller could do nothing while no daemon ran.
+ * the daemon is not activity. A part of that time must have passed while this daemon ran, and by the clock that cannot
+ * be set: a controller could do nothing while no daemon ran.
  */
 function failStale({ store, host, fail, maxAgeMs, sightings }: SweepOptions): void {
   const open = store.snapshots.open()

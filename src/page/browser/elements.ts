@@ -28,8 +28,8 @@ export function find<T extends HTMLElement>(id: string, kind: new () => T): T {
 }
 
 /**
- * Puts children in this order, and removes others. Moves only those that are not in their place, so that the selection stays
- * where it is. Keeps the focus, which an element loses when it is moved.
+ * Puts children in this order, and removes others. Moves only those that are not in their place, so that the selection
+ * stays where it is. Keeps the focus, which an element loses when it is moved.
  */
 export function arrange(parent: Element, children: readonly Element[]): void {
   const { activeElement: focused } = document

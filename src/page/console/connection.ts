@@ -45,8 +45,9 @@ export class Connection {
   }
 
   /**
-   * Sends input, also while output is drawn: it may be the Ctrl+C that ends it. Without a session input is dropped, and the status shows that.
-   * Input without room is dropped too: a guest that asks its terminal without end, and takes no answer, would fill the page.
+   * Sends input, also while output is drawn: it may be the Ctrl+C that ends it. Without a session input is dropped, and
+   * the status shows that. Input without room is dropped too: a guest that asks its terminal without end, and takes no
+   * answer, would fill the page.
    */
   type(bytes: Uint8Array): void {
     if (this.#isAttached && this.#console.hasRoom) void this.#console.write(bytes)

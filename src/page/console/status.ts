@@ -85,8 +85,8 @@ export function statusOfRefusal(error: unknown): Status {
 export type Notice = { readonly title: string; readonly words: string }
 
 /**
- * Returns what stands in the place of a terminal that has nothing to show: after a refusal, because an empty terminal would look
- * like a guest that says nothing. Undefined if the terminal is shown.
+ * Returns what stands in the place of a terminal that has nothing to show: after a refusal, because an empty terminal
+ * would look like a guest that says nothing. Undefined if the terminal is shown.
  */
 export function noticeOf(status: Status, hasShown: boolean): Notice | undefined {
   if (status.kind !== 'refused' || hasShown) return undefined

@@ -6,8 +6,8 @@ import type { Inventory } from './inventory.ts'
 const NAMES_MAX = 3
 
 /**
- * Returns what a screen reader should say of a change: errors that began and ended, and nothing of the rest, which would never
- * end on a busy host. Empty if there is nothing to say.
+ * Returns what a screen reader should say of a change: errors that began and ended, and nothing of the rest, which
+ * would never end on a busy host. Empty if there is nothing to say.
  */
 export function announcementOf(before: Inventory, after: Inventory): string {
   const broken = [...after.vms.values()].filter((vm) => {

@@ -48,8 +48,8 @@ export type Picture = {
 }
 
 /**
- * Keeps a picture of the host current. An event only says that something changed; then one request reads all changes, so
- * a burst of events costs one request, and nothing depends on the events alone.
+ * Keeps a picture of the host current. An event only says that something changed; then one request reads all changes,
+ * so a burst of events costs one request, and nothing depends on the events alone.
  */
 export class LiveList {
   readonly #daemon: Daemon

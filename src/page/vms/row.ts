@@ -71,7 +71,10 @@ export function toneOf(vm: Vm): Tone {
   return state === 'sleeping' ? 'asleep' : 'off'
 }
 
-/** Returns the error with its code and how often it was met. The next attempt is not shown: it would soon be in the past. */
+/**
+ * Returns the error with its code and how often it was met. The next attempt is not shown:
+ * it would soon be in the past.
+ */
 function errorOf({ observed: { state, error, fault } }: Vm): string {
   if (error === undefined) return state === 'failed' ? 'The VM failed; its events say why.' : ''
   const words = fault === undefined ? '' : ` (${fault.code}, attempt ${fault.attempt})`

@@ -31,7 +31,9 @@ export function statusWords(status: Status): string {
   }
 }
 
-/** Returns the status after a failed request. Throws an error that is none of the daemon or of the connection: a bug. */
+/**
+ * Returns the status after a failed request. Throws an error that is none of the daemon or of the connection: a bug.
+ */
 export function statusOfFailure(error: unknown): Status {
   if (error instanceof ApiProblem) {
     const { code, title, retryable } = error.problem

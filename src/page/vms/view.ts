@@ -8,7 +8,9 @@ export type Sort = (typeof SORTS)[number]
 /** VMs in one state, VMs with an error, or all of them. */
 export type Choice = 'all' | 'error' | ObservedState
 
-/** The part of the list that is shown, and its order. The address of the page has it, so a view can be kept and sent. */
+/**
+ * The part of the list that is shown, and its order. The address of the page has it, so a view can be kept and sent.
+ */
 export type View = {
   readonly text: string
   readonly choice: Choice
@@ -16,7 +18,10 @@ export type View = {
   readonly descending: boolean
 }
 
-/** States in the order in which an operator wants to see them. A record by name: a new state does not compile until it is here. */
+/**
+ * States in the order in which an operator wants to see them. A record by name:
+ * a new state does not compile until it is here.
+ */
 const RANKS: Readonly<Record<ObservedState, number>> = {
   failed: 0,
   starting: 1,
@@ -106,7 +111,10 @@ const orders: Readonly<Record<Sort, (a: Vm, b: Vm) => number>> = {
 /** A choice with the number of its VMs. */
 export type Count = { readonly choice: Choice; readonly count: number }
 
-/** Counts the VMs of each choice: all, those with an error, then each state that a VM is in. The chosen one is always there. */
+/**
+ * Counts the VMs of each choice: all, those with an error, then each state that a VM is in.
+ * The chosen one is always there.
+ */
 export function countsOf(vms: Iterable<Vm>, chosen: Choice): readonly Count[] {
   const all = [...vms]
   const counts: readonly Count[] = [

@@ -225,7 +225,9 @@ test('records that cannot be read are kept as they are, and the revisions go on 
   assert.ok(change() > revision)
 })
 
-/** A store, a backup of its first VM, and what a killed daemon leaves: the commit of the second VM is in the log alone. */
+/**
+ * A store, a backup of its first VM, and what a killed daemon leaves: the commit of the second VM is in the log alone.
+ */
 function killedStage(t: TestContext) {
   const stage = new StoreStage(t)
   const file = `${stage.directory}/b.vmhostd`

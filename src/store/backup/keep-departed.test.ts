@@ -24,7 +24,10 @@ const range = { first: 600_000, count: 100 }
 const departure = (id: string, stage: Departure['stage']): Departure =>
   ({ id, node: 'host-2', mode: 'live', stage, sinceMs: 1, arrival: 'a', lastRound: 3 }) as Departure
 
-/** Puts records back that were written now, after something has happened, also to the records of a daemon that has ended. */
+/**
+ * Puts records back that were written now, after something has happened,
+ * also to the records of a daemon that has ended.
+ */
 function restored(
   stage: StoreStage,
   leftOut: readonly VmId[],

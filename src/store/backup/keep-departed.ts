@@ -5,8 +5,8 @@ import type { VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 
 /**
- * Returns the releases that records have: a destination may not have heard of its release yet, and must get the same answer
- * from records that replace these. Returns none from records of a version that moved no VM.
+ * Returns the releases that records have: a destination may not have heard of its release yet, and must get the same
+ * answer from records that replace these. Returns none from records of a version that moved no VM.
  */
 export const releasesIn = (db: DatabaseSync): readonly Departure[] =>
   [

@@ -9,9 +9,9 @@ import { hasColumn } from './columns.ts'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
 
 /**
- * The state of the host once records are put back. `present`: the state that it has now, because that is the host's and not
- * a VM's. `file`: the present records do not say it, and it is as in the file. `undrained`: neither can be taken over, because the file
- * says drained, which would end guests, or cannot be read. The host is cordoned then.
+ * The state of the host once records are put back. `present`: the state that it has now, because that is the host's and
+ * not a VM's. `file`: the present records do not say it, and it is as in the file. `undrained`: neither can be taken
+ * over, because the file says drained, which would end guests, or cannot be read. The host is cordoned then.
  */
 export type MaintenanceAfter = {
   readonly from: 'present' | 'file' | 'undrained'
@@ -64,7 +64,10 @@ export function maintenanceAfter(
   }
 }
 
-/** Stores that state within records that are put back. A state of its own begins now, and takes a revision that no reader knows. */
+/**
+ * Stores that state within records that are put back. A state of its own begins now,
+ * and takes a revision that no reader knows.
+ */
 export function keepMaintenance(
   db: DatabaseSync,
   present: StoredMaintenance | undefined,

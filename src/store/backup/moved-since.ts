@@ -5,7 +5,10 @@ import { limits } from '../../config/limits.ts'
 import { hasColumn, memberOf } from './columns.ts'
 import type { VmId } from '../../core/ids.ts'
 
-/** Moves between hosts by the present records. A VM may have moved too if they do not have it, or its moves cannot be read there. */
+/**
+ * Moves between hosts by the present records. A VM may have moved too if they do not have it,
+ * or its moves cannot be read there.
+ */
 export type MovedSince = {
   /** VMs that were released to another host, with its name: their guests may run there. */
   readonly to: ReadonlyMap<VmId, string>
@@ -17,7 +20,10 @@ export type MovedSince = {
   readonly unreadable?: string
 }
 
-/** Reads from the present records of a state directory which VMs have left it. The records may be of any version, and in use. */
+/**
+ * Reads from the present records of a state directory which VMs have left it. The records may be of any version,
+ * and in use.
+ */
 export function readMovedSince(stateDirectory: string): MovedSince {
   const path = join(stateDirectory, 'vmhostd.db')
   if (!existsSync(path)) return unknown(`${path} is not there`)

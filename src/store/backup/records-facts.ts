@@ -76,8 +76,8 @@ function factsIn(path: string, busyMs: number): RecordsFact {
 }
 
 /**
- * Returns how SQLite is to open the file. Without a log no process has it open, and SQLite would leave an empty log behind,
- * unless the file is said to be immutable (sqlite.org/uri).
+ * Returns how SQLite is to open the file. Without a log no process has it open, and SQLite would leave an empty log
+ * behind, unless the file is said to be immutable (sqlite.org/uri).
  */
 function nameOf(path: string): string | URL {
   if (existsSync(`${path}-wal`)) return path

@@ -20,7 +20,9 @@ export type ReplacedRecords = {
   readonly maintenance: StoredMaintenance | undefined
 }
 
-/** Reads each part by itself, because damage of one page does not take the others. The records may be of any version. */
+/**
+ * Reads each part by itself, because damage of one page does not take the others. The records may be of any version.
+ */
 export const readReplaced = (db: DatabaseSync): ReplacedRecords => ({
   revisions: orIfDamaged(0, () => revisionsIn(db)),
   userIds: orIfDamaged([], () => (hasColumn(db, 'vms', 'user_id') ? recordedUserIds(db) : [])),

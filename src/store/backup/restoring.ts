@@ -29,7 +29,10 @@ import type { MaintenanceAfter } from './maintenance-kept.ts'
 import type { ReplacedRecords } from './replaced-records.ts'
 import type { BackupAbout, KeptFile } from './write-backup.ts'
 
-/** The description of itself that a file to put back has. A copy from before a change of the schema has no `about` and no files. */
+/**
+ * The description of itself that a file to put back has. A copy from before a change of the schema has no `about` and
+ * no files.
+ */
 export type BackupContent = {
   readonly schemaVersion: number
   readonly about?: BackupAbout
@@ -93,7 +96,8 @@ export class Restoring {
    * Copies the records and lifts them to this build's schema. `path` may be a database in use.
    *
    * @param directory for the copy; it is emptied, and must be on the file system of the state directory
-   * @param locks whether to hold the state directory from before that until {@link remove}. Throws StateDirectoryInUse if
+   * @param locks whether to hold the state directory from before that until {@link remove}.
+   * Throws StateDirectoryInUse if
    *   the daemon runs, or another process puts records back; its copy stays.
    */
   constructor(
@@ -122,10 +126,10 @@ export class Restoring {
   }
 
   /**
-   * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The present
-   * records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs. If
-   * the disk does not take the new records, or another process keeps reading the present ones, those stay as they are, and
-   * no copy of them is left.
+   * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The
+   * present records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs. If
+   * the disk does not take the new records, or another process keeps reading the present ones, those stay as they are,
+   * and no copy of them is left.
    *
    * A user id that the host shows, that the present records have or that a VM to leave out has goes to no new VM.
    *
@@ -236,8 +240,8 @@ function complete(restored: string, { leftOut, userIdsOnHost, replaced, nowMs }:
 }
 
 /**
- * Moves the log of a database into it, so that it is whole without the log. Does nothing if it cannot be read. Throws an error
- * for the operator if another process reads it.
+ * Moves the log of a database into it, so that it is whole without the log. Does nothing if it cannot be read. Throws
+ * an error for the operator if another process reads it.
  */
 function foldLog(path: string): void {
   if (!existsSync(path)) return
@@ -257,8 +261,9 @@ function foldLog(path: string): void {
 }
 
 /**
- * Copies the present records, and reads what goes into those that replace them. Damaged records are kept as the files that
- * they are. Throws an error for the operator if they cannot be copied for another reason, or only their log is there.
+ * Copies the present records, and reads what goes into those that replace them. Damaged records are kept as the files
+ * that they are. Throws an error for the operator if they cannot be copied for another reason,
+ * or only their log is there.
  */
 function keepPresent(present: string, stateDirectory: string, nowMs: number): KeptRecords | undefined {
   if (!existsSync(present)) {
@@ -280,7 +285,9 @@ function keepPresent(present: string, stateDirectory: string, nowMs: number): Ke
   }
 }
 
-/** Refuses a log without its records. It may have their newest commits, and is removed before others take their place. */
+/**
+ * Refuses a log without its records. It may have their newest commits, and is removed before others take their place.
+ */
 function refuseLoneLog(present: string): void {
   const log = `${present}-wal`
   if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) === 0) return
@@ -310,7 +317,10 @@ function copyRecords(present: string, path: string): ReplacedRecords {
   }
 }
 
-/** Returns a path that no earlier restore has used. The only copy of some records may be the one of the first of several. */
+/**
+ * Returns a path that no earlier restore has used. The only copy of some records may be the one of the first of
+ * several.
+ */
 function unusedPath(copies: string, nowMs: number): string {
   const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
   for (let number = 1; ; number += 1) {

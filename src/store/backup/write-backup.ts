@@ -21,10 +21,10 @@ export type BackupAbout = {
 export type KeptFile = { readonly path: string; readonly mode: number; readonly content: Uint8Array }
 
 /**
- * Writes the records of a state directory, with files of the host, into one file of mode 0600. The daemon may run: SQLite
- * reads one moment of its database, and keeps no writer waiting. A reader keeps the log of the database from being emptied,
- * and the target may hang. So the copy is made beside the records, and goes to the target when nothing reads them any more.
- * The file has its name only when it is whole and on the disk. Throws an error for the operator.
+ * Writes the records of a state directory, with files of the host, into one file of mode 0600. The daemon may run:
+ * SQLite reads one moment of its database, and keeps no writer waiting. A reader keeps the log of the database from
+ * being emptied, and the target may hang. So the copy is made beside the records, and goes to the target when nothing
+ * reads them any more. The file has its name only when it is whole and on the disk. Throws an error for the operator.
  */
 export function writeBackup(
   stateDirectory: string,

@@ -18,7 +18,9 @@ export class CertificateRow {
     this.#events = events
   }
 
-  /** Notes what a look found, with the events of what has changed. Throws StateUnwritable; the next look finds it again. */
+  /**
+   * Notes what a look found, with the events of what has changed. Throws StateUnwritable; the next look finds it again.
+   */
   note(seen: TrustSeen, nowMs: number): void {
     const before = this.#get()
     const { events, noted } = certificateEvents(before, seen, nowMs)

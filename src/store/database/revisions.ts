@@ -8,7 +8,10 @@ export type RevisionStorage = {
   readonly reserve: (upTo: number) => void
 }
 
-/** Returns where numbers begin at a time: microseconds since the epoch, which no store gives out as fast. 2^53 is in the year 2255. */
+/**
+ * Returns where numbers begin at a time: microseconds since the epoch, which no store gives out as fast.
+ * 2^53 is in the year 2255.
+ */
 export const firstNumber = (nowMs: number): number => Math.round(nowMs * 1000)
 
 /**

@@ -25,8 +25,8 @@ export const schemaCopyPath = (stateDirectory: string, version: number): string 
 
 /**
  * Copies a database whose schema is about to change, so that the previous package can be used again. The copy is on the
- * disk when this returns. It replaces an earlier copy of the same version. Besides, copies of the newest versions are kept,
- * `limits.schemaCopiesMax` in all. Throws an error for the operator; then the schema must stay as it is.
+ * disk when this returns. It replaces an earlier copy of the same version. Besides, copies of the newest versions are
+ * kept, `limits.schemaCopiesMax` in all. Throws an error for the operator; then the schema must stay as it is.
  */
 export function keepSchemaCopy(db: DatabaseSync, stateDirectory: string): void {
   const path = schemaCopyPath(stateDirectory, schemaVersionOf(db))
@@ -62,8 +62,8 @@ export function copiesIn(
 }
 
 /**
- * Removes copies that a killed process left unfinished. Call it with the lock of the state directory, so that nothing makes
- * one meanwhile.
+ * Removes copies that a killed process left unfinished. Call it with the lock of the state directory, so that nothing
+ * makes one meanwhile.
  */
 export function removeUnfinishedCopies(stateDirectory: string): void {
   const directory = schemaCopiesOf(stateDirectory)

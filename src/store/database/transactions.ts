@@ -108,7 +108,9 @@ export class Transactions {
   }
 }
 
-/** The records cannot be written now: the disk is full or fails, or another process has locked them. Nothing was stored. */
+/**
+ * The records cannot be written now: the disk is full or fails, or another process has locked them. Nothing was stored.
+ */
 export class StateUnwritable extends HostFault {
   constructor(cause: unknown) {
     super('state_unwritable', 'writing to the state directory', { cause })

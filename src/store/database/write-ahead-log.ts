@@ -121,8 +121,8 @@ export type LogClock = {
  * Removes deleted content from the write-ahead log, which otherwise keeps it until it is overwritten. The log stays the
  * same file. Before it is emptied, its content is in the database and flushed (sqlite.org/pragma, wal_checkpoint).
  *
- * The log cannot be emptied while another connection reads the database. Then it is tried again after a pause, and not at
- * each commit, because a try may block the event loop for as long as SQLite waits for readers.
+ * The log cannot be emptied while another connection reads the database. Then it is tried again after a pause, and not
+ * at each commit, because a try may block the event loop for as long as SQLite waits for readers.
  */
 export class LogEmptying {
   readonly #db: DatabaseSync

@@ -93,21 +93,26 @@ export class EventTable implements ChangeHistory {
     return this.#number(BEGAN_AFTER)
   }
 
-  /** Notes that events are lost which no reader has seen. Call it within the transaction that writes those that follow. */
+  /**
+   * Notes that events are lost which no reader has seen. Call it within the transaction that writes those that follow.
+   */
   noteGap(): void {
     // A number of its own, because readers know the newest one.
     this.#setNumber(KEPT_AFTER, this.#options.revisions.next())
   }
 
-  /** Notes that all numbers so far are of other stores. Call it within the transaction that makes this store one of its own. */
+  /**
+   * Notes that all numbers so far are of other stores. Call it within the transaction that makes this store one of its
+   * own.
+   */
   begin(): void {
     this.#setNumber(BEGAN_AFTER, this.newest)
   }
 
   /**
-   * Notes at the end of the process that nothing which has a number is missing on record. Otherwise readers that know the
-   * number of a dry run, or of a write that was rolled back, would seem to lack something. A process that gave out no
-   * number does not know what an earlier one lost.
+   * Notes at the end of the process that nothing which has a number is missing on record. Otherwise readers that know
+   * the number of a dry run, or of a write that was rolled back, would seem to lack something. A process that gave out
+   * no number does not know what an earlier one lost.
    */
   noteEnd(): void {
     if (this.newest > this.atOpening.reserved)
@@ -120,8 +125,8 @@ export class EventTable implements ChangeHistory {
   }
 
   /**
-   * Removes events beyond the bounds. An event that is too old stays while an older one is not, as after the clock was set.
-   * Ages count from the time of the newest events, of which one with a wrong time proves nothing.
+   * Removes events beyond the bounds. An event that is too old stays while an older one is not, as after the clock was
+   * set. Ages count from the time of the newest events, of which one with a wrong time proves nothing.
    */
   #prune(nowMs: number): void {
     this.#sincePruned = 0
@@ -154,8 +159,8 @@ export class EventTable implements ChangeHistory {
 }
 
 /**
- * Returns the SQL that selects events. Each filter has a statement of its own, and the kind is a literal in it: SQLite uses no
- * index otherwise (sqlite.org/partialindex).
+ * Returns the SQL that selects events. Each filter has a statement of its own, and the kind is a literal in it: SQLite
+ * uses no index otherwise (sqlite.org/partialindex).
  */
 export function selectEvents({ vmId, kind, sinceMs }: EventQuery): string {
   const terms = [
@@ -172,7 +177,10 @@ export const KEPT_AFTER = 'events_kept_after'
 const BEGAN_AFTER = 'events_began_after'
 const WRITTEN_AT_END = 'written_at_end'
 
-/** SQL of the newest number on record. The write of anything writes the progress before it too, so none below is missing. */
+/**
+ * SQL of the newest number on record. The write of anything writes the progress before it too,
+ * so none below is missing.
+ */
 const NEWEST_WRITTEN = `SELECT max(
     ifnull((SELECT max(revision) FROM vms), 0),
     ifnull((SELECT max(revision) FROM snapshots), 0),

@@ -5,8 +5,8 @@ import type { Departure } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
 
 /**
- * Notes a departure whose record ends, or takes another one. Kept are the newest that came as far as a last round: their
- * destination may have the guest, asks until it gets an answer, and must get the same one.
+ * Notes a departure whose record ends, or takes another one. Kept are the newest that came as far as a last round:
+ * their destination may have the guest, asks until it gets an answer, and must get the same one.
  */
 export function noteDeparted(db: DatabaseSync, departure: Departure | undefined): void {
   if (departure?.lastRound === undefined || isUndecided(departure)) return

@@ -78,7 +78,10 @@ export class Departures extends MoveColumn<Departure> {
     return readDeparted(this.#options.db, id)
   }
 
-  /** Lists the VMs that a node may take, or is taking, in the order of ids; those whose records cannot be read are left out. */
+  /**
+   * Lists the VMs that a node may take, or is taking, in the order of ids;
+   * those whose records cannot be read are left out.
+   */
   undecided(): VmRecord[] {
     const rows = this.statements
       .of(`SELECT id FROM vms WHERE ${IS_UNDECIDED} ORDER BY id`)

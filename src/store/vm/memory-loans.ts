@@ -28,7 +28,10 @@ export class MemoryLoans {
     this.#statements = new Statements(db)
   }
 
-  /** Notes that the VM's memory is for others until it has it back. Does nothing for a VM whose wake is guaranteed by now. */
+  /**
+   * Notes that the VM's memory is for others until it has it back.
+   * Does nothing for a VM whose wake is guaranteed by now.
+   */
   lend(id: VmId): void {
     this.#write(`UPDATE vms SET memory_lent = 1, memory_wanted_at_ms = NULL WHERE id = ? AND ${MAY_WAIT}`, id)
   }
@@ -69,8 +72,8 @@ export class MemoryLoans {
   }
 
   /**
-   * Returns VMs that may lend their memory: stopped ones, and then running ones that may sleep, in the order in which they
-   * may do so early. A VM that must stay awake is left out, so that it takes no place of another.
+   * Returns VMs that may lend their memory: stopped ones, and then running ones that may sleep, in the order in which
+   * they may do so early. A VM that must stay awake is left out, so that it takes no place of another.
    */
   idlest(limit: number, nowMs: number): readonly VmId[] {
     return this.#statements

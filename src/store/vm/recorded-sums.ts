@@ -5,7 +5,10 @@ import type { UnwrittenProgress } from './vm-row.ts'
 /** SQL for `owesRebuild` of core/vm: 1 or 0. The index `vms_by_promise` has this text. */
 const OWES_REBUILD = `(ifnull(desired ->> '$.image.rebuild', 0) > ifnull(observed ->> '$.rebuild', 0))`
 
-/** SQL of the sums for the capacity ledger. Each admission reads them, so they come from an index that has all they need. */
+/**
+ * SQL of the sums for the capacity ledger. Each admission reads them,
+ * so they come from an index that has all they need.
+ */
 export const RECORDED_SUMS = `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms,
     sum(can_sleep OR may_be_saved) AS sleepers, sum(memory_lent) AS lenders,
     sum(memory_lent AND can_sleep) AS partPromised, sum(cpu_millicores) AS cpuMillicores,

@@ -13,9 +13,9 @@ export const userIdRangeOf = (vms: {
 }): UserIdRange => ({ first: vms.userIdFirst, count: vms.userIdCount })
 
 /**
- * Returns the next user id that no VM has, and none without a record ({@link reserveUserIds}), after `last`, or after the highest that one has, wrapping at the end of the
- * range. So an id stays unused for as long as possible. What a late process or a forgotten file of the former owner could
- * do then harms no other VM.
+ * Returns the next user id that no VM has, and none without a record ({@link reserveUserIds}), after `last`, or after
+ * the highest that one has, wrapping at the end of the range. So an id stays unused for as long as possible. What a
+ * late process or a forgotten file of the former owner could do then harms no other VM.
  */
 export function nextUserId(
   statements: Statements,
@@ -50,7 +50,8 @@ export const recordedUserIds = (db: DatabaseSync): readonly number[] =>
 
 /**
  * Gives these user ids to no new VM, because VMs of this host without a record have them. They replace those that were
- * reserved. An id that a VM on record has is left out, so it is free again with that VM. The caller gives the transaction.
+ * reserved. An id that a VM on record has is left out, so it is free again with that VM.
+ * The caller gives the transaction.
  */
 export function reserveUserIds(db: DatabaseSync, userIds: Iterable<number>): void {
   const recorded = new Set(recordedUserIds(db))

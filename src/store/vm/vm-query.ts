@@ -16,8 +16,8 @@ export type VmQuery = {
 export const selectionOf = ({ labels = [] }: VmQuery): string =>
   `WHERE id > ?1 AND (?2 IS NULL OR state = ?2) ${labels.length === 0 ? '' : HAS_LABELS} ORDER BY id LIMIT ?4`
 
-// Reads a label by its path: SQLite parses the labels of a row once for all of its paths, but again for each `json_each`.
-// Labels that cannot be read match nothing: without the test, SQLite would refuse the whole statement.
+// Reads a label by its path: SQLite parses the labels of a row once for all of its paths, but again for each
+// `json_each`. Labels that cannot be read match nothing: without the test, SQLite would refuse the whole statement.
 const HAS_LABELS = `AND CASE WHEN json_valid(vms.labels) THEN NOT EXISTS (SELECT 1 FROM json_each(?3) AS wanted
     WHERE vms.labels ->> ('$."' || (wanted.value ->> 0) || '"') IS NOT wanted.value ->> 1) END`
 

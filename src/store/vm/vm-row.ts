@@ -148,8 +148,9 @@ type EventWriting = {
 }
 
 /**
- * Holds progress and ends of memory loans that could not be written, but are shown and acted on. The next write of anything writes
- * them first, so no change is made without them. They are lost when the process ends; another look then finds them again.
+ * Holds progress and ends of memory loans that could not be written, but are shown and acted on. The next write of
+ * anything writes them first, so no change is made without them. They are lost when the process ends;
+ * another look then finds them again.
  */
 export class UnwrittenProgress {
   readonly #db: DatabaseSync

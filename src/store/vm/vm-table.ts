@@ -42,7 +42,7 @@ import type { ProgressColumns, UnwrittenProgress, VmRow } from './vm-row.ts'
 
 export type DesiredChange = {
   readonly desired?: Desired
-  /** Counts the power as set by this change even if it was desired before: the request wants a guest that sleeps or has ended. */
+  /** Counts the power as set by this change even if it was desired before: a guest that sleeps or has ended starts. */
   readonly repeatsPower?: boolean
   readonly deleting?: true
   /** Ends the guest that may exist now, whatever power follows. */
@@ -266,8 +266,8 @@ export class VmTable {
   }
 
   /**
-   * Sets until when the guest stays awake, or ends that. It is not desired state, so no generation rises. What follows from it
-   * has its operation, unless a change that is not reached follows from another.
+   * Sets until when the guest stays awake, or ends that. It is not desired state, so no generation rises. What follows
+   * from it has its operation, unless a change that is not reached follows from another.
    */
   keepAwake(id: VmId, untilMs: number | undefined, { operationId, nowMs }: Operation): VmRecord {
     this.#transactions.commit(() => {
@@ -301,10 +301,10 @@ export class VmTable {
   }
 
   /**
-   * Writes the result of a pass. It is flushed only if the observed generation rises, or a guest may be saved or ends for
-   * its move from now on; another look finds the rest again. While nothing can be written, the result is kept in memory,
-   * and the generation stays as it is. Throws StateUnwritable when such a save or end begins, and when a start follows a
-   * stop that is carried out. Returns the record as it is now, or undefined if the VM is gone.
+   * Writes the result of a pass. It is flushed only if the observed generation rises, or a guest may be saved or ends
+   * for its move from now on; another look finds the rest again. While nothing can be written, the result is kept in
+   * memory, and the generation stays as it is. Throws StateUnwritable when such a save or end begins, and when a start
+   * follows a stop that is carried out. Returns the record as it is now, or undefined if the VM is gone.
    */
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
     const before = this.get(id)

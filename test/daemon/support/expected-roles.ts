@@ -1,6 +1,6 @@
 /**
- * Roles as they must be, written here once more: the table in `src/api/controller/access.ts` is compared with it. A console
- * client gets to its VM, its console and the pages around it, and to nothing else.
+ * Roles as they must be, written here once more: the table in `src/api/controller/access.ts` is compared with it. A
+ * console client gets to its VM, its console and the pages around it, and to nothing else.
  */
 
 const FOR_CONSOLES: ReadonlySet<string> = new Set([

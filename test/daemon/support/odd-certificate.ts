@@ -16,7 +16,10 @@ type Request = {
   readonly serialNumber?: string
 }
 
-/** Makes a client's certificate as set-up never makes one: with several common names, or a serial number of the test's choice. */
+/**
+ * Makes a client's certificate as set-up never makes one: with several common names,
+ * or a serial number of the test's choice.
+ */
 export async function oddCertificate(
   authority: CertificatePair,
   { names, ...serial }: Request,

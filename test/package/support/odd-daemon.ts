@@ -110,7 +110,9 @@ export type Reach = {
   readonly key: string
 }
 
-/** Starts a server that is not the daemon, or a daemon at its end: {@link ANSWERS} has what it answers to which name. */
+/**
+ * Starts a server that is not the daemon, or a daemon at its end: {@link ANSWERS} has what it answers to which name.
+ */
 export async function startOddDaemon(t: TestContext, pki: Pki): Promise<number> {
   const https = createServer({ cert: pki.server.certificate, key: pki.server.key }, (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'https://host')

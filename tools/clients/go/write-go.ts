@@ -16,8 +16,8 @@ const INITIALS: Readonly<Record<string, string>> = {
 
 const HEAD = `// Package vmhostd is the client of vmhostd's API for controllers. Made from the OpenAPI document; do not edit.
 //
-// A pointer that is nil, a slice or map that is nil, and a zero Nullable are left out of a request: what is stored stays as it is.
-// A List is sent as an empty list if it is nil.
+// A pointer that is nil, a slice or map that is nil, and a zero Nullable are left out of a request: what is stored
+// stays as it is. A List is sent as an empty list if it is nil.
 package vmhostd
 
 import (
@@ -41,7 +41,10 @@ import (
 )
 `
 
-/** Renders the file of the package: types, the code that sends requests, and a method for each operation. Go 1.24 or later. */
+/**
+ * Renders the file of the package: types, the code that sends requests, and a method for each operation.
+ * Go 1.24 or later.
+ */
 export function writeGo({ version, types, operations }: ApiModel): string {
   return [
     HEAD,

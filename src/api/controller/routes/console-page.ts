@@ -78,7 +78,10 @@ const consolePolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** The document, the same for every VM. Its script is src/page/console. The keyboard of a phone must not cover the last lines. */
+/**
+ * The document, the same for every VM. Its script is src/page/console.
+ * The keyboard of a phone must not cover the last lines.
+ */
 const consolePage = `<!doctype html>
 <html lang="en">
 <head>

@@ -107,7 +107,9 @@ function auditOpened(log: Log, request: FastifyRequest, opened: OpenedConsole | 
   else log.audit({ ...asked, outcome: 'failed', code }, 'console not opened')
 }
 
-/** Writes who pinned a host key. A pin counts for everyone, so it is in the trail even if there is no shell in the end. */
+/**
+ * Writes who pinned a host key. A pin counts for everyone, so it is in the trail even if there is no shell in the end.
+ */
 function auditPin(log: Log, request: FastifyRequest, { hostKey, formerHostKey }: HostKeyPin): void {
   const pin = given({ host_key: hostKey, former_host_key: formerHostKey })
   log.audit({ ...auditedRequest(request), ...pin, outcome: 'accepted' }, 'SSH host key pinned')

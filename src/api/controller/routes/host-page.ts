@@ -33,7 +33,9 @@ export function hostPageRoutes(app: App, dependencies: ApiDependencies): void {
 
 const ROLES: readonly Role[] = ['controller', 'reader', 'console']
 
-/** Content security policy of the page: everything comes from this listener, and only our own script and style files. */
+/**
+ * Content security policy of the page: everything comes from this listener, and only our own script and style files.
+ */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",

@@ -124,7 +124,9 @@ export async function mutate(
 
 type Wake = CommandContext['poke']
 
-/** Returns the context with pokes that come after the answer: a pass that begins holds the event loop for milliseconds. */
+/**
+ * Returns the context with pokes that come after the answer: a pass that begins holds the event loop for milliseconds.
+ */
 function answeringFirst(context: CommandContext, { log }: Pick<ApiDependencies, 'log'>): CommandContext {
   const afterAnswer =
     (wake: Wake): Wake =>

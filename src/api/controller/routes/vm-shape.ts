@@ -26,7 +26,10 @@ import type { VmWire } from '../../wire/vm.ts'
 import type { App } from '../../listener/app.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-/** Serves the shape of a VM: compute, disk and its rebuild, network, boot, seed, and the check whether its guest is ready. */
+/**
+ * Serves the shape of a VM: compute, disk and its rebuild, network, boot, seed,
+ * and the check whether its guest is ready.
+ */
 export function vmShapeRoutes(app: App, dependencies: ApiDependencies): void {
   putCompute(app, dependencies)
   putResize(app, dependencies)
