@@ -17,16 +17,20 @@ before(async () => {
   pki = await makePki()
 })
 
-/** A request that Node would answer by itself. */
-type Odd = readonly [headers: Record<string, string>, client: RequestOptions, detail: RegExp]
+/**
+ * A request that Node would answer by itself, or of which it would leave a header out. With two hosts its client finds
+ * no server name.
+ */
+type Odd = readonly [headers: Record<string, string | readonly string[]>, client: RequestOptions, detail: RegExp]
 
 const odd: readonly Odd[] = [
   [{ expect: 'foo' }, {}, /Expect header has 100-continue alone/],
   [{ expect: '100-continue, foo' }, {}, /Expect header has 100-continue alone/],
-  [{}, { setHost: false }, /Host header/],
+  [{}, { setHost: false }, /one Host header/],
+  [{ host: ['one.example', 'two.example'] }, { servername: '' }, /one Host header/],
 ]
 
-const withId = (headers: Record<string, string>): Record<string, string> => ({
+const withId = (headers: Odd[0]): Odd[0] => ({
   ...headers,
   'x-request-id': 'mine-7',
 })
@@ -65,7 +69,7 @@ async function everyListener(t: TestContext, commonNames: readonly [string, stri
   return { host, ask }
 }
 
-test('every listener refuses a request without Host, or with another expectation, as a problem', async (t) => {
+test('every listener refuses a request without Host, with two, or with another expectation, as a problem', async (t) => {
   const { ask } = await everyListener(t, [COMMON_NAME, 'host-2', 'monitor'])
   for (const [headers, client, detail] of odd)
     for (const answer of await ask({ headers: withId(headers) }, client)) {
@@ -75,7 +79,7 @@ test('every listener refuses a request without Host, or with another expectation
   for (const { status } of await ask({ headers: { expect: '100-Continue' } }, {})) assert.equal(status, 200)
 })
 
-test('a peer that a listener does not admit gets no other answer by leaving its Host away', async (t) => {
+test('a peer that a listener does not admit gets no other answer by a malformed header', async (t) => {
   const { ask } = await everyListener(t, ['stranger', COMMON_NAME, 'stranger'])
   for (const [headers, client] of odd)
     for (const answer of await ask({ headers }, client)) assertProblem(answer, 403, 'forbidden')

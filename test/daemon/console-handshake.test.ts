@@ -97,7 +97,8 @@ test('an invalid handshake is answered with its fault, and holds no place', asyn
     [handshake({}, `GET /v1/vms/web%2D1/console HTTP/1.1`), 426, /WebSocket client/],
     [handshake({}, `GET /v1/vms/web%zz/console HTTP/1.1`), 400, /percent-encoded/],
     [handshake({}, `POST ${CONSOLE} HTTP/1.1`), 405, /GET/],
-    [handshake({ host: undefined }), 400, /^/],
+    [handshake({ host: undefined }), 400, /one Host/],
+    [handshake({ host: 'one.example\r\nhost: two.example' }), 400, /one Host/],
     [handshake({}, 'GET /v1/vms/web-1/consoles HTTP/1.1'), 404, /no such route/],
   ]
   for (const [sent, status, detail] of cases) {

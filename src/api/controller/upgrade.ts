@@ -1,6 +1,7 @@
 import websocket from '@fastify/websocket'
 import { closes, closeReason } from '../../core/console/close.ts'
 import { webSocketOptions } from '../console/console-sockets.ts'
+import { hasOneHost } from '../listener/refuse-malformed.ts'
 import { upgradeIdOf } from '../listener/request-id.ts'
 import type { WebsocketPluginOptions } from '@fastify/websocket'
 import type { IncomingMessage } from 'node:http'
@@ -22,10 +23,11 @@ const TOKEN = /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*$/
 export const WEBSOCKET_VERSION = '13'
 
 /** Says what is wrong with the opening handshake of a WebSocket (RFC 6455, section 4.2.1); undefined if it is valid. */
-export function handshakeFault({ method, httpVersion, headers }: IncomingMessage): string | undefined {
+export function handshakeFault(request: IncomingMessage): string | undefined {
+  const { method, httpVersion, headers } = request
   if (method !== 'GET') return 'the handshake is a GET request'
   if (httpVersion !== '1.1') return 'the handshake is made over HTTP/1.1'
-  if (headers.host === undefined) return 'the handshake has a Host header'
+  if (!hasOneHost(request)) return 'the handshake has one Host header'
   if (headers.upgrade?.toLowerCase() !== 'websocket' || !hasToken(headers.connection, 'upgrade'))
     return 'the handshake has the headers "Connection: Upgrade" and "Upgrade: websocket"'
   if (headers['sec-websocket-version'] !== WEBSOCKET_VERSION)

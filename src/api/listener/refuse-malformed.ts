@@ -5,13 +5,20 @@ import type { Rejection } from '../../core/errors.ts'
  * Returns what HTTP/1.1 forbids in the headers of a request; undefined if it is valid. Node would answer such a request
  * by itself, before anything asks who sent it.
  */
-export function refuseMalformed({ httpVersion, headers }: IncomingMessage): Rejection | undefined {
+export function refuseMalformed(request: IncomingMessage): Rejection | undefined {
+  const { httpVersion, headers } = request
   if (httpVersion !== '1.1') return undefined
-  if (headers.host === undefined) return malformed('an HTTP/1.1 request has a Host header')
+  if (!hasOneHost(request)) return malformed('an HTTP/1.1 request has one Host header')
   if (headers.expect !== undefined && !isContinue(headers.expect))
     return malformed('an Expect header has 100-continue alone')
   return undefined
 }
+
+/**
+ * Returns whether a request has exactly one Host header (RFC 9112, section 3.2). Of several, Node would show the first,
+ * and a proxy may have read another.
+ */
+export const hasOneHost = ({ headersDistinct }: IncomingMessage): boolean => headersDistinct.host?.length === 1
 
 /** The only expectation that HTTP defines (RFC 9110, section 10.1.1). */
 const isContinue = (expect: string): boolean =>

@@ -81,7 +81,7 @@ export type Answer = {
 export type Call = {
   readonly method?: string
   readonly path: string
-  readonly headers?: Record<string, string>
+  readonly headers?: Record<string, string | readonly string[]>
   /** Sent unchanged if it is text or bytes, otherwise as JSON. */
   readonly body?: unknown
   readonly client?: RequestOptions
