@@ -42,7 +42,10 @@ export const limits = {
   keptVmsCharactersMax: 32 * 1024 * 1024,
 
   cpuMillicoresMin: 100,
-  /** 32 guest vCPUs, the most a Firecracker guest can have. */
+  /**
+   * 32 vCPUs, which each monitor gives a guest: Firecracker has MAX_SUPPORTED_VCPUS of 32
+   * (src/vmm/src/vmm_config/machine_config.rs), QEMU's `microvm` 288 and its `virt` 512.
+   */
   cpuMillicoresMax: 32_000,
   memoryMibMin: 64,
   memoryMibMax: 1024 * 1024,

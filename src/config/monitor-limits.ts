@@ -4,8 +4,6 @@ export const monitorLimits = {
   qemuOverheadMib: 128,
   /** Translated code that emulation keeps; QEMU's own default grows to 1 GiB for each guest. */
   qemuTcgCacheMib: 128,
-  /** The vCPUs of QEMU's machine `microvm` (`virt` has 512). The API's range of CPU shares ends far below it. */
-  qemuVcpusMax: 288,
   /** Threads of a QEMU process besides its vCPUs: at most 64 for disk I/O, and a few of its own. */
   qemuExtraTasks: 96,
   /** A 32-vCPU guest has some 300: two for each queue of each device. */
@@ -17,8 +15,6 @@ export const monitorLimits = {
   firecrackerOverheadMib: 32,
   /** Threads of a Firecracker process besides its vCPUs: its main loop, its API, and what a kernel adds for KVM. */
   firecrackerExtraTasks: 16,
-  /** MAX_SUPPORTED_VCPUS of Firecracker (src/vmm/src/vmm_config/machine_config.rs). */
-  firecrackerVcpusMax: 32,
   firecrackerOpenFiles: 1024,
   /** A guest's metadata as JSON: user data and keys of the longest request, and the rest. */
   firecrackerMetadataBytesMax: 2 * 1024 * 1024,

@@ -285,7 +285,6 @@ function buildInspector({ figures, host, settings, log }: Parts, reconciler: Rec
     clock: host.clock,
     consoles: host.consoles,
     monitorMib: (kind, guestMib) => host.monitors[kind].memoryMib(guestMib),
-    vcpusMax: (kind) => host.monitors[kind].capabilities.vcpusMax,
     policy: { ...settings.capacity, stagingQuotaMib: settings.snapshots.stagingQuotaMib },
     log,
     onChange: (change) => reconciler.pokeAll(change),

@@ -19,8 +19,6 @@ export interface Capacity {
   memoryTerms(): MemoryTerms
   /** Which monitors this host offers, and which one new VMs get. */
   monitors(): MonitorOffers
-  /** The largest number of vCPUs that a guest of a monitor of this kind may have. */
-  vcpusMax(kind: MonitorKind): number
   /**
    * The addresses, in canonical text, that the host itself has or relies on,
    * such as the address of a router or resolver.

@@ -21,7 +21,11 @@ before(async () => {
  * A request that Node would answer by itself, or of which it would leave a header out. With two hosts its client finds
  * no server name.
  */
-type Odd = readonly [headers: Record<string, string | readonly string[]>, client: RequestOptions, detail: RegExp]
+type Odd = readonly [
+  headers: Record<string, string | readonly string[]>,
+  client: RequestOptions,
+  detail: RegExp,
+]
 
 const odd: readonly Odd[] = [
   [{ expect: 'foo' }, {}, /Expect header has 100-continue alone/],

@@ -12,7 +12,6 @@ export class FakeCapacity implements Capacity {
   shares: PoolShares = { imagesMib: 0, stagingMib: 0 }
   /** Memory of each monitor, without its guest's. */
   monitor = 0
-  vcpus = 32
   readonly ownAddresses = new Set<string>()
   /** Set when the host must not be inspectable. */
   fault: Unknown | undefined
@@ -65,10 +64,6 @@ export class FakeCapacity implements Capacity {
     })
     const kinds = { qemu: offer('qemu'), firecracker: offer('firecracker') }
     return { kinds, default: this.defaultMonitor, because: 'a test says so' }
-  }
-
-  vcpusMax(_kind: MonitorKind): number {
-    return this.vcpus
   }
 
   hostAddresses(): Probe<ReadonlySet<string>> {

@@ -98,7 +98,6 @@ export class FakeMonitor implements Monitor {
       growDiskOnline: true,
       pausesWhenFull: true,
       save: true,
-      vcpusMax: 32,
       kernelFormats: ['bzImage', 'ELF'],
       ...capabilities,
     }

@@ -109,7 +109,6 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
       save: !without.has('save'),
       growDiskOnline: !without.has('grow-disk-online'),
       pausesWhenFull: true,
-      vcpusMax: without.has('vcpus') ? 1 : 32,
       kernelFormats: without.has('bzImage') ? ['ELF'] : ['bzImage', 'ELF'],
     },
     seedDigest: 'seed-as-rendered',

@@ -1,9 +1,8 @@
 import { commitmentOf, shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
-import { vcpusOf } from '../../core/desired.ts'
 import type { Rejection } from '../../core/errors.ts'
-import type { Compute, Desired } from '../../core/desired.ts'
+import type { Desired } from '../../core/desired.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
@@ -99,24 +98,5 @@ export function refuseMonitor(
     code: 'monitor_not_offered',
     detail: `this host does not offer ${kind}: ${kinds[kind].because}; ${instead}`,
     errors: [{ pointer, code: 'not_allowed', detail: `must be one that the host offers` }],
-  }
-}
-
-/**
- * Returns why no guest of this monitor can have this many vCPUs.
- * `pointer` is the place of the CPU share in the request.
- */
-export function refuseVcpus(
-  { capacity }: CommandContext,
-  { compute, monitor }: { readonly compute: Compute; readonly monitor: MonitorKind },
-  pointer: string,
-): Rejection | undefined {
-  const [vcpus, vcpusMax] = [vcpusOf(compute), capacity.vcpusMax(monitor)]
-  if (vcpus <= vcpusMax) return undefined
-  const millicoresMax = vcpusMax * 1000
-  return {
-    code: 'too_many_vcpus',
-    detail: `${compute.cpuMillicores} millicores are ${vcpus} vCPUs, and ${monitor} gives a guest at most ${vcpusMax}: ask for at most ${millicoresMax} millicores`,
-    errors: [{ pointer, code: 'out_of_range', detail: `must be at most ${millicoresMax}` }],
   }
 }

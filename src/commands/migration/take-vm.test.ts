@@ -79,16 +79,6 @@ test('a VM is taken until its guest must be down for another attempt', (t) => {
   accepted(take('copying'))
 })
 
-test('a VM with more vCPUs than its monitor gives a guest here is refused', (t) => {
-  const { context, id, capacity, refusal } = commandStage(t)
-  const { desired, ...before } = recordOf()
-  const compute = { ...desired.compute, cpuMillicores: capacity.vcpusMax('qemu') * 1000 + 1 }
-  const { code, errors } = refusal(
-    takeVm(context, id, offered(id, { ...before, desired: { ...desired, compute } })),
-  )
-  assert.deepEqual([code, errors?.[0]?.pointer], ['too_many_vcpus', '/migration_id'])
-})
-
 test('the SSH host key that was pinned at the source is pinned here too', (t) => {
   const { context, id, store, accepted } = commandStage(t)
   const { manifest, ...request } = offered(id, recordOf())

@@ -3,7 +3,7 @@ import { isComing } from '../../core/migration/arrival.ts'
 import { movesWithMemory } from '../../core/vm/manifest.ts'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
-import { freeUserId, refuseIncrease, refuseVcpus } from '../capacity/admit.ts'
+import { freeUserId, refuseIncrease } from '../capacity/admit.ts'
 import { refuseNewVm } from '../maintenance/refuse-cordoned.ts'
 import { refuseAddresses } from '../vm/check-network.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -69,7 +69,6 @@ function insert(
   const wrong =
     refuseNewVm(context, id) ??
     refuseOffer(id, manifest) ??
-    refuseVcpus(context, { compute: vm.desired.compute, monitor: vm.monitor }, '/migration_id') ??
     refuseAddresses(context, id, vm.desired.network ?? {})
   if (wrong !== undefined) return err(wrong)
   const userId = freeUserId(store)

@@ -4,7 +4,7 @@ import { given } from '../../lib/given.ts'
 import { isObject } from '../../lib/parsed-values.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
-import { freeUserId, refuseIncrease, refuseMonitor, refuseVcpus } from '../capacity/admit.ts'
+import { freeUserId, refuseIncrease, refuseMonitor } from '../capacity/admit.ts'
 import {
   refuseAddresses,
   refuseLonePrefix,
@@ -46,7 +46,6 @@ function insert(
     refuseSmallDisk(context, request.disk, { sha256: rootfs, pointer: '/disk/size_mib' }) ??
     // The host's own choice is never refused: its VMs wait until the program is installed.
     (request.monitor === undefined ? undefined : refuseMonitor(context, monitor, '/monitor')) ??
-    refuseVcpus(context, { compute: request.compute, monitor }, '/compute/cpu_millicores') ??
     refuseSleep(request, '/compute/sleep_after_idle_seconds') ??
     refuseReadiness(request, '/readiness') ??
     refuseLonePrefix(request.network ?? {}, '/network/ipv6_prefix') ??

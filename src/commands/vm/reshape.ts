@@ -10,7 +10,6 @@ import {
   refuseSleep,
   withNameServers,
 } from './check-network.ts'
-import { refuseVcpus } from '../capacity/admit.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
 import { changedExit } from '../../core/vm/exit-policy.ts'
 import type { ChangeOf } from '../../lib/changed.ts'
@@ -90,17 +89,13 @@ function reshape(
     reason: change.reason,
     decide: (before) => {
       const shape = change.shape(before.desired)
-      const refusal = refuseShape(context, before, shape)
+      const refusal = refuseShape(before, shape)
       return refusal === undefined ? ok({ ...before.desired, ...shape }) : err(refusal)
     },
   })
 }
 
-function refuseShape(
-  context: CommandContext,
-  record: VmRecord,
-  { compute, disk }: Shape,
-): Refusal | undefined {
+function refuseShape(record: VmRecord, { compute, disk }: Shape): Refusal | undefined {
   const { desired } = record
   if (disk.sizeMib < desired.disk.sizeMib) {
     return {
@@ -112,14 +107,8 @@ function refuseShape(
     compute.cpuMillicores !== desired.compute.cpuMillicores || compute.memoryMib !== desired.compute.memoryMib
   if (guestChanges && !isStopped(record)) return notStopped(record, 'CPU and memory')
   // A value that the VM already has is not judged again.
-  if (compute.cpuMillicores !== desired.compute.cpuMillicores) {
-    const refusal = refuseVcpus(context, { compute, monitor: record.monitor }, '/cpu_millicores')
-    if (refusal !== undefined) return refusal
-  }
-  if (compute.sleepAfterIdleSeconds !== desired.compute.sleepAfterIdleSeconds) {
-    const refusal = refuseSleep({ ...desired, compute }, '/sleep_after_idle_seconds')
-    if (refusal !== undefined) return refusal
-  }
+  if (compute.sleepAfterIdleSeconds !== desired.compute.sleepAfterIdleSeconds)
+    return refuseSleep({ ...desired, compute }, '/sleep_after_idle_seconds')
   return undefined
 }
 

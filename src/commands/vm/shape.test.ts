@@ -24,23 +24,6 @@ test('the idle timeout changes in any state, CPU and memory only while the VM is
   assert.equal(record.desired.compute.cpuMillicores, 2000)
 })
 
-test('a stopped VM gets no more vCPUs than the monitor gives, and keeps those it has', (t) => {
-  const { context, id, capacity, create, accepted, refusal, seenAs } = commandStage(t)
-  create({ power: 'stopped', compute: { ...compute, cpuMillicores: 8000 } })
-  seenAs('stopped')
-  capacity.vcpus = 4
-  const shape = { ...compute, cpuMillicores: 9000 }
-  for (const refused of [
-    setCompute(context, id, shape),
-    resize(context, id, { compute: shape, diskMib: 64 }),
-  ]) {
-    const { code, errors } = refusal(refused)
-    assert.deepEqual([code, errors?.[0]?.pointer], ['too_many_vcpus', '/cpu_millicores'])
-  }
-  const kept = { ...compute, cpuMillicores: 8000, memoryMib: 512 }
-  assert.equal(accepted(setCompute(context, id, kept)).changed, true)
-})
-
 test('a VM that was seen stopped but must run takes no new memory: its start may be under way', (t) => {
   const { context, id, create, refusal, seenAs } = commandStage(t)
   create()

@@ -58,7 +58,6 @@ export type MonitorCapabilities = {
   readonly save: boolean
   /** A guest whose disk finds no room in the pool is paused, and its write is repeated. Otherwise the write fails. */
   readonly pausesWhenFull: boolean
-  readonly vcpusMax: number
   /** The kernels that it can boot. */
   readonly kernelFormats: readonly KernelFormat[]
 }

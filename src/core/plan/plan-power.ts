@@ -1,6 +1,5 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
-import { vcpusOf } from '../desired.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { mustEnd, owesStop } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
@@ -122,16 +121,6 @@ export function askToEnd(
 function start(record: VmRecord, world: World, facts: Facts): Facet {
   const { capabilities } = facts
   if (facts.drain !== undefined) return WAIT_FOR_MAINTENANCE
-  const vcpus = vcpusOf(record.desired.compute)
-  if (vcpus > capabilities.vcpusMax) {
-    return {
-      outcome: 'blocked',
-      step: 'unit.ensure-started',
-      code: 'vcpus_unsupported',
-      retry: 'on-change',
-      because: `${record.id} asks for ${vcpus} vCPUs, and the monitor gives a guest at most ${capabilities.vcpusMax}: ask for fewer cpu_millicores`,
-    }
-  }
   const memory = ensureMemory(facts)
   if ('outcome' in memory) return memory
   return when('console', world.console, (console) => {

@@ -54,18 +54,6 @@ export const vms = {
       writtenBy: ['src/commands/capacity/admit.ts', 'src/core/monitor/choose-monitor.ts'],
       advice: ['--monitor names another one', 'vmhostctl sync shows which monitors it offers'],
     },
-    too_many_vcpus: {
-      status: 422,
-      title: 'The monitor of this host does not support that many vCPUs',
-      meaning:
-        'The CPU share needs more vCPUs than its monitor gives a guest: one for each started 1000 millicores.',
-      remedy:
-        'Ask for at most the millicores that the error names, or place the VM on a host with another monitor.',
-      example:
-        '32000 millicores are 32 vCPUs, and qemu gives a guest at most 16: ask for at most 16000 millicores',
-      writtenBy: ['src/commands/capacity/admit.ts'],
-      advice: ['--cpu gives it fewer'],
-    },
   },
   faults: {
     systemd_unavailable: {
@@ -170,15 +158,6 @@ export const vms = {
         'See `systemctl status vmhost-<id>`; a process in uninterruptible sleep points to a storage fault. For memory: stop VMs, or let them sleep.',
       example: 'stopping for 30 s, waiting for the unit to stop',
       writtenBy: ['src/reconcile/pass.ts', 'src/core/plan/plan-power.ts'],
-    },
-    vcpus_unsupported: {
-      retry: 'on-change',
-      title: 'The monitor does not support that many vCPUs',
-      meaning: 'The VM asks for more vCPUs than its monitor can give a guest, so it is not started.',
-      remedy: 'Ask for fewer `cpu_millicores`, or place the VM on a host with another monitor.',
-      example:
-        'web-1 asks for 32 vCPUs, and the monitor gives a guest at most 16: ask for fewer cpu_millicores',
-      writtenBy: ['src/core/plan/plan-power.ts'],
     },
   },
 } as const satisfies Entries

@@ -11,7 +11,6 @@ const capabilities: MonitorCapabilities = {
   save: true,
   growDiskOnline: true,
   pausesWhenFull: true,
-  vcpusMax: 32,
   kernelFormats: ['bzImage'],
 }
 

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Socket } from 'node:net'
-import { limits } from '../../config/limits.ts'
 import type { DiskLimits } from '../../core/desired.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -97,7 +96,6 @@ export class FirecrackerMonitor implements Monitor {
       growDiskOnline: true,
       save: true,
       pausesWhenFull: false,
-      vcpusMax: limits.firecrackerVcpusMax,
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'ELF'],
     }
     const listens = (id: VmId) => listensOnVsock(this.#agentOf(id))

@@ -120,7 +120,6 @@ export class QemuMonitor implements Monitor {
       growDiskOnline: true,
       pausesWhenFull: true,
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
-      vcpusMax: limits.qemuVcpusMax,
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'bzImage', 'ELF'],
     }
   }

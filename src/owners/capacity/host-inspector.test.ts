@@ -34,7 +34,6 @@ function stage() {
     storage,
     consoles,
     monitorMib: (_kind, guestMib) => guestMib / 4,
-    vcpusMax: () => 32,
     clock,
     policy,
     log: silentLog,

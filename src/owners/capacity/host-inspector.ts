@@ -56,8 +56,6 @@ export type HostInspectorOptions = {
   readonly consoles: Pick<Consoles, 'places'>
   /** Memory that a monitor needs besides its guest's, in MiB. */
   readonly monitorMib: MonitorMib
-  /** How many vCPUs a monitor of this kind gives a guest. */
-  readonly vcpusMax: (kind: MonitorKind) => number
   readonly clock: Clock
   readonly policy: CapacityPolicy
   readonly log: Log
@@ -159,10 +157,6 @@ export class HostInspector implements Capacity {
 
   monitors(): MonitorOffers {
     return this.#options.figures.monitors()
-  }
-
-  vcpusMax(kind: MonitorKind): number {
-    return this.#options.vcpusMax(kind)
   }
 
   hostAddresses(): Probe<ReadonlySet<string>> {

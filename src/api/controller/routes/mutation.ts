@@ -63,7 +63,6 @@ export const ADMISSION_CODES = [
   'address_not_allowed',
   'host_cordoned',
   'monitor_not_offered',
-  'too_many_vcpus',
   'insufficient_capacity',
   'user_ids_exhausted',
   'console_places_exhausted',

@@ -55,7 +55,7 @@ const shapeSchema = (...codes: readonly ProblemCode[]) =>
 
 function putCompute(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...shapeSchema('vm_not_stopped', 'too_many_vcpus', 'sleep_needs_network', ...CAPACITY_CODES),
+    ...shapeSchema('vm_not_stopped', 'sleep_needs_network', ...CAPACITY_CODES),
     operationId: 'setVmCompute',
     summary: 'Set CPU, memory and idle timeout',
     description:
@@ -72,13 +72,7 @@ function putCompute(app: App, dependencies: ApiDependencies): void {
 
 function putResize(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...shapeSchema(
-      'vm_not_stopped',
-      'disk_shrink',
-      'too_many_vcpus',
-      'sleep_needs_network',
-      ...CAPACITY_CODES,
-    ),
+    ...shapeSchema('vm_not_stopped', 'disk_shrink', 'sleep_needs_network', ...CAPACITY_CODES),
     operationId: 'resizeVm',
     summary: 'Set CPU, memory, disk and idle timeout',
     description:
