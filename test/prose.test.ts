@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { limits } from '../src/config/limits.ts'
+import { MIB } from '../src/lib/byte-units.ts'
 import { readSources, SOURCE_FOLDERS } from '../tools/import-graph.ts'
 import { checkout as root } from '../tools/paths.ts'
 
@@ -37,4 +39,29 @@ test('comments are wrapped', () => {
       assert.ok(line.length <= COLUMNS_MAX, `${path}:${index + 1} has ${line.length} columns: wrap it`)
     }
   }
+})
+
+test('the page of limits has the limits that hold', () => {
+  const [GIB, TIB] = [1024, 1024 ** 2]
+  const page = readFileSync(join(root, 'docs/limits.md'), 'utf8').replaceAll(/\s+/g, ' ')
+  const count = (value: number): string => value.toLocaleString('en-US')
+  const said = [
+    `1 to ${limits.cpuMillicoresMax / 1000}, one for each started`,
+    `${limits.memoryMibMin} MiB to ${limits.memoryMibMax / TIB} TiB`,
+    `one, ${limits.diskMibMin} MiB to ${limits.diskMibMax / TIB} TiB`,
+    `${limits.firewallRulesMax} rules for what comes in, and ${limits.firewallRulesMax} for what goes out`,
+    `${limits.userDataBytesMax / 1024} KiB, and ${limits.sshKeysMax} SSH keys`,
+    `labels | ${limits.labelsMax} |`,
+    `${limits.consoleViewersMax} viewers of it`,
+    `${limits.imageBytesMax / MIB / TIB} TiB unpacked; kernel and initrd ${limits.bootImageBytesMax / MIB / GIB} GiB each`,
+    `running VMs | ${count(limits.consolePlacesMax)}, because`,
+    `${limits.savesMax} saves, ${limits.restoresMax} restores after a boot, ${limits.imageFetchesMax} fetches of images`,
+    `${limits.packsMax} snapshots that are packed, ${limits.departuresAtOnceMax} disks that are copied`,
+    `${count(limits.snapshotsMax)}, each of at most ${count(limits.partsMax)} parts`,
+    `the last ${count(limits.eventsMax)} of the last ${limits.eventsAgeMsMax / 86_400_000} days; the last ${count(limits.eventsKeptMin)} stay`,
+    `${count(limits.connectionsMax)} connections, ${limits.clientsMax} names`,
+    `${limits.heldFramesMax} packets and ${limits.heldBytesMax / MIB} MiB are held, each for at most a minute`,
+  ]
+  assert.equal(limits.heldFrameAgeMs, 60_000)
+  for (const text of said) assert.ok(page.includes(text), `docs/limits.md does not say "${text}"`)
 })
