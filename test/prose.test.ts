@@ -65,3 +65,34 @@ test('the page of limits has the limits that hold', () => {
   assert.equal(limits.heldFrameAgeMs, 60_000)
   for (const text of said) assert.ok(page.includes(text), `docs/limits.md does not say "${text}"`)
 })
+
+test('links between documents lead to headings that exist', () => {
+  const slug = (heading: string): string =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\d\- ]/gu, '')
+      .replaceAll(' ', '-')
+  const documents = [
+    'README.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
+  ]
+  let links = 0
+  for (const path of documents.filter((name) => name.endsWith('.md'))) {
+    for (const [, target = '', anchor = ''] of readFileSync(join(root, path), 'utf8').matchAll(
+      /\]\(([\w./-]*\.md)?#([^)]+)\)/g,
+    )) {
+      const file = target === '' ? path : join(path, '..', target)
+      const headings = [...readFileSync(join(root, file), 'utf8').matchAll(/^#+ (.*)$/gm)].map(
+        ([, text = '']) => slug(text),
+      )
+      assert.ok(
+        headings.includes(anchor),
+        `${path} links to #${anchor} of ${file}, which has no such heading`,
+      )
+      links += 1
+    }
+  }
+  assert.ok(links > 20, `only ${links} links were found`)
+})

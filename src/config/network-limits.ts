@@ -43,7 +43,7 @@ export const networkLimits = {
   /**
    * Fragments of one guest that the host takes: some 24 Mbit/s of datagrams in two parts, such as those of a tunnel
    * whose packets are too large for the network. A guest without such a tunnel sends almost none. The kernel keeps 2.5
-   * KB for one that waits for the rest of its datagram. With what operating.md advises, a guest takes 54 of 256 MiB.
+   * KB for one that waits for the rest of its datagram. With what networks.md advises, a guest takes 54 of 256 MiB.
    */
   fragmentsPerSecond: 2000,
   fragmentsAtOnce: 2000,

@@ -1,4 +1,4 @@
-/** One authority for the nodes of two hosts, made as docs/operating.md says in "Certificates of nodes". */
+/** One authority for the nodes of two hosts, made as docs/certificates.md says in "Certificates of nodes". */
 import { existsSync } from 'node:fs'
 import { TLS } from './lab-host.ts'
 import type { LabHost } from './lab-host.ts'

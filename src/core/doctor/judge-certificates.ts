@@ -16,7 +16,7 @@ export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>
           check: `certificates ${listener}`,
           level: 'must',
           found: files.because,
-          remedy: 'run vmhostd setup, or put your own files there ("Certificates" in operating.md)',
+          remedy: 'run vmhostd setup, or put your own files there (see certificates.md)',
         },
   )
 
@@ -42,7 +42,7 @@ export function judgeNode({ node }: HostFacts): readonly Finding[] {
   const check = 'node'
   if (node.known) return [{ check, level: 'ok', found: `other hosts know this one as ${node.value}` }]
   const remedy =
-    'remove it with its key, and run vmhostd setup, or have the authority of nodes sign another one ("Certificates of nodes" in operating.md)'
+    'remove it with its key, and run vmhostd setup, or have the authority of nodes sign another one ("Certificates of nodes" in certificates.md)'
   return [{ check, level: 'should', found: `no VM moves from or to this host: ${node.because}`, remedy }]
 }
 
@@ -51,7 +51,7 @@ export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly 
   certificates.map(({ name, path, notBeforeMs, notAfterMs }) => {
     const check = `certificate ${name}`
     const daysLeft = Math.floor((notAfterMs - nowMs) / DAY_MS)
-    const remedy = `renew ${path} ("Certificates" in operating.md)`
+    const remedy = `renew ${path} (see certificates.md)`
     if (nowMs < notBeforeMs)
       return {
         check,

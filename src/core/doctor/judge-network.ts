@@ -80,7 +80,7 @@ function judgeShared({ shared: { connections, fragments } }: HostFacts): Finding
     if (bytes <= waiting * limits.fragmentKeptBytes) full.push(`${FRAGMENT_BYTES[family]} = ${bytes}`)
   }
   if (full.length === 0) return { check, level: 'ok', found: 'one guest cannot fill it' }
-  const remedy = 'raise that in /etc/sysctl.d, and run sysctl --system (operating.md, What guests share)'
+  const remedy = 'raise that in /etc/sysctl.d, and run sysctl --system ("What guests share" in networks.md)'
   return { check, level: 'should', found: `one guest can fill it: ${full.join(', ')}`, remedy }
 }
 
@@ -105,7 +105,7 @@ function judgeForwardDrops({ forwardDrops }: HostFacts): Finding {
   const tables = forwardDrops.value
   if (tables.length === 0) return { check, level: 'ok', found: 'none that drops packets of guests' }
   const found = `nftables drops packets of guests beyond this host: ${tables.map((table) => `table ${table}`).join(', ')}`
-  const remedy = `let these accept what comes from devices ${DEVICE_PREFIX}* and goes to them (operating.md, Other firewalls of the host)`
+  const remedy = `let these accept what comes from devices ${DEVICE_PREFIX}* and goes to them ("Other firewalls of the host" in networks.md)`
   return { check, level: 'should', found, remedy }
 }
 

@@ -55,7 +55,7 @@ export function judgeRecords({ records }: HostFacts): Finding {
 }
 
 const RECORDS_REMEDY: Readonly<Record<RecordsFault, string>> = {
-  damaged: 'put back a backup ("Put a backup back" in operating.md)',
+  damaged: 'put back a backup ("Put a backup back" in recovery.md)',
   locked:
     'a daemon that started on a full disk has locked them: make room for the records and restart it, or stop it while you run this',
   forbidden: 'run this as root',

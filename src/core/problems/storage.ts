@@ -37,7 +37,7 @@ export const storage = {
       title: 'The storage pool could not be inspected',
       meaning: 'The storage pool could not be inspected: its mark or mount is missing, or the disk fails.',
       remedy:
-        'Mount it. If it is lost, see "The pool is lost" in operating.md. Nothing is removed or made meanwhile.',
+        'Mount it. If it is lost, see "The pool is lost" in recovery.md. Nothing is removed or made meanwhile.',
       example: 'looking for the storage pool: ENOENT: no such file or directory',
       writtenBy: ['src/host/pool/pool-marker.ts'],
       quotes: ['ENOENT: no such file or directory'],

@@ -31,7 +31,7 @@ export async function ensurePool({ config, replace, markPool, report }: PoolOpti
   if (isOther && !replace)
     throw new SetupError(
       `${pool} is ${present === undefined ? 'not a pool' : `pool ${present}`}, and the records of this host are of pool ${recorded}: ` +
-        'mount that one there. If it is lost, --replace-pool begins without it: see "The pool is lost" in operating.md',
+        'mount that one there. If it is lost, --replace-pool begins without it: see "The pool is lost" in recovery.md',
     )
   const wasThere = existsSync(pool)
   const records = isOther ? openRecords(config) : undefined

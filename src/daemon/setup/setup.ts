@@ -123,7 +123,7 @@ function nextSteps(
        coordination.enabled
          ? `
   5. Hosts move VMs between each other on port ${coordination.port}, if one authority has signed the certificates of all
-     of them: see "Certificates of nodes" in operating.md. Until then no other host is admitted there.`
+     of them: see "Certificates of nodes" in certificates.md. Until then no other host is admitted there.`
          : ''
      }`
 }
