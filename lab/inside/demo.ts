@@ -52,9 +52,10 @@ const PARTS: Readonly<Record<string, () => Promise<void>>> = {
   async moved() {
     await showMoved()
     await takeAway()
+    await nothingLeft('second')
   },
   async left() {
-    await nothingLeft()
+    await nothingLeft('first')
     console.log(`
     curl ${CURL_TLS} \\
       https://localhost:9000/v1/vms`)
@@ -252,11 +253,10 @@ async function takeAway(): Promise<void> {
     const { status } = await call('GET', `/v1/vms/${VM}`)
     if (status !== 404) throw new Error(`it is answered ${status}`)
   })
-  await nothingLeft()
 }
 
-async function nothingLeft(): Promise<void> {
-  await step(`nothing is left behind: ${Object.keys(leftovers).join(', ')}`, async () => {
+async function nothingLeft(host: 'first' | 'second'): Promise<void> {
+  await step(`nothing is left on the ${host} host: ${Object.keys(leftovers).join(', ')}`, async () => {
     for (const [what, command] of Object.entries(leftovers)) {
       const found = (await sh('sh', '-c', command)).trim()
       if (found !== '' && found !== '0') throw new Error(`a ${what} is left behind: ${found}`)

@@ -62,6 +62,13 @@ test('the page says which aims are missed', () => {
   const page = figuresPage({ machine, figures: [figure({ ours: 12, reference_name: '`a | b`' })] })
   assert.match(page, /ratio ≤ 1\.1, \*\*not met\*\*/)
   assert.match(page, /`a \\\| b`/)
+  assert.match(
+    page,
+    /^0 of 1 aims are met\. These are not:\n\n- `wake` \/ `first_byte_p50_ms`: 12 ms beside 10 ms/m,
+  )
+  const met = figuresPage({ machine, figures: [figure(), figure({ metric: 'other', ours: -1 })] })
+  assert.match(met, /^1 of 1 aims are met\.\n\nTo measure/m)
+  assert.match(met, /\| `other` \| -1 ms \| 10 ms \| - \|/)
 })
 
 test('the page and the chart in docs are those of the figures on record', () => {

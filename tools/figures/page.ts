@@ -10,9 +10,11 @@ export function figuresPage({ machine, figures }: FiguresRecord): string {
   return [
     '# Figures',
     '',
+    ...summaryOf(figures),
+    '',
     `To measure all of this on your machine: \`./dev bench\`. To measure one part: \`./dev bench ${benches[0] ?? ''}\`.`,
     'Each figure stands beside a reference that was measured in turn in the same run. The ratio is what counts: the',
-    'absolute figures are those of one slow, shared machine. A dash stands where no aim is set.',
+    'absolute figures are those of one slow, shared machine. A dash stands where there is no ratio, or no aim.',
     '',
     `The newest run was on ${cores} cores (${processor}) with ${memory_gib} GiB, where KVM emulates, so the guests are emulated too.`,
     '`./dev bench NAME --figures` measures again, and writes this page, its chart and `figures.json`.',
@@ -26,6 +28,20 @@ export function figuresPage({ machine, figures }: FiguresRecord): string {
     ),
     '',
   ].join('\n')
+}
+
+/** Says how many aims are met, and which are not. */
+function summaryOf(figures: readonly Figure[]): string[] {
+  const judged = figures.filter((figure) => meetsAim(figure) !== undefined)
+  const missed = judged.flatMap((figure) => {
+    const { bench, metric, unit, ours, reference, ratio } = figure
+    const aim = aimOf(figure)
+    if (aim === undefined || meetsAim(figure) === true) return []
+    const measured = `${ours} ${unit} beside ${reference} ${unit}, ratio ${ratioWords(ratio)}`
+    return [`- \`${bench}\` / \`${metric}\`: ${measured}; the aim is ${boundWords(aim, figure)}`]
+  })
+  const met = `${judged.length - missed.length} of ${judged.length} aims are met.`
+  return missed.length === 0 ? [met] : [`${met} These are not:`, '', ...missed]
 }
 
 function section(bench: string, figures: readonly Figure[]): string[] {
@@ -55,9 +71,12 @@ const row = (figure: Figure): string => {
   return `| ${[...cells, runs, reference_name.replaceAll('|', '\\|')].join(' | ')} |`
 }
 
-/** The ratio to nothing is not a number. JSON has no word for it, and records `null`. */
+/**
+ * The ratio to nothing is not a number: JSON has no word for it, and records `null`. A difference below 0 has none
+ * either.
+ */
 const ratioWords = (ratio: number | null): string =>
-  ratio === null || !Number.isFinite(ratio) ? '-' : ratio.toFixed(2)
+  ratio === null || !Number.isFinite(ratio) || ratio < 0 ? '-' : ratio.toFixed(2)
 
 function aimWords(figure: Figure): string {
   const aim = aimOf(figure)
