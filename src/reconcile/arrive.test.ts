@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { offered } from '../../test/offered-vm.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { recordOf } from '../../test/record.ts'
+import { limits } from '../config/limits.ts'
 import { takeVm } from '../commands/migration/take-vm.ts'
 import { HostFault } from '../core/errors.ts'
 import type { TestContext } from 'node:test'
@@ -51,11 +52,33 @@ test('the error of a VM that comes has ended when the host begins to prepare for
   assert.deepEqual(faults, [undefined])
 })
 
-test('an error of another kind stays while the source answers', async (t) => {
-  const { host, vm, happens } = await arriveStage(t)
+test('an error of another kind stays until it is over, whatever the source answers', async (t) => {
+  const { host, shown, happens, waitsFor } = await arriveStage(t)
   host.taps.failNext('inspect', new HostFault('network_failed', 'no answer', { retry: 'backoff' }))
   await happens({ expectsGuest: true })
-  assert.equal(vm().observed.fault?.code, 'network_failed')
+  host.taps.failNext('inspect', new HostFault('network_failed', 'no answer', { retry: 'backoff' }))
   await happens({ round: 2 })
-  assert.equal(vm().observed.fault?.code, 'network_failed')
+  assert.equal(shown(), 'failed network_failed')
+  await happens({ round: 3 })
+  assert.deepEqual([shown(), waitsFor()], ['pending', 'the source'])
+})
+
+test('attempts to prepare for a guest do not count as attempts to load it, once they succeed', async (t) => {
+  const { host, shown, happens, later, waitsFor } = await arriveStage(t)
+  host.taps.failNext('ensure', new HostFault('network_failed', 'busy', { retry: 'backoff' }))
+  await happens({ expectsGuest: true })
+  host.taps.failNext('ensure', new HostFault('network_failed', 'busy', { retry: 'backoff' }))
+  await later(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'failed network_failed')
+  await later(limits.retryBackoffMsMax)
+  assert.deepEqual([shown(), waitsFor()], ['pending', 'the source'])
+})
+
+test('the error of a VM that is here ends when only its release is missing', async (t) => {
+  const { host, shown, happens, later, waitsFor } = await arriveStage(t)
+  host.taps.failNext('ensure', new HostFault('network_failed', 'busy', { retry: 'backoff' }))
+  await happens({ stage: 'pulled' })
+  assert.equal(shown(), 'failed network_failed')
+  await later(limits.retryBackoffMsMax)
+  assert.deepEqual([shown(), waitsFor()], ['pending', 'the release'])
 })

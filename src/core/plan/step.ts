@@ -90,6 +90,8 @@ export type Waiting = {
  * its maintenance ends.
  */
 export const waitsForOthers = ({ for: reason }: Pick<Waiting, 'for'>): boolean =>
+  reason === 'the source' ||
+  reason === 'the release' ||
   reason === 'the destination' ||
   reason === 'late packets' ||
   reason === 'the host to start again' ||

@@ -17,8 +17,8 @@ export type Seen = {
 }
 
 /**
- * Returns what a record shows in this state after a look. The fault stays at least until the VM is settled, and that of
- * an arrival until its source answers.
+ * Returns what a record shows in this state after a look. The fault stays at least until the VM is settled or waits for
+ * others, and that of an arrival until its source answers.
  */
 export function observedAfter(
   { record, world, found, capabilities, nowMs }: Seen,
