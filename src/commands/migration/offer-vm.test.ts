@@ -4,9 +4,10 @@ import { limits } from '../../config/limits.ts'
 import { afterEvent } from '../../core/migration/departure.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import { commandStage } from '../../../test/command-stage.ts'
+import { setMaintenance } from '../maintenance/set-maintenance.ts'
 import { startSnapshot } from '../snapshots/snapshots.ts'
 import { deleteVm } from '../vm/delete-vm.ts'
-import { setDisk, setExit } from '../vm/reshape.ts'
+import { setCompute, setDisk, setExit, setNetwork, setSeed } from '../vm/reshape.ts'
 import { setMetadata } from '../vm/set-metadata.ts'
 import { rebootVm, setPower } from '../vm/set-power.ts'
 import { keepAwake } from '../vm/wake-vm.ts'
@@ -104,6 +105,28 @@ test('while an offer is not decided, no other node, migration or change is accep
   assert.equal(accepted(setPower(context, id, 'running')).changed, false)
   assert.equal(refusal(setMetadata(context, id, { protected: true })).code, 'vm_migrating')
   assert.equal(accepted(setMetadata(context, id, { protected: false })).changed, false)
+})
+
+test('a change that only a stopped VM takes is refused because the VM moves', (t) => {
+  const { context, id, offers, accepted, refusal, seenAs, happens } = stage(t)
+  seenAs('running')
+  accepted(offers())
+  const compute = { cpuMillicores: 2000, memoryMib: 256, sleepAfterIdleSeconds: 0 }
+  assert.equal(refusal(setCompute(context, id, compute)).code, 'vm_migrating')
+  assert.equal(refusal(setNetwork(context, id, { ipv4Address: '192.0.2.11' })).code, 'vm_migrating')
+  assert.equal(refusal(setSeed(context, id, { userData: 'x' })).code, 'vm_migrating')
+  assert.equal(accepted(setCompute(context, id, { ...compute, cpuMillicores: 1000 })).changed, false)
+  happens(...RELEASED)
+  assert.equal(refusal(setCompute(context, id, compute)).code, 'vm_migrated')
+})
+
+test('what the host has left does not matter to a change of a VM that moves', (t) => {
+  const { context, id, capacity, offers, accepted, refusal } = stage(t)
+  accepted(offers())
+  capacity.total.diskMib = 64
+  assert.equal(refusal(setDisk(context, id, { sizeMib: 1024 })).code, 'vm_migrating')
+  setMaintenance(context, { state: 'cordoned' })
+  assert.equal(refusal(setDisk(context, id, { sizeMib: 1024 })).code, 'vm_migrating')
 })
 
 test('a stop withdraws the offer, and its guest is not requested again', (t) => {

@@ -7,6 +7,7 @@ import { limits } from '../../config/limits.ts'
 import { ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
 import { inputsOf } from '../vm/create-vm.ts'
 import { deleteVm } from '../vm/delete-vm.ts'
+import { setCompute } from '../vm/reshape.ts'
 import { takeVm } from './take-vm.ts'
 import type { DepartureStage } from '../../core/migration/departure.ts'
 
@@ -115,3 +116,12 @@ function spaced(): string {
 }
 
 const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
+
+test('a VM that comes takes no change, whatever the change would need', (t) => {
+  const { context, id, accepted, refusal } = commandStage(t)
+  accepted(takeVm(context, id, offered(id, recordOf())))
+  const { code } = refusal(
+    setCompute(context, id, { cpuMillicores: 2000, memoryMib: 256, sleepAfterIdleSeconds: 0 }),
+  )
+  assert.equal(code, 'vm_arriving')
+})

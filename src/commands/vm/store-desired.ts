@@ -52,20 +52,21 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     if (!found.ok) return found
     const before = found.value
     const desired = change.decide(before)
-    if (!desired.ok) return err(desired.error)
+    // Advice on how to make the change possible would end a move that is under way.
+    if (!desired.ok) return err(refuseWhileMoving(before) ?? desired.error)
     const repeatsPower = change.repeatsPower?.(before) === true
     const stops = change.stops?.(before)
     if (!repeatsPower && stops === undefined && isDeepStrictEqual(desired.value, before.desired))
       return ok({ record: before, changed: false })
+    const nowMs = context.now()
+    const isStop = stops !== undefined && desired.value.power === 'stopped'
+    const end = endOffer(before, { desired: desired.value, isStop }, nowMs)
+    if (!end.ok) return end
     const refusal =
       refuseGrowth(context, id, { before: before.desired, after: desired.value }) ??
       refuseIncrease(context, increaseBy(context, before, desired.value)) ??
       refuseTooLarge(context, before, desired.value)
     if (refusal !== undefined) return err(refusal)
-    const nowMs = context.now()
-    const isStop = stops !== undefined && desired.value.power === 'stopped'
-    const end = endOffer(before, { desired: desired.value, isStop }, nowMs)
-    if (!end.ok) return end
     const operationId = context.newOperationId()
     const record = store.vms.changeDesired(id, {
       ...end.value,
