@@ -37,6 +37,8 @@ export const snapshotLimits = {
   capturesMax: 4,
   /** A guest is paused for its capture for at most this long; a pool that is slower is tried again later. */
   capturePauseMs: 5000,
+  /** A VM whose guest does not run takes no other change for at most this long. A disk in many pieces takes seconds. */
+  captureAtRestMs: 30_000,
   /** Disks and clones flushed at once. Each uses one of Node's four threads for files, which captures need too. */
   captureFlushesMax: 2,
   /** Between two attempts to capture a disk whose VM is changing. */

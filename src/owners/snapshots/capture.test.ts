@@ -242,34 +242,6 @@ test('a hard stop does not wait for a capture, which then captures the stopped V
   assert.deepEqual([shown(), snap().capture?.pausedMs], ['completed', 0])
 })
 
-test('a guest whose disk takes long to clone runs on, and is captured later', async (t) => {
-  const stage = await snapshotStage(t)
-  const { host, vmId, upload, take, quiet, shown, after } = stage
-  host.staging.holdNext('clone')
-  take(urlsOf(upload))
-  await quiet()
-  await after(limits.capturePauseMs - 1)
-  assert.equal(host.monitor.stateOf(vmId).kind, 'paused')
-  await after(1)
-  runs(stage)
-  assert.equal(shown(), 'capturing storage_failed')
-  await after(limits.retryBackoffMsMin)
-  assert.equal(shown(), 'completed')
-})
-
-test('a hard stop does not wait for a clone that takes long', async (t) => {
-  const { context, host, vmId, upload, take, quiet, vm, shown, after } = await snapshotStage(t)
-  const cloned = host.staging.holdNext('clone')
-  take(urlsOf(upload))
-  await quiet()
-  setPower(context, vmId, 'stopped')
-  await quiet()
-  assert.equal(vm().observed.state, 'stopped')
-  cloned()
-  await after(limits.captureRetryMs)
-  assert.equal(shown(), 'completed')
-})
-
 test('a snapshot that is deleted in the middle of its capture leaves a running guest and no staging', async (t) => {
   const stage = await snapshotStage(t)
   const { host, find, upload, take, drop, quiet, staged } = stage

@@ -107,7 +107,7 @@ async function cloneNow(task: Task, { until, guestMustEnd }: Bounds): Promise<Cl
   const seen = judgeDisk(disk, vm, host.storeId)
   if (seen.kind === 'foreign') return vmBusy(`the disk of its name is another VM's: ${seen.because}`)
   return moment.kind === 'at_rest'
-    ? cloneDisk(task, vm.id, until)
+    ? cloneAtRest(task, vm.id, until)
     : cloneRunning(task, vm, { until, guestMustEnd })
 }
 
@@ -118,6 +118,26 @@ async function cloneNow(task: Task, { until, guestMustEnd }: Bounds): Promise<Cl
 async function cloneDisk({ host, entry }: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
   await abortable(host.staging.clone(entry.stagingId, id), until)
   return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0 }
+}
+
+/** Clones the disk of a guest that does not run. The worker of the VM waits for it for a bounded time. */
+async function cloneAtRest(task: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
+  const bound = boundOf(task, id, limits.captureAtRestMs)
+  try {
+    return await cloneDisk(task, id, AbortSignal.any([until, bound.signal]))
+  } finally {
+    bound.cancel()
+  }
+}
+
+/** Returns a signal that ends a clone which takes longer than this. The snapshot tries again later. */
+function boundOf({ host }: Task, id: VmId, ms: number): { signal: AbortSignal; cancel: () => void } {
+  const tooLong = new AbortController()
+  const cancel = host.clock.after(ms, () => {
+    const message = `the disk of VM ${id} was not cloned within ${ms} ms, and the VM does not wait longer`
+    tooLong.abort(new CourseEnd({ kind: 'retry', code: 'storage_failed', message }))
+  })
+  return { signal: tooLong.signal, cancel }
 }
 
 type Bounds = {
@@ -166,17 +186,13 @@ async function thawNow(task: Task, id: VmId, guestMustEnd: AbortSignal): Promise
 async function clonePaused(task: Task, vm: VmRecord, { until, guestMustEnd }: Bounds): Promise<Cloned> {
   const { clock, monitors } = task.host
   const beganMs = clock.monotonicMs()
-  const tooLong = new AbortController()
-  const cancel = clock.after(limits.capturePauseMs, () => {
-    const message = `the disk of VM ${vm.id} was not cloned within ${limits.capturePauseMs} ms, so its guest runs on`
-    tooLong.abort(new CourseEnd({ kind: 'retry', code: 'storage_failed', message }))
-  })
+  const bound = boundOf(task, vm.id, limits.capturePauseMs)
   let cloned: Cloned
   try {
     await monitors[vm.monitor].ensurePaused(vm.id, until)
-    cloned = await cloneDisk(task, vm.id, AbortSignal.any([until, tooLong.signal]))
+    cloned = await cloneDisk(task, vm.id, AbortSignal.any([until, bound.signal]))
   } finally {
-    cancel()
+    bound.cancel()
     await letRun(task, vm, guestMustEnd)
   }
   return { ...cloned, pausedMs: Math.round((clock.monotonicMs() - beganMs) * 10) / 10 }
