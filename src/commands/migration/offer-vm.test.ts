@@ -170,6 +170,15 @@ test('a withdrawal of a handover requests the guest again', (t) => {
   assert.equal(accepted(withdrawOffer(context, id)).changed, false)
 })
 
+test('a rehearsal of a withdrawal plans with the guest that is requested again, and requests none', (t) => {
+  const { context, store, id, offers, accepted, happens, record } = stage(t)
+  accepted(offers())
+  happens(COPY, HAND_OVER)
+  const rehearsed = store.rehearse(() => withdrawOffer({ ...context, poke: () => {} }, id))
+  assert.deepEqual(accepted(rehearsed).record.wake, { reason: 'withdrawn', atMs: 1000 })
+  assert.equal(record().wake, undefined)
+})
+
 test('a migration id is used up when its migration has ended', (t) => {
   const { context, id, offers, accepted, refusal } = stage(t)
   accepted(offers())

@@ -63,7 +63,8 @@ export function withdrawOffer(context: CommandContext, id: VmId): CommandResult 
     const operationId = context.newOperationId()
     const record = store.vms.changeDesired(id, { ...end, operationId, nowMs })
     if (wakes) store.vms.requestWake(id, { reason: 'withdrawn', atMs: nowMs })
-    return ok({ record, changed: true })
+    // Reads the record as it is now, because a rehearsal plans with it.
+    return ok({ record: store.vms.get(id) ?? record, changed: true })
   })
   if (result.ok && result.value.changed) context.poke(id, 'offer withdrawn')
   return result
