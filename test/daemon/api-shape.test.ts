@@ -38,6 +38,15 @@ test('compute answers the accepted value, and refuses CPU and memory of a VM tha
   assert.equal(more.json.desired.compute.cpu_millicores, 32_000)
 })
 
+test('a number that is -0 is 0, and the same request again raises no generation', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host, { compute })
+  for (const zero of ['0', '-0', '-0.0', '-1e-400']) {
+    const body = JSON.stringify(compute).replace(':0', `:${zero}`)
+    assert.equal((await put(host, '/compute', body)).status, 200, zero)
+  }
+})
+
 test('kernel arguments change while the VM is stopped, a dry run stores nothing, and null removes them', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)

@@ -32,13 +32,22 @@ export function parseJsonBodies(app: App): void {
       }
       if (body.length === 0) return undefined
       try {
-        return JSON.parse(utf8.decode(body))
+        return withoutMinusZero(utf8.decode(body))
       } catch {
         throw new Refused({ code: 'invalid_request', detail: 'the body is not valid JSON in UTF-8' })
       }
     },
   )
 }
+
+/** Finds a number that JSON.parse may read as -0: one that begins so, or is too small for its type. */
+const MAYBE_MINUS_ZERO = /-(?:0|\d[\d.]*e-)/iu
+
+/** Parses JSON with 0 in place of -0, which is stored as 0, and would then differ from what is stored. */
+const withoutMinusZero = (text: string): unknown =>
+  MAYBE_MINUS_ZERO.test(text)
+    ? JSON.parse(text, (_name, value: unknown) => (value === 0 ? 0 : value))
+    : JSON.parse(text)
 
 /**
  * Checks requests against their schemas, which may refer to the named ones. Removes and coerces nothing, except for
