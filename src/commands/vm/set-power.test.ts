@@ -134,6 +134,21 @@ test('asleep is not stopped: CPU and memory stay, and the refusal says what a st
   }
 })
 
+test('a guest that ended for good is not stopped while its power is running, and the refusal says so', (t) => {
+  const { context, id, store, create, accepted, refusal } = commandStage(t)
+  const { powerGeneration: endedAtPower } = accepted(create()).record
+  store.vms.recordProgress(id, {
+    observed: { state: 'stopped', sinceMs: 1000, endedAtPower },
+    nowMs: 1000,
+  })
+  const { code, text } = refusal(setCompute(context, id, { ...idle, memoryMib: 512 }))
+  assert.equal(code, 'vm_not_stopped')
+  assert.equal(
+    text,
+    'CPU and memory of web-1 can change only while it is stopped; its guest has ended, but its power is running: set its power to stopped, and wait until it is',
+  )
+})
+
 test('a rehearsal of a wake requests no wake', (t) => {
   const { context, id, accepted, pokes, store, wake } = sleeper(t)
   const result = store.rehearse(() => setPower({ ...context, poke: () => {} }, id, 'running'))

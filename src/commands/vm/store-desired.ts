@@ -3,6 +3,7 @@ import { err, ok } from '../../lib/result.ts'
 import { commitmentOf, increaseOf } from '../../core/capacity/ledger.ts'
 import { refuseIncrease, refuseTooLarge } from '../capacity/admit.ts'
 import { refuseGrowth } from '../maintenance/refuse-cordoned.ts'
+import { hasEnded } from '../../core/vm/exit-policy.ts'
 import { isLeaving, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { given } from '../../lib/given.ts'
 import type { InputsChange } from '../../core/vm/create.ts'
@@ -110,14 +111,18 @@ export const isStopped = (record: VmRecord): boolean =>
   record.desired.power === 'stopped' && !owesStop(record)
 
 /** Returns the refusal of a change to what a guest was started with. */
-export const notStopped = ({ id, desired, observed }: VmRecord, what: string): Rejection => ({
+export const notStopped = (record: VmRecord, what: string): Rejection => ({
   code: 'vm_not_stopped',
-  detail:
-    `${what} of ${id} can change only while it is stopped, and it is ${observed.state}: ` +
-    (desired.power === 'stopped'
-      ? 'wait until it is; observed.error says what keeps it'
-      : `set its power to stopped${AT_A_COST[observed.state] ?? ''}, and wait until it is`),
+  detail: `${what} of ${record.id} can change only while it is stopped${insteadWords(record)}`,
 })
+
+function insteadWords(record: VmRecord): string {
+  const { desired, observed } = record
+  const seen = `, and it is ${observed.state}`
+  if (desired.power === 'stopped') return `${seen}: wait until it is; observed.error says what keeps it`
+  const state = hasEnded(record) ? `; its guest has ended, but its power is ${desired.power}` : seen
+  return `${state}: set its power to stopped${AT_A_COST[observed.state] ?? ''}, and wait until it is`
+}
 
 const AT_A_COST: { readonly [S in ObservedState]?: string } = {
   sleeping: ', which throws its saved state away',
