@@ -167,6 +167,8 @@ export const limits = {
   /** Records that a start reads in one turn of the event loop; some milliseconds. */
   recordsPerTurn: 64,
   retrySoonMs: 1000,
+  /** Attempts in a row that a busy host is asked soon. What lasts longer has growing delays. */
+  retriesSoonMax: 10,
   retryBackoffMsMin: 1000,
   retryBackoffMsMax: 60_000,
   /** Fraction of a delay that is random. */

@@ -23,9 +23,15 @@ test('jitter only ever shortens a delay, by at most its fraction', () => {
   assert.equal(shortest, limits.retryBackoffMsMin * (1 - limits.retryJitter))
 })
 
-test('a busy host is asked again soon, whatever came before; a hopeless case slowly', () => {
-  assert.equal(retryDelayMs('soon', 9, 0), limits.retrySoonMs)
+test('a busy host is asked again soon; a hopeless case slowly', () => {
+  assert.equal(retryDelayMs('soon', 1, 0), limits.retrySoonMs)
+  assert.equal(retryDelayMs('soon', limits.retriesSoonMax, 0), limits.retrySoonMs)
   assert.equal(retryDelayMs('on-change', 1, 0), limits.retryBackoffMsMax)
+})
+
+test('a host that stays busy is asked as for any other fault, from some attempts on', () => {
+  const delays = [1, 2, 3, 1000].map((after) => retryDelayMs('soon', limits.retriesSoonMax + after, 0))
+  assert.deepEqual(delays, [1000, 2000, 4000, 60_000])
 })
 
 test('settled VMs are looked at once a minute, and once a second for all of them together if they are many', () => {

@@ -71,7 +71,10 @@ const withOthersMs = (ms: number, { monotonicMs }: ResyncTerms): number =>
 function plainDelayMs(retry: RetryClass, attempt: number): number {
   switch (retry) {
     case 'soon':
-      return limits.retrySoonMs
+      // What blocks a VM may stay until an operator acts, such as an address that another guest still has.
+      return attempt <= limits.retriesSoonMax
+        ? limits.retrySoonMs
+        : plainDelayMs('backoff', attempt - limits.retriesSoonMax)
     case 'backoff':
       // 2^20 times the minimum exceeds any cap; the bound keeps the power finite.
       return Math.min(limits.retryBackoffMsMax, limits.retryBackoffMsMin * 2 ** Math.min(attempt - 1, 20))
