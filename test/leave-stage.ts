@@ -6,22 +6,22 @@ import { sleepStage } from './sleep-stage.ts'
 import type { TestContext } from 'node:test'
 import type { ArrivalId } from '../src/core/migration/departure.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../src/core/migration/offer.ts'
+import type { Answered } from '../src/ports/source-host.ts'
 import type { StageOptions } from './reconcile-stage.ts'
-import type { Answer, Move } from '../src/owners/migration/moves.ts'
+import type { Move } from '../src/owners/migration/moves.ts'
 
 export const never = new AbortController().signal
 
 /** Returns the value of an answer, or its refusal. */
-export async function said<T>(answer: Answer<T>): Promise<T | string> {
+export async function said<T>(answer: Answered<T>): Promise<T | string> {
   const result = await answer
-  if (result === undefined) return 'unknown'
   return result.ok ? result.value : result.error
 }
 
 /** Returns the value of an answer that must not be a refusal. */
-export async function got<T>(answer: Answer<T>): Promise<T> {
+export async function got<T>(answer: Answered<T>): Promise<T> {
   const result = await answer
-  assert.ok(result?.ok === true, `refused: ${JSON.stringify(result)}`)
+  assert.ok(result.ok, `refused: ${JSON.stringify(result)}`)
   return result.value
 }
 

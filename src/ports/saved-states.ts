@@ -1,13 +1,6 @@
-import type { SavedState, SaveTerms, SavingMonitor } from '../core/world/saved-state.ts'
+import type { MovedMemory, SavedState, SaveTerms, SavingMonitor } from '../core/world/saved-state.ts'
 import type { UserId, VmId } from '../core/ids.ts'
 import type { IncomingFile } from './incoming-file.ts'
-
-/** A saved guest, as another host must know it before its memory comes. */
-export type MovedMemory = {
-  /** The length of the file, with its holes. */
-  readonly lengthBytes: number
-  readonly terms: SaveTerms
-}
 
 /**
  * Saved guests in the pool. A saved state is published completely or not at all: a crash leaves an `unfinished` one.

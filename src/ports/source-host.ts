@@ -1,33 +1,21 @@
 import type { Sha256 } from '../core/ids.ts'
-import type { ArrivalId, DepartureRefusal, DepartureStage } from '../core/migration/departure.ts'
+import type { ArrivalId, SourceRefusal } from '../core/migration/departure.ts'
 import type { Frame } from '../core/migration/frames.ts'
 import type { MigrationId } from '../core/migration/offer.ts'
-import type { Manifest } from '../core/vm/manifest.ts'
+import type { HandOver, Manifest } from '../core/vm/manifest.ts'
 import type { Result } from '../lib/result.ts'
 import type { MovedConsole } from './consoles.ts'
 import type { Round } from './disk-rounds.ts'
-import type { MovedMemory } from './saved-states.ts'
 import type { HeldPacket } from './traffic.ts'
 
 /** A migration, and this host's attempt to take its VM. */
 export type MoveRef = { readonly migrationId: MigrationId; readonly arrival: ArrivalId }
 
 /**
- * Why a source gives nothing. `unknown`: it has no such migration to this node. `busy`: it must be asked again later.
+ * The answer of a source. Its destination gets every other failure thrown: HostFault `source_unreachable` or
+ * `source_refused`.
  */
-export type SourceRefusal = DepartureRefusal | 'unknown' | 'busy'
-
-/** The answer of a source. Every other failure is thrown: HostFault `source_unreachable` or `source_refused`. */
 export type Answered<T> = Promise<Result<T, SourceRefusal>>
-
-/** How far a handover is. While its stage is `handing_over`, the source must be asked again. */
-export type HandOver = {
-  readonly stage: DepartureStage
-  /** Number of the round of the saved guest's disk. */
-  readonly lastRound?: number
-  /** Absent if the guest moves with its disk alone. */
-  readonly memory?: MovedMemory
-}
 
 /** Hosts that offer VMs to this one. */
 export interface SourceHosts {

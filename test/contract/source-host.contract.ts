@@ -13,7 +13,8 @@ import type { Sha256 } from '../../src/core/ids.ts'
 import type { ArrivalId } from '../../src/core/migration/departure.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
 import type { MigrationId, NodeName } from '../../src/core/migration/offer.ts'
-import type { Answered, HandOver, MoveRef, SourceHost } from '../../src/ports/source-host.ts'
+import type { HandOver } from '../../src/core/vm/manifest.ts'
+import type { Answered, MoveRef, SourceHost } from '../../src/ports/source-host.ts'
 
 /** A way to a source. */
 export type SourceLine = {
@@ -54,12 +55,10 @@ type Offered = Awaited<ReturnType<typeof offered>>
 
 /** Lets a test change the bytes of streams on their way. */
 function passing(source: Departures, state: { passes: Passes; streams: number }): Departures {
-  const changed = async <E>(
-    answer: Promise<{ ok: true; value: AsyncIterable<Uint8Array> } | { ok: false; error: E } | undefined>,
-  ) => {
+  const changed = async (answer: Answered<AsyncIterable<Uint8Array>>) => {
     const given = await answer
     state.streams += 1
-    return given?.ok === true ? ok(state.passes(given.value)) : given
+    return given.ok ? ok(state.passes(given.value)) : given
   }
   const reads: Departures['reads'] = {
     roundFrames: (...asked) => changed(source.reads.roundFrames(...asked)),

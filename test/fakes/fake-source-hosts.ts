@@ -5,18 +5,13 @@ import { abortable } from '../../src/lib/abortable.ts'
 import { isSourceFault } from '../../src/core/migration/source-faults.ts'
 import { err, ok } from '../../src/lib/result.ts'
 import type { Departures } from '../../src/api/coordination/dependencies.ts'
+import type { SourceRefusal } from '../../src/core/migration/departure.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
 import type { NodeName } from '../../src/core/migration/offer.ts'
 import type { SourceBytes } from '../../src/host/source/continued-frames.ts'
 import type { Result } from '../../src/lib/result.ts'
 import type { Move } from '../../src/owners/migration/moves.ts'
-import type {
-  Answered,
-  MoveRef,
-  SourceHost,
-  SourceHosts,
-  SourceRefusal,
-} from '../../src/ports/source-host.ts'
+import type { Answered, MoveRef, SourceHost, SourceHosts } from '../../src/ports/source-host.ts'
 
 /**
  * A moment at which the line may be cut: `before` the source has a request, `after` it has done what was asked and
@@ -26,8 +21,6 @@ export type LineMoment = {
   readonly request: keyof SourceHost
   readonly when: 'before' | 'after' | 'within'
 }
-
-type Asked<T> = Promise<Result<T, SourceRefusal> | undefined>
 
 /** Other hosts in the same process: a request asks what the routes of their coordination API ask. */
 export class FakeSourceHosts implements SourceHosts {
@@ -111,13 +104,13 @@ class FakeSourceHost implements SourceHost {
   async #ask<T>(
     request: keyof SourceHost,
     signal: AbortSignal,
-    asked: (peer: Departures) => Asked<T>,
+    asked: (peer: Departures) => Answered<T>,
   ): Answered<T> {
     signal.throwIfAborted()
     try {
       const answer = await abortable(asked(this.#line({ request, when: 'before' })), signal)
       this.#line({ request, when: 'after' })
-      return answer ?? err('unknown')
+      return answer
     } catch (error) {
       throw this.#answered(error, signal)
     }
@@ -126,7 +119,7 @@ class FakeSourceHost implements SourceHost {
   async #bytes(
     request: keyof SourceHost,
     signal: AbortSignal,
-    asked: (peer: Departures) => Asked<AsyncIterable<Uint8Array>>,
+    asked: (peer: Departures) => Answered<AsyncIterable<Uint8Array>>,
   ): Answered<SourceBytes> {
     const answer = await this.#ask(request, signal, asked)
     if (!answer.ok) return answer
@@ -164,7 +157,7 @@ class FakeSourceHost implements SourceHost {
   async #frames(
     request: keyof SourceHost,
     { sizeBytes, signal }: { readonly sizeBytes: number; readonly signal: AbortSignal },
-    asked: (peer: Departures, from: number) => Asked<AsyncIterable<Uint8Array>>,
+    asked: (peer: Departures, from: number) => Answered<AsyncIterable<Uint8Array>>,
   ): Answered<AsyncIterable<Frame>> {
     const open = (from: number): Answered<SourceBytes> =>
       this.#bytes(request, signal, (peer) => asked(peer, from))

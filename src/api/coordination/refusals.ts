@@ -2,8 +2,8 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { Refused } from '../listener/refused.ts'
 import type { Rejection, RejectionCode } from '../../core/errors.ts'
+import type { SourceRefusal } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
-import type { MoveRefusal } from '../../owners/migration/moves.ts'
 import type { Result } from '../../lib/result.ts'
 
 /** Codes that any request about a migration can be refused with, beside those of every route. */
@@ -15,13 +15,7 @@ export const MOVE_CODES = [
 ] as const satisfies readonly RejectionCode[]
 
 /** Returns the answer of the source, or throws the refusal that the destination gets. */
-export function granted<T>(id: MigrationId, answer: Result<T, MoveRefusal> | undefined): T {
-  // The same words for an offer to another node: a node learns nothing about the offers of others.
-  if (answer === undefined)
-    throw new Refused({
-      code: 'not_found',
-      detail: `there is no migration ${id} to this node on this host`,
-    })
+export function granted<T>(id: MigrationId, answer: Result<T, SourceRefusal>): T {
   if (!answer.ok) throw new Refused(rejectionOf(id, answer.error))
   return answer.value
 }
@@ -31,8 +25,14 @@ export const refuseStream = (id: MigrationId): Rejection => ({
   detail: `the destination reads ${limits.streamsPerOfferMax} streams of migration ${id} at once: end some of them, and ask again`,
 })
 
-export function rejectionOf(id: MigrationId, refusal: MoveRefusal): Rejection {
+export function rejectionOf(id: MigrationId, refusal: SourceRefusal): Rejection {
   switch (refusal) {
+    // The same words for an offer to another node: a node learns nothing about the offers of others.
+    case 'unknown':
+      return {
+        code: 'not_found',
+        detail: `there is no migration ${id} to this node on this host`,
+      }
     case 'withdrawn':
       return {
         code: 'migration_withdrawn',

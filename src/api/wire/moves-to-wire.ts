@@ -1,7 +1,7 @@
 import { given } from '../../lib/given.ts'
 import { time } from './values.ts'
 import type { WindowSize } from '../../core/console/console-viewer.ts'
-import type { HandOver } from '../../owners/migration/source-side.ts'
+import type { HandOver } from '../../core/vm/manifest.ts'
 import type { HeldPacketsWire, HandOverWire, MovedConsoleWire, MovedMemoryWire, RoundWire } from './moves.ts'
 
 export const roundToWire = (

@@ -8,7 +8,7 @@ import type { Departure, DepartureStage, GuestPower } from '../migration/departu
 import type { MigrationId, MigrationMode } from '../migration/offer.ts'
 import type { VmInputs } from './create.ts'
 import type { Metadata, VmRecord } from './record.ts'
-import type { SavingMonitor } from '../world/saved-state.ts'
+import type { MovedMemory, SavingMonitor } from '../world/saved-state.ts'
 
 /** All that belongs to a VM, and not to the host that has it. It carries user data and keys. */
 export type MovingVm = {
@@ -47,6 +47,15 @@ export type Manifest = {
   /** Absent once a request has withdrawn the offer. */
   readonly expiresAtMs?: number
   readonly vm: MovingVm
+}
+
+/** How far a handover is. While its stage is `handing_over`, the destination must ask again. */
+export type HandOver = {
+  readonly stage: DepartureStage
+  /** Number of the round of the saved guest's disk. */
+  readonly lastRound?: number
+  /** Absent if the guest moves with its disk alone. */
+  readonly memory?: MovedMemory
 }
 
 /** Returns whether the guest moves with its memory. */

@@ -54,3 +54,10 @@ export type SaveTerms = {
   readonly monitor: SavingMonitor
   readonly compute: Pick<Compute, 'cpuMillicores' | 'memoryMib'>
 }
+
+/** A saved guest, as another host must know it before its memory comes. */
+export type MovedMemory = {
+  /** The length of the file, with its holes. */
+  readonly lengthBytes: number
+  readonly terms: SaveTerms
+}

@@ -6,7 +6,7 @@ import { FRAME_HEAD_BYTES, FrameWriter } from '../../core/migration/frames.ts'
 import { err, ok } from '../../lib/result.ts'
 import { streamChecks } from '../rounds/stream-checks.ts'
 import { continuedFrames } from './continued-frames.ts'
-import type { SourceRefusal } from '../../ports/source-host.ts'
+import type { SourceRefusal } from '../../core/migration/departure.ts'
 import type { SourceBytes } from './continued-frames.ts'
 
 const BLOCK = 4096

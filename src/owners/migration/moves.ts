@@ -1,11 +1,6 @@
 import { afterEvent, isUndecided } from '../../core/migration/departure.ts'
-import { ok } from '../../lib/result.ts'
-import type {
-  ArrivalId,
-  Departure,
-  DepartureEvent,
-  DepartureRefusal,
-} from '../../core/migration/departure.ts'
+import { err, ok } from '../../lib/result.ts'
+import type { ArrivalId, Departure, DepartureEvent, SourceRefusal } from '../../core/migration/departure.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
@@ -14,12 +9,6 @@ import type { DepartureContext } from './context.ts'
 
 /** A request of a destination: the migration, the node that asks, and its attempt. */
 export type Move = { readonly id: MigrationId; readonly node: NodeName; readonly arrival: ArrivalId }
-
-/** Why a destination gets nothing. `busy`: other VMs are copied now, and it should ask again. */
-export type MoveRefusal = DepartureRefusal | 'busy'
-
-/** Undefined if the migration is not one of that node. */
-export type Answer<T> = Promise<Result<T, MoveRefusal> | undefined>
 
 export type Leaving = {
   /** Absent if the VM was released and then deleted. */
@@ -35,29 +24,26 @@ export class Moves {
     this.#context = context
   }
 
-  /** Returns the VM that leaves by this migration; undefined for any node but the one it is offered to. */
-  find({ id, node }: Pick<Move, 'id' | 'node'>): Leaving | undefined {
+  /** Returns the VM that leaves by this migration; `unknown` for any node but the one it is offered to. */
+  find({ id, node }: Pick<Move, 'id' | 'node'>): Result<Leaving, SourceRefusal> {
     const { departures } = this.#context.store
     const record = departures.of(id)
     const departure = record === undefined ? departures.departed(id) : record.departure
-    if (departure?.node !== node) return undefined
-    return record === undefined ? { departure } : { record, departure }
+    if (departure?.node !== node) return err('unknown')
+    return ok(record === undefined ? { departure } : { record, departure })
   }
 
   /** Stores what follows from a request of a destination, and returns it. It is on the disk after a flush. */
-  happens(
-    move: Move,
-    eventOf: (leaving: Leaving) => DepartureEvent,
-  ): Result<Leaving, DepartureRefusal> | undefined {
+  happens(move: Move, eventOf: (leaving: Leaving) => DepartureEvent): Result<Leaving, SourceRefusal> {
     const { store, clock, poke, log } = this.#context
     const nowMs = clock.now()
     const found = this.find(move)
-    if (found === undefined) return undefined
-    const { record, departure: before } = found
-    const after = afterEvent(before, eventOf(found), nowMs)
+    if (!found.ok) return found
+    const { record, departure: before } = found.value
+    const after = afterEvent(before, eventOf(found.value), nowMs)
     if (!after.ok) return after
     const departure = after.value
-    if (record === undefined || departure === before) return ok({ ...found, departure })
+    if (record === undefined || departure === before) return ok({ ...found.value, departure })
     const changed = store.departures.set(record.id, departure, nowMs)
     if (departure.stage !== before.stage) {
       const { id, node, stage } = departure

@@ -6,9 +6,8 @@ import { mibUp } from '../../lib/byte-units.ts'
 import { FrameWrites } from './frame-writes.ts'
 import { accepted, checkLength, Hindered } from './source-refused.ts'
 import type { CopiedRound } from '../../core/migration/rounds.ts'
-import type { Manifest } from '../../core/vm/manifest.ts'
+import type { HandOver, Manifest } from '../../core/vm/manifest.ts'
 import type { Round } from '../../ports/disk-rounds.ts'
-import type { HandOver } from '../../ports/source-host.ts'
 import type { Pulling } from './pulling.ts'
 
 /**

@@ -7,10 +7,9 @@ import { limits } from '../../config/limits.ts'
 import { FrameWrites } from './frame-writes.ts'
 import { accepted, checkLength } from './source-refused.ts'
 import { errorChain } from '../../log/error-chain.ts'
-import type { Manifest } from '../../core/vm/manifest.ts'
+import type { HandOver, Manifest } from '../../core/vm/manifest.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
-import type { HandOver } from '../../ports/source-host.ts'
-import type { MovedMemory } from '../../ports/saved-states.ts'
+import type { MovedMemory } from '../../core/world/saved-state.ts'
 import type { Pulling } from './pulling.ts'
 
 const BOOT_IMAGE = { bytesMax: limits.bootImageBytesMax, excess: 'image_too_large' } as const

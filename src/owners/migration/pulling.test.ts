@@ -22,7 +22,7 @@ import type { VmId } from '../../core/ids.ts'
 import type { Arrival } from '../../core/migration/arrival.ts'
 import type { Frame } from '../../core/migration/frames.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
-import type { MovedMemory } from '../../ports/saved-states.ts'
+import type { MovedMemory } from '../../core/world/saved-state.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
 
 const UNREACHABLE = { code: 'source_unreachable', retry: 'backoff', message: 'asking the source' } as const

@@ -6,7 +6,7 @@ import { whyNotRestorable } from '../../core/saved/judge-saved-state.ts'
 import { err, ok } from '../../lib/result.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { Rejection } from '../../core/errors.ts'
-import type { ArrivalId } from '../../core/migration/departure.ts'
+import type { ArrivalId, SourceRefusal } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { GuestPlatform } from '../../core/saved/judge-saved-state.ts'
@@ -14,7 +14,6 @@ import type { Manifest } from '../../core/vm/manifest.ts'
 import type { Unknown } from '../../core/world/world.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Host } from '../../ports/host.ts'
-import type { SourceRefusal } from '../../ports/source-host.ts'
 
 /** An offer as its source describes it, and the name of this attempt to take it. */
 export type ReadOffer = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }

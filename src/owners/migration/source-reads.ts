@@ -5,15 +5,16 @@ import { Places } from '../../lib/places.ts'
 import { err, ok } from '../../lib/result.ts'
 import { StreamsFull } from './copy-places.ts'
 import type { Sha256 } from '../../core/ids.ts'
-import type { DepartureRefusal } from '../../core/migration/departure.ts'
+import type { SourceRefusal } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Result } from '../../lib/result.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
+import type { Answered } from '../../ports/source-host.ts'
 import type { HeldPacket } from '../../ports/traffic.ts'
 import type { SourceContext } from './context.ts'
 import type { CopyPlaces, CopyTerms } from './copy-places.ts'
-import type { Answer, Move, Moves } from './moves.ts'
+import type { Move, Moves } from './moves.ts'
 
 type Bytes = AsyncIterable<Uint8Array>
 type Parts = { readonly moves: Moves; readonly places: CopyPlaces; readonly ending: AbortSignal }
@@ -48,10 +49,10 @@ export class SourceReads {
     move: Move,
     { number, from }: { readonly number: number; readonly from: number },
     signal: AbortSignal,
-  ): Answer<Bytes> {
+  ): Answered<Bytes> {
     const { arrival } = move
     const found = this.#readable(move)
-    if (found === undefined || !found.ok) return found
+    if (!found.ok) return found
     const { id } = found.value
     const open = (until: AbortSignal): Bytes =>
       this.#context.host.rounds.frames({ id, arrival, number }, from, until)
@@ -59,23 +60,24 @@ export class SourceReads {
   }
 
   /** Reads the saved memory of a guest that is handed over; see `SavedStates.frames`. */
-  async memoryFrames(move: Move, from: number, signal: AbortSignal): Answer<Bytes> {
+  async memoryFrames(move: Move, from: number, signal: AbortSignal): Answered<Bytes> {
     const found = this.#readable(move)
-    if (found === undefined || !found.ok) return found
+    if (!found.ok) return found
     const { id, departure } = found.value
     if (departure?.stage !== 'handed_over') return err('too_early')
     const open = (until: AbortSignal): Bytes => this.#context.host.savedStates.frames(id, from, until)
     return ok(this.#paced(move.id, found.value, { isWanted: () => this.#isCopying(move), open, signal }))
   }
 
-  /** Reads the kernel or the initrd of the VM; undefined for any other image. */
-  async image(move: Pick<Move, 'id' | 'node'>, sha256: Sha256, signal: AbortSignal): Answer<Bytes> {
-    const { record, departure } = this.#moves.find(move) ?? {}
-    if (departure === undefined) return undefined
+  /** Reads the kernel or the initrd of the VM; `unknown` for any other image. */
+  async image(move: Pick<Move, 'id' | 'node'>, sha256: Sha256, signal: AbortSignal): Answered<Bytes> {
+    const found = this.#moves.find(move)
+    if (!found.ok) return found
+    const { record, departure } = found.value
     if (departure.stage === 'withdrawn') return err('withdrawn')
     if (record === undefined || !isUndecided(departure)) return err('released')
     const { kernelSha256, initrdSha256 } = record.desired.image
-    if (sha256 !== kernelSha256 && sha256 !== initrdSha256) return undefined
+    if (sha256 !== kernelSha256 && sha256 !== initrdSha256) return err('unknown')
     const open = (until: AbortSignal): Bytes => this.#context.host.storage.readImage(sha256, until)
     const isWanted = (): boolean => this.#moves.isUndecided(record.id, move)
     // It is read before the first round, for which a place is asked. So it has none, nor keeps one.
@@ -86,12 +88,12 @@ export class SourceReads {
    * Returns the console's newest session, for its destination; undefined if the VM has none. It is whole, because a
    * guest that is down for the handover has no terminal: waits until it is taken.
    */
-  async console(move: Move, signal: AbortSignal): Answer<MovedConsole | undefined> {
+  async console(move: Move, signal: AbortSignal): Answered<MovedConsole | undefined> {
     const { consoles } = this.#context.host
     const { clock } = this.#context
     for (let waitedMs = 0; ; waitedMs += limits.consoleDetachLookMs) {
       const found = this.#readable(move)
-      if (found === undefined || !found.ok) return found
+      if (!found.ok) return found
       const { id, departure } = found.value
       if (departure?.stage !== 'handed_over') return err('too_early')
       const isWhole = consoles.session(id)?.isAttached !== true
@@ -109,9 +111,9 @@ export class SourceReads {
     move: Move,
     { after, waitMs }: { readonly after: number; readonly waitMs: number },
     signal: AbortSignal,
-  ): Answer<readonly HeldPacket[]> {
+  ): Answered<readonly HeldPacket[]> {
     const found = this.#holding(move)
-    if (found === undefined || !found.ok) return found
+    if (!found.ok) return found
     const { id, host, desired } = found.value
     if (desired.network === undefined) return ok([])
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -126,7 +128,7 @@ export class SourceReads {
     ]
     try {
       const held = await this.#held(move, after)
-      if (held?.ok !== true || held.value.length > 0) return held
+      if (!held.ok || held.value.length > 0) return held
       await abortable(promise, AbortSignal.any([signal, this.#ending]))
       return await this.#held(move, after)
     } finally {
@@ -134,9 +136,9 @@ export class SourceReads {
     }
   }
 
-  async #held(move: Move, after: number): Answer<readonly HeldPacket[]> {
+  async #held(move: Move, after: number): Answered<readonly HeldPacket[]> {
     const found = this.#holding(move)
-    if (found === undefined || !found.ok) return found
+    if (!found.ok) return found
     const { departure, host } = found.value
     const forgotten = departure?.stage === 'released' ? after : 0
     const packets = await this.#context.host.traffic.keepHeldAfter(host, forgotten)
@@ -144,9 +146,10 @@ export class SourceReads {
   }
 
   /** Returns the VM whose frames are held for a destination, or why there are none. */
-  #holding(move: Move): Result<VmRecord, DepartureRefusal> | undefined {
-    const { record, departure } = this.#moves.find(move) ?? {}
-    if (departure === undefined) return undefined
+  #holding(move: Move): Result<VmRecord, SourceRefusal> {
+    const found = this.#moves.find(move)
+    if (!found.ok) return found
+    const { record, departure } = found.value
     const { stage, arrival } = departure
     if (stage === 'withdrawn') return err('withdrawn')
     if (arrival !== move.arrival) return err('not_yours')
@@ -155,16 +158,17 @@ export class SourceReads {
   }
 
   /** Returns the VM that a destination may read, or why it may not. */
-  #readable(move: Move): Result<VmRecord, DepartureRefusal> | undefined {
-    const { record, departure } = this.#moves.find(move) ?? {}
-    if (departure === undefined) return undefined
+  #readable(move: Move): Result<VmRecord, SourceRefusal> {
+    const found = this.#moves.find(move)
+    if (!found.ok) return found
+    const { record, departure } = found.value
     const refusal = refuseRead(departure, move.arrival)
     if (refusal !== undefined) return err(refusal)
     return record === undefined ? err('released') : ok(record)
   }
 
   #isCopying(move: Move): boolean {
-    return this.#readable(move)?.ok === true
+    return this.#readable(move).ok
   }
 
   async *#paced(

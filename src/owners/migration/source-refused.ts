@@ -2,7 +2,7 @@ import { faults } from '../../core/problems/catalogue.ts'
 import { MIB, mibUp } from '../../lib/byte-units.ts'
 import type { FaultCode, RetryClass } from '../../core/errors.ts'
 import type { ArrivalRefusal, ArrivalRequest } from '../../core/migration/arrival.ts'
-import type { SourceRefusal } from '../../ports/source-host.ts'
+import type { SourceRefusal } from '../../core/migration/departure.ts'
 import type { Result } from '../../lib/result.ts'
 
 /** Thrown when the source refuses a request for good, or this host gives the VM up. Its course ends with that. */

@@ -12,21 +12,13 @@ import { SourceReads } from './source-reads.ts'
 import { withdraw } from './withdraw.ts'
 import type { DepartureStage } from '../../core/migration/departure.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { Manifest } from '../../core/vm/manifest.ts'
+import type { HandOver, Manifest } from '../../core/vm/manifest.ts'
 import type { Round } from '../../ports/disk-rounds.ts'
-import type { MovedMemory } from '../../ports/saved-states.ts'
+import type { Answered } from '../../ports/source-host.ts'
 import type { SourceContext } from './context.ts'
-import type { Answer, Move } from './moves.ts'
+import type { Move } from './moves.ts'
 
 type Stage = { readonly stage: DepartureStage }
-
-export type HandOver = {
-  /** While it is `handing_over`, the destination asks again. */
-  readonly stage: DepartureStage
-  readonly lastRound?: number
-  /** Absent if the guest moves with its disk alone. */
-  readonly memory?: MovedMemory
-}
 
 /**
  * The source's side of migrations: answers the requests of destinations. What an answer says is on the disk before, so
@@ -74,10 +66,11 @@ export class SourceSide {
   }
 
   /** Returns the VM that this migration offers to this node, while it may still leave. Throws HostFault. */
-  async manifest(move: Pick<Move, 'id' | 'node'>): Answer<Manifest> {
+  async manifest(move: Pick<Move, 'id' | 'node'>): Answered<Manifest> {
     const { store, host } = this.#context
-    const { record, departure } = this.#moves.find(move) ?? {}
-    if (departure === undefined) return undefined
+    const found = this.#moves.find(move)
+    if (!found.ok) return found
+    const { record, departure } = found.value
     // The manifest has the user data and keys as they are now, and the node has no right to later ones.
     if (departure.stage === 'withdrawn') return err('withdrawn')
     if (record === undefined || departure.stage === 'released') return err('released')
@@ -93,9 +86,10 @@ export class SourceSide {
   }
 
   /** Takes a round of the disk, or returns it again. Throws HostFault, and the reason of the signal. */
-  async ensureRound(move: Move, number: number, signal: AbortSignal): Answer<Round> {
-    const { record, departure } = this.#moves.find(move) ?? {}
-    if (departure === undefined) return undefined
+  async ensureRound(move: Move, number: number, signal: AbortSignal): Answered<Round> {
+    const found = this.#moves.find(move)
+    if (!found.ok) return found
+    const { record, departure } = found.value
     const { stage } = departure
     if (stage === 'withdrawn') return err('withdrawn')
     if (record === undefined || stage === 'released') return err('released')
@@ -107,20 +101,20 @@ export class SourceSide {
     } catch (error) {
       if (!(copy.signal.reason instanceof CopyEnded)) throw error
       const decided = this.#moves.find(move)
-      return decided && err(refuseRead(decided.departure, move.arrival) ?? 'busy')
+      return decided.ok ? err(refuseRead(decided.value.departure, move.arrival) ?? 'busy') : decided
     } finally {
       copy.end()
     }
   }
 
-  async #ensure(id: VmId, move: Move, number: number, signal: AbortSignal): Answer<Round> {
+  async #ensure(id: VmId, move: Move, number: number, signal: AbortSignal): Answered<Round> {
     const { arrival } = move
     const copied = this.#moves.happens(move, () => ({ kind: 'copy', arrival }))
-    if (copied === undefined || !copied.ok) return copied
+    if (!copied.ok) return copied
     const { stage, round } = copied.value.departure
     if (stage === 'copying' && round === undefined) await this.#rounds.clear(id)
     const taken = this.#moves.happens(move, () => ({ kind: 'take_round', arrival, number }))
-    if (taken === undefined || !taken.ok) return taken
+    if (!taken.ok) return taken
     // The record must know of the round before it exists: the last round gets a number that no earlier one has.
     await this.#context.store.flushed()
     signal.throwIfAborted()
@@ -131,7 +125,7 @@ export class SourceSide {
    * Begins the handover to the destination, and waits for a while until the guest is down. Throws HostFault, and the
    * reason of the signal.
    */
-  async handOver(move: Move, signal: AbortSignal): Answer<HandOver> {
+  async handOver(move: Move, signal: AbortSignal): Answered<HandOver> {
     const { store, host } = this.#context
     const { arrival } = move
     const asked = this.#moves.happens(move, ({ record, departure }) => ({
@@ -139,13 +133,13 @@ export class SourceSide {
       arrival,
       lived: record === undefined ? (departure.lived ?? 'stopped') : powerOf(record),
     }))
-    if (asked === undefined || !asked.ok) return asked
+    if (!asked.ok) return asked
     await store.flushed()
     const { record } = asked.value
     if (record !== undefined) await this.#whileHandingOver(record.id, move, signal)
     const after = this.#moves.find(move)
-    if (after === undefined) return undefined
-    const { stage, lastRound } = after.departure
+    if (!after.ok) return after
+    const { stage, lastRound } = after.value.departure
     if (stage === 'withdrawn') return err('withdrawn')
     await store.flushed()
     const isSaved = stage === 'handed_over' && record !== undefined
@@ -178,19 +172,20 @@ export class SourceSide {
   }
 
   /** Releases the guest to the destination, which has this round and all before it. From then on it never runs here. */
-  async release(move: Move, lastRound: number): Answer<Stage> {
+  async release(move: Move, lastRound: number): Answered<Stage> {
     const { arrival } = move
     const released = this.#moves.happens(move, () => ({ kind: 'release', arrival, lastRound }))
-    if (released === undefined || !released.ok) return released
+    if (!released.ok) return released
     await this.#context.store.flushed()
     return ok({ stage: released.value.departure.stage })
   }
 
   /** Ends the attempt of the destination: the guest goes on here at once. */
-  async abort(move: Move): Answer<Stage> {
+  async abort(move: Move): Answered<Stage> {
     const { store, clock } = this.#context
-    const { record, departure } = this.#moves.find(move) ?? {}
-    if (departure === undefined) return undefined
+    const found = this.#moves.find(move)
+    if (!found.ok) return found
+    const { record, departure } = found.value
     const aborted = afterEvent(departure, { kind: 'abort', arrival: move.arrival }, clock.now())
     if (!aborted.ok) return aborted
     if (record !== undefined && isUndecided(departure)) withdraw(this.#context, record.id, () => 'aborted')

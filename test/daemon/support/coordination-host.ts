@@ -6,7 +6,7 @@ import { createCoordinationApi } from '../../../src/api/coordination/coordinatio
 import { createLog } from '../../../src/log/logger.ts'
 import { readAsset } from '../../../src/daemon/assets.ts'
 import { COMMON_NAME, send, writePki } from './controller-host.ts'
-import { ok } from '../../../src/lib/result.ts'
+import { err, ok } from '../../../src/lib/result.ts'
 import type { RequestOptions } from 'node:https'
 import type { TestContext } from 'node:test'
 import type { MacAddress, Sha256, VmId } from '../../../src/core/ids.ts'
@@ -95,10 +95,10 @@ export async function startCoordinationHost(
     waitingFor: [] as string[],
     lists: (): RevocationState | undefined => undefined,
   }
-  const none = async (): Promise<undefined> => undefined
+  const none = async () => err('unknown' as const)
   const departures: Departures = source ?? {
     manifest: async ({ id, node }) =>
-      id === manifest.migrationId && node === state.offer.node ? ok(state.offer.read()) : undefined,
+      id === manifest.migrationId && node === state.offer.node ? ok(state.offer.read()) : err('unknown'),
     ensureRound: none,
     handOver: none,
     release: none,
