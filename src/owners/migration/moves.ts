@@ -1,4 +1,4 @@
-import { afterEvent, isUndecided } from '../../core/migration/departure.ts'
+import { afterEvent, isUndecided, refuseRead } from '../../core/migration/departure.ts'
 import { err, ok } from '../../lib/result.ts'
 import type { ArrivalId, Departure, DepartureEvent, SourceRefusal } from '../../core/migration/departure.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -16,6 +16,9 @@ export type Leaving = {
   readonly departure: Departure
 }
 
+/** A VM whose migration is not decided; its record is there until then. */
+export type Undecided = Required<Leaving>
+
 /** The departures as the nodes see them, each its own. */
 export class Moves {
   readonly #context: DepartureContext
@@ -31,6 +34,23 @@ export class Moves {
     const departure = record === undefined ? departures.departed(id) : record.departure
     if (departure?.node !== node) return err('unknown')
     return ok(record === undefined ? { departure } : { record, departure })
+  }
+
+  /** Returns the VM while its migration is not decided, or why a destination gets nothing of it. */
+  undecided(move: Pick<Move, 'id' | 'node'>): Result<Undecided, SourceRefusal> {
+    const found = this.find(move)
+    if (!found.ok) return found
+    const { record, departure } = found.value
+    if (departure.stage === 'withdrawn') return err('withdrawn')
+    if (record === undefined || departure.stage === 'released') return err('released')
+    return ok({ record, departure })
+  }
+
+  /** Returns the VM that this attempt may read, or why it may not. */
+  readable(move: Move): Result<Undecided, SourceRefusal> {
+    const found = this.undecided(move)
+    const refusal = found.ok ? refuseRead(found.value.departure, move.arrival) : undefined
+    return refusal === undefined ? found : err(refusal)
   }
 
   /** Stores what follows from a request of a destination, and returns it. It is on the disk after a flush. */

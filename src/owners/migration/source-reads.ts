@@ -1,5 +1,4 @@
 import { limits } from '../../config/limits.ts'
-import { isUndecided, refuseRead } from '../../core/migration/departure.ts'
 import { abortable, pause } from '../../lib/abortable.ts'
 import { Places } from '../../lib/places.ts'
 import { err, ok } from '../../lib/result.ts'
@@ -14,7 +13,7 @@ import type { Answered } from '../../ports/source-host.ts'
 import type { HeldPacket } from '../../ports/traffic.ts'
 import type { SourceContext } from './context.ts'
 import type { CopyPlaces, CopyTerms } from './copy-places.ts'
-import type { Move, Moves } from './moves.ts'
+import type { Move, Moves, Undecided } from './moves.ts'
 
 type Bytes = AsyncIterable<Uint8Array>
 type Parts = { readonly moves: Moves; readonly places: CopyPlaces; readonly ending: AbortSignal }
@@ -51,31 +50,29 @@ export class SourceReads {
     signal: AbortSignal,
   ): Answered<Bytes> {
     const { arrival } = move
-    const found = this.#readable(move)
+    const found = this.#moves.readable(move)
     if (!found.ok) return found
-    const { id } = found.value
+    const { record } = found.value
+    const { id } = record
     const open = (until: AbortSignal): Bytes =>
       this.#context.host.rounds.frames({ id, arrival, number }, from, until)
-    return ok(this.#paced(move.id, found.value, { isWanted: () => this.#isCopying(move), open, signal }))
+    return ok(this.#paced(move.id, record, { isWanted: () => this.#moves.readable(move).ok, open, signal }))
   }
 
   /** Reads the saved memory of a guest that is handed over; see `SavedStates.frames`. */
   async memoryFrames(move: Move, from: number, signal: AbortSignal): Answered<Bytes> {
-    const found = this.#readable(move)
+    const found = this.#handedOver(move)
     if (!found.ok) return found
-    const { id, departure } = found.value
-    if (departure?.stage !== 'handed_over') return err('too_early')
-    const open = (until: AbortSignal): Bytes => this.#context.host.savedStates.frames(id, from, until)
-    return ok(this.#paced(move.id, found.value, { isWanted: () => this.#isCopying(move), open, signal }))
+    const { record } = found.value
+    const open = (until: AbortSignal): Bytes => this.#context.host.savedStates.frames(record.id, from, until)
+    return ok(this.#paced(move.id, record, { isWanted: () => this.#moves.readable(move).ok, open, signal }))
   }
 
   /** Reads the kernel or the initrd of the VM; `unknown` for any other image. */
   async image(move: Pick<Move, 'id' | 'node'>, sha256: Sha256, signal: AbortSignal): Answered<Bytes> {
-    const found = this.#moves.find(move)
+    const found = this.#moves.undecided(move)
     if (!found.ok) return found
-    const { record, departure } = found.value
-    if (departure.stage === 'withdrawn') return err('withdrawn')
-    if (record === undefined || !isUndecided(departure)) return err('released')
+    const { record } = found.value
     const { kernelSha256, initrdSha256 } = record.desired.image
     if (sha256 !== kernelSha256 && sha256 !== initrdSha256) return err('unknown')
     const open = (until: AbortSignal): Bytes => this.#context.host.storage.readImage(sha256, until)
@@ -92,10 +89,9 @@ export class SourceReads {
     const { consoles } = this.#context.host
     const { clock } = this.#context
     for (let waitedMs = 0; ; waitedMs += limits.consoleDetachLookMs) {
-      const found = this.#readable(move)
+      const found = this.#handedOver(move)
       if (!found.ok) return found
-      const { id, departure } = found.value
-      if (departure?.stage !== 'handed_over') return err('too_early')
+      const { id } = found.value.record
       const isWhole = consoles.session(id)?.isAttached !== true
       if (isWhole || waitedMs >= limits.consoleDetachMsMax) return ok(consoles.history(id))
       await pause(clock, limits.consoleDetachLookMs, AbortSignal.any([signal, this.#ending]))
@@ -157,18 +153,10 @@ export class SourceReads {
     return record === undefined ? err('released') : ok(record)
   }
 
-  /** Returns the VM that a destination may read, or why it may not. */
-  #readable(move: Move): Result<VmRecord, SourceRefusal> {
-    const found = this.#moves.find(move)
-    if (!found.ok) return found
-    const { record, departure } = found.value
-    const refusal = refuseRead(departure, move.arrival)
-    if (refusal !== undefined) return err(refusal)
-    return record === undefined ? err('released') : ok(record)
-  }
-
-  #isCopying(move: Move): boolean {
-    return this.#readable(move).ok
+  /** Returns the VM whose guest is handed over to this attempt, or why it is not. */
+  #handedOver(move: Move): Result<Undecided, SourceRefusal> {
+    const found = this.#moves.readable(move)
+    return found.ok && found.value.departure.stage !== 'handed_over' ? err('too_early') : found
   }
 
   async *#paced(

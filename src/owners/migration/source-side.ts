@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { afterEvent, isHandover, isUndecided, refuseRead } from '../../core/migration/departure.ts'
+import { afterEvent, isHandover, isUndecided } from '../../core/migration/departure.ts'
 import { manifestOf, powerOf } from '../../core/vm/manifest.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { given } from '../../lib/given.ts'
@@ -68,12 +68,10 @@ export class SourceSide {
   /** Returns the VM that this migration offers to this node, while it may still leave. Throws HostFault. */
   async manifest(move: Pick<Move, 'id' | 'node'>): Answered<Manifest> {
     const { store, host } = this.#context
-    const found = this.#moves.find(move)
+    // The manifest has the user data and keys as they are now, and the node has no right to later ones.
+    const found = this.#moves.undecided(move)
     if (!found.ok) return found
     const { record, departure } = found.value
-    // The manifest has the user data and keys as they are now, and the node has no right to later ones.
-    if (departure.stage === 'withdrawn') return err('withdrawn')
-    if (record === undefined || departure.stage === 'released') return err('released')
     const belongings = {
       inputs: store.vms.inputs(record.id),
       daemonSshKey: host.sshPublicKey,
@@ -87,21 +85,17 @@ export class SourceSide {
 
   /** Takes a round of the disk, or returns it again. Throws HostFault, and the reason of the signal. */
   async ensureRound(move: Move, number: number, signal: AbortSignal): Answered<Round> {
-    const found = this.#moves.find(move)
+    const found = this.#moves.undecided(move)
     if (!found.ok) return found
-    const { record, departure } = found.value
-    const { stage } = departure
-    if (stage === 'withdrawn') return err('withdrawn')
-    if (record === undefined || stage === 'released') return err('released')
-    const { id } = record
-    if (!isHandover(departure) && this.#places.isFullFor(id)) return err('busy')
+    const { id } = found.value.record
+    if (!isHandover(found.value.departure) && this.#places.isFullFor(id)) return err('busy')
     const copy = this.#places.begin(id, { isWanted: () => this.#moves.isUndecided(id, move) }, signal)
     try {
       return await this.#rounds.inTurn(id, () => this.#ensure(id, move, number, copy.signal), copy.signal)
     } catch (error) {
       if (!(copy.signal.reason instanceof CopyEnded)) throw error
-      const decided = this.#moves.find(move)
-      return decided.ok ? err(refuseRead(decided.value.departure, move.arrival) ?? 'busy') : decided
+      const still = this.#moves.readable(move)
+      return still.ok ? err('busy') : still
     } finally {
       copy.end()
     }
