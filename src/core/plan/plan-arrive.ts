@@ -6,7 +6,7 @@ import { removeAll } from './plan-leave.ts'
 import { ensureNetwork } from './plan-network.ts'
 import { removeUnit } from './plan-power.ts'
 import { ensureHeld } from './plan-sleep.ts'
-import { restorePaused, waitForMonitor, waitForUnit } from './plan-wake.ts'
+import { restorePaused, waitForMonitor, whenUnit } from './plan-wake.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { VmRecord, WaitReason } from '../vm/record.ts'
 import type { SavedGuest, SavedState } from '../world/saved-state.ts'
@@ -87,43 +87,32 @@ const unload = ({ unit, saved }: World): Facet =>
 
 /** Loads the guest into a monitor whose vCPUs are stopped. A drained host loads none. */
 function loadGuest(record: VmRecord, world: World, facts: Facts): Facet {
-  return when('unit', world.unit, (unit) => {
-    switch (unit.kind) {
-      case 'absent':
-      case 'failed':
-      case 'leftover':
-        if (facts.drain !== undefined) return []
-        return when('storage', world.saved, (saved) =>
-          saved.kind === 'present'
-            ? restorePaused(record, world, { facts, because: LOADED })
-            : notLoadable(saved),
-        )
-      case 'activating':
-        return waitForUnit('the unit to start')
-      case 'deactivating':
-        return waitForUnit('the unit to stop')
-      case 'foreign':
-        return []
-      case 'active':
-        return when('monitor', world.monitor, ({ kind }) => {
-          switch (kind) {
-            case 'restoring':
-              return [{ kind: 'monitor.ensure-restored', because: LOADED }]
-            case 'paused':
-              return []
-            case 'silent':
-              return waitForMonitor(facts.silentMs)
-            case 'running':
-            case 'stalled':
-            case 'broken':
-              return [END]
-            default:
-              return unreachable(kind)
-          }
-        })
-      default:
-        return unreachable(unit)
-    }
+  return whenUnit(world, {
+    gone: () => {
+      if (facts.drain !== undefined) return []
+      return when('storage', world.saved, (saved) =>
+        saved.kind === 'present'
+          ? restorePaused(record, world, { facts, because: LOADED })
+          : notLoadable(saved),
+      )
+    },
+    active: () =>
+      when('monitor', world.monitor, ({ kind }) => {
+        switch (kind) {
+          case 'restoring':
+            return [{ kind: 'monitor.ensure-restored', because: LOADED }]
+          case 'paused':
+            return []
+          case 'silent':
+            return waitForMonitor(facts.silentMs)
+          case 'running':
+          case 'stalled':
+          case 'broken':
+            return [END]
+          default:
+            return unreachable(kind)
+        }
+      }),
   })
 }
 

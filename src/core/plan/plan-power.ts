@@ -6,7 +6,7 @@ import { isSaved } from '../world/saved-state.ts'
 import { when, inOrder } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { removeUnfinished } from './plan-sleep.ts'
-import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, mayBeSaved } from './plan-wake.ts'
+import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, whenUnit, mayBeSaved } from './plan-wake.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -73,23 +73,9 @@ export const keepConsole = ({ console }: World): Facet =>
 
 /** Starts, pauses or resumes the guest. */
 export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet {
-  return when('unit', world.unit, (unit) => {
-    switch (unit.kind) {
-      case 'absent':
-      case 'failed':
-      case 'leftover':
-        return start(record, world, facts)
-      case 'foreign':
-        return []
-      case 'activating':
-        return waitForUnit('the unit to start')
-      case 'deactivating':
-        return waitForUnit('the unit to stop')
-      case 'active':
-        return when('monitor', world.monitor, (monitor) => pauseOrResume(record, monitor, facts.silentMs))
-      default:
-        return unreachable(unit)
-    }
+  return whenUnit(world, {
+    gone: () => start(record, world, facts),
+    active: () => when('monitor', world.monitor, (monitor) => pauseOrResume(record, monitor, facts.silentMs)),
   })
 }
 

@@ -90,31 +90,45 @@ export function detachConsole({ unit, console }: World, because: string): Facet 
 
 /** Restores a saved guest that no unit has, if something wants it; otherwise it stays asleep. */
 export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
-  return when('unit', world.unit, (unit) =>
-    when('storage', world.saved, (saved) => {
-      if (saved.kind === 'unusable') return unusable(saved)
-      if (saved.kind !== 'present') return []
-      const reason = wakeReason(record, world, facts.capabilities)
-      switch (unit.kind) {
-        case 'activating':
-          return waitForUnit('the unit to start')
-        case 'deactivating':
-          return waitForUnit('the unit to stop')
-        case 'active':
-        case 'foreign':
-          return []
-        case 'absent':
-        case 'failed':
-        case 'leftover':
-          if (reason === undefined) return mayOweGrowth(record, world, facts)
-          if (facts.drain !== undefined) return WAIT_FOR_MAINTENANCE
-          if (isInTurn(reason) && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
-          return startRestoring(record, world, { facts, reason })
-        default:
-          return unreachable(unit)
-      }
-    }),
-  )
+  return when('storage', world.saved, (saved) => {
+    if (saved.kind === 'unusable') return unusable(saved)
+    if (saved.kind !== 'present') return []
+    return whenUnit(world, {
+      gone: () => {
+        const reason = wakeReason(record, world, facts.capabilities)
+        if (reason === undefined) return mayOweGrowth(record, world, facts)
+        if (facts.drain !== undefined) return WAIT_FOR_MAINTENANCE
+        if (isInTurn(reason) && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
+        return startRestoring(record, world, { facts, reason })
+      },
+      active: () => [],
+    })
+  })
+}
+
+/** Evaluates the facet of a unit that is gone or active. Waits while it starts or stops, and leaves a foreign one. */
+export function whenUnit(
+  { unit }: World,
+  { gone, active }: { readonly gone: () => Facet; readonly active: () => Facet },
+): Facet {
+  return when('unit', unit, ({ kind }) => {
+    switch (kind) {
+      case 'absent':
+      case 'failed':
+      case 'leftover':
+        return gone()
+      case 'activating':
+        return waitForUnit('the unit to start')
+      case 'active':
+        return active()
+      case 'deactivating':
+        return waitForUnit('the unit to stop')
+      case 'foreign':
+        return []
+      default:
+        return unreachable(kind)
+    }
+  })
 }
 
 export const waitForUnit = (what: 'the unit to start' | 'the unit to stop'): Facet => ({
