@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
+import { isLive } from '../world/world.ts'
 import { beside, inOrder, when } from './facet.ts'
 import { saveAnyway } from './plan-host-end.ts'
 import { ensureNetwork, removeNetwork } from './plan-network.ts'
@@ -91,7 +92,7 @@ function endForMove(world: World): Facet {
 /** Saves the guest whatever its traffic, then ends its unit. */
 function saveForMove(record: VmRecord, world: World, { silentMs }: Facts): Facet {
   const { unit, monitor, saved, traffic } = world
-  if (!unit.known || unit.value.kind !== 'active') return when('unit', unit, () => [])
+  if (!isLive(world)) return when('unit', unit, () => [])
   return when('storage', saved, (state) => {
     if (state.kind === 'present') return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
     if (state.kind === 'unusable') return saveAgain(record, monitor, { state, silentMs })

@@ -4,7 +4,7 @@ import { idleTimeoutMs, isFlapping } from '../sleep/idle-timeout.ts'
 import { isLeaving } from '../vm/leaving.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isLiveMonitor } from '../world/world.ts'
+import { isLive, isLiveMonitor } from '../world/world.ts'
 import { when } from './facet.ts'
 import { wakeReasonNow } from './plan-wake.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
@@ -166,12 +166,12 @@ export function sleepFault(record: VmRecord): Fault | undefined {
  */
 function maySleep(record: VmRecord, world: World, { capabilities, tap }: Facts): WatchedTraffic | undefined {
   const { generations, observed, desired, wake } = record
-  const { unit, monitor, console, saved, storage, firewall, traffic } = world
+  const { monitor, console, saved, storage, firewall, traffic } = world
   if (!capabilities.save || tap === undefined || wake !== undefined || isLeaving(record)) return undefined
   if (desired.power !== 'running' || observed.state !== 'running') return undefined
   if (generations.observed !== generations.desired) return undefined
   if (observed.fault !== undefined && !FALLING_ASLEEP.has(observed.fault.step)) return undefined
-  if (!unit.known || unit.value.kind !== 'active' || !storage.known || !firewall.known) return undefined
+  if (!isLive(world) || !storage.known || !firewall.known) return undefined
   if (!monitor.known || monitor.value.kind !== 'running') return undefined
   if (!console.known || console.value.kind !== 'stored') return undefined
   if (!saved.known || isSaved(saved.value) || !traffic.known) return undefined

@@ -3,7 +3,7 @@ import { unreachable } from '../../lib/assert.ts'
 import { canSleep } from '../sleep/idle-timeout.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isGone, isLiveMonitor } from '../world/world.ts'
+import { isGone, isLive, isLiveMonitor } from '../world/world.ts'
 import { when } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
@@ -210,8 +210,8 @@ function resumeSteps(record: VmRecord, facts: Facts, because: string): Step[] {
  * nothing wants the guest, its unit ends and it sleeps. Otherwise it resumes as if it had been woken.
  */
 export function fallAsleepOrResume(record: VmRecord, world: World, facts: Facts): Facet {
-  const { unit, monitor, saved } = world
-  if (!unit.known || unit.value.kind !== 'active') return []
+  const { monitor, saved } = world
+  if (!isLive(world)) return []
   // A running guest is no longer the one that was saved. removeRemains removes the saved state.
   if (monitor.known && monitor.value.kind === 'running') return []
   if (!saved.known) {

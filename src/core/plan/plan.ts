@@ -2,7 +2,7 @@ import { mayRunHere } from '../migration/arrival.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
-import { isSavedOutsideUnit, isGone } from '../world/world.ts'
+import { isLive, isSavedOutsideUnit, isGone } from '../world/world.ts'
 import { backOffOf } from './back-off.ts'
 import { beside, inOrder } from './facet.ts'
 import { planArrival } from './plan-arrive.ts'
@@ -86,8 +86,7 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
   }
   if (hasEnded(record))
     return inOrder(...removeEnded(record, world), () => changeAtRest(record, world, facts))
-  const live = world.unit.known && world.unit.value.kind === 'active'
-  if (live) return planLive(record, world, facts)
+  if (isLive(world)) return planLive(record, world, facts)
   return isSavedOutsideUnit(world) ? planAsleep(record, world, facts) : planStart(record, world, facts)
 }
 
@@ -115,7 +114,7 @@ const changeAtRest = (record: VmRecord, world: World, facts: Facts): Facet =>
  * not written to its disk yet would be lost with its saved state.
  */
 function planEnding(record: VmRecord, world: World, facts: Facts & { readonly grace: Grace }): Plan {
-  const live = world.unit.known && world.unit.value.kind === 'active'
+  const live = isLive(world)
   if (!live && isSavedOutsideUnit(world)) return planAsleep(record, world, facts)
   const saved = live ? planBesideSaved(record, world, facts) : SETTLED
   if (saved.outcome !== 'settled') return saved
@@ -216,13 +215,11 @@ function planForeign(record: VmRecord, world: World): Plan | undefined {
   const hasUnit = !unit.known || !isGone(unit.value)
   // A console and a tap without a unit may belong to the other VM, which may be asleep.
   if (record.deleting) return hasUnit ? undefined : { outcome: 'settled' }
-  const isLive = unit.known && unit.value.kind === 'active' && !mustEnd(record)
-  return isLive
-    ? undefined
-    : inOrder(
-        () => removeUnit(record, world),
-        () => blocked,
-      )
+  if (isLive(world) && !mustEnd(record)) return undefined
+  return inOrder(
+    () => removeUnit(record, world),
+    () => blocked,
+  )
 }
 
 const unitForeign = ({ id }: VmRecord, because: string): Blocked => ({

@@ -3,8 +3,7 @@ import { waitsForOthers } from '../plan/step.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack } from '../vm/leaving.ts'
 import { owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
-import { isSaved } from '../world/saved-state.ts'
-import { isAsleep } from '../world/world.ts'
+import { isAsleep, isInPool, isLive } from '../world/world.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
@@ -119,8 +118,7 @@ const wasSleepingOrWaking = ({ observed: { state }, desired }: VmRecord): boolea
 /** Returns whether the guest is being restored. The wake lasts until the guest runs and has its held frames. */
 const isWaking = ({ wake }: VmRecord): boolean => wake?.savedAtMs !== undefined
 
-const isSavedInUnit = ({ unit, saved }: World): boolean =>
-  unit.known && unit.value.kind === 'active' && saved.known && isSaved(saved.value)
+const isSavedInUnit = (world: World): boolean => isLive(world) && isInPool(world)
 
 /** Returns the state that unit and monitor show; undefined if one of them could not be inspected, or is changing. */
 function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' | undefined {

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { isDiskMissing } from '../plan/plan-storage.ts'
 import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
-import { isLiveMonitor } from '../world/world.ts'
+import { isLive, isLiveMonitor } from '../world/world.ts'
 import type { Facts } from '../plan/facet.ts'
 import type { PartialFault, VmRecord } from '../vm/record.ts'
 import type { Probe, World } from '../world/world.ts'
@@ -79,8 +79,6 @@ function foreign({ id }: VmRecord, { unit, storage }: World): PartialFault[] {
   }
   return found
 }
-
-const isLive = ({ unit }: World): boolean => unit.known && unit.value.kind === 'active'
 
 function guestFaults(record: VmRecord, { monitor, console }: World, silentMs: number): PartialFault[] {
   const found: PartialFault[] = []

@@ -146,6 +146,9 @@ export const isAsleep = (world: World): boolean =>
 export const isSavedOutsideUnit = (world: World): boolean =>
   world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
 
+/** Returns whether the unit of the VM runs. */
+export const isLive = ({ unit }: Pick<World, 'unit'>): boolean => unit.known && unit.value.kind === 'active'
+
 /** Returns whether no process of the VM has its guest. */
 export const isGone = ({ kind }: UnitState): boolean =>
   kind === 'absent' || kind === 'failed' || kind === 'leftover'

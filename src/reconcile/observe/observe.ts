@@ -3,6 +3,7 @@ import { HostFault } from '../../core/errors.ts'
 import { judgeShape } from '../../core/saved/judge-saved-state.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { hereSinceMs, wakesOf } from '../../core/vm/record.ts'
+import { isLive } from '../../core/world/world.ts'
 import { given } from '../../lib/given.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { tapSpecOf } from '../intent.ts'
@@ -41,9 +42,7 @@ async function inspectStorage(host: Host, record: VmRecord): Promise<StorageStat
 
 /** Inspects the monitor only while its unit is active: a socket file without a process proves nothing. */
 async function inspectMonitor(host: Host, record: VmRecord, unit: Probe<UnitState>): Promise<MonitorState> {
-  return unit.known && unit.value.kind === 'active'
-    ? host.monitors[record.monitor].inspect(record.id)
-    : { kind: 'silent' }
+  return isLive({ unit }) ? host.monitors[record.monitor].inspect(record.id) : { kind: 'silent' }
 }
 
 const WITHOUT_TRAFFIC: Promise<TrafficState> = Promise.resolve({ kind: 'unwatched' })
