@@ -1,3 +1,4 @@
+import { SETTLED } from './step.ts'
 import type { MemoryStanding } from '../capacity/memory-standing.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { TapSpec } from '../network/tap.ts'
@@ -14,7 +15,7 @@ export type Facet = readonly Step[] | Waiting | Blocked
 export function inOrder(...facets: readonly (() => Facet)[]): Plan {
   const { steps, stop } = gather(facets)
   const [first, ...rest] = steps
-  if (first === undefined) return stop ?? { outcome: 'settled' }
+  if (first === undefined) return stop ?? SETTLED
   return { outcome: 'act', steps: [first, ...rest] }
 }
 

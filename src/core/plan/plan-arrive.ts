@@ -1,4 +1,3 @@
-import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { isGone, isInPool } from '../world/world.ts'
 import { inOrder, when } from './facet.ts'
@@ -7,6 +6,7 @@ import { ensureNetwork } from './plan-network.ts'
 import { removeUnit } from './plan-power.ts'
 import { ensureHeld } from './plan-sleep.ts'
 import { restorePaused, waitForMonitor, whenUnit } from './plan-wake.ts'
+import { SETTLED, waiting } from './step.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { VmRecord, WaitReason } from '../vm/record.ts'
 import type { SavedGuest, SavedState } from '../world/saved-state.ts'
@@ -48,8 +48,6 @@ export function planArrival(record: VmRecord, arrival: Arrival, now: Now): Plan 
   }
 }
 
-const SETTLED: Plan = { outcome: 'settled' }
-
 /** Holds the packets for a guest that comes. On a host that knows no traffic, the guest comes all the same. */
 const holdPackets = (record: VmRecord, { world, facts }: Now): readonly (() => Facet)[] => [
   () => ensureNetwork(world, facts),
@@ -62,11 +60,7 @@ function waitFor(what: WaitReason, { trouble }: Arrival): Waiting | Blocked {
     const { code, retry, message } = trouble
     return { outcome: 'blocked', step: 'arrival.pull', code, retry, because: message, waitingFor: what }
   }
-  return {
-    outcome: 'wait',
-    for: what,
-    recheckMs: limits.resyncMs,
-  }
+  return waiting(what)
 }
 
 const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Blocked => ({

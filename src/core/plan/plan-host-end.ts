@@ -1,21 +1,17 @@
-import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
 import { inOrder, when } from './facet.ts'
 import { hasWholeGuest, removeUnusable, waitForMonitor, waitForUnit } from './plan-wake.ts'
+import { waiting } from './step.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Unusable } from './plan-wake.ts'
-import type { Plan, Waiting } from './step.ts'
+import type { Plan } from './step.ts'
 
 /** The wait of every VM while the host shuts down. The next boot ends it. */
-const WAIT_FOR_HOST: Waiting = {
-  outcome: 'wait',
-  for: 'the host to start again',
-  recheckMs: limits.resyncMs,
-}
+const WAIT_FOR_HOST = waiting('the host to start again')
 
 /**
  * Plans for a host that shuts down. A guest that is there is saved and stays paused, or is asked to end. systemd ends

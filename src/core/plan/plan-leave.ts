@@ -8,20 +8,17 @@ import { removeUnit, removeConsole } from './plan-power.ts'
 import { holdFrames } from './plan-sleep.ts'
 import { removeDisk } from './plan-storage.ts'
 import { detachConsole, hasWholeGuest, removeUnusable, waitForMonitor } from './plan-wake.ts'
+import { waiting } from './step.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Unusable } from './plan-wake.ts'
-import type { Plan, Step, Waiting } from './step.ts'
+import type { Plan, Step } from './step.ts'
 
 /**
  * The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn or ends.
  */
-export const WAIT_FOR_DESTINATION: Waiting = {
-  outcome: 'wait',
-  for: 'the destination',
-  recheckMs: limits.resyncMs,
-}
+export const WAIT_FOR_DESTINATION = waiting('the destination')
 
 /** Plans for a guest that another host takes now. It is saved, and neither started nor woken. */
 export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan =>

@@ -7,6 +7,7 @@ import { isGone, isLive, isLiveMonitor } from '../world/world.ts'
 import { when } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
+import { waiting } from './step.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { WakeReason, VmRecord } from '../vm/record.ts'
 import type { SavedState } from '../world/saved-state.ts'
@@ -56,18 +57,10 @@ export const isInTurn = (reason: WakeReason | undefined): boolean =>
   reason === 'host_booted' || reason === 'maintenance'
 
 /** The wait of a guest for its turn. A packet for it ends the wait. */
-const WAIT_FOR_TURN: Waiting = {
-  outcome: 'wait',
-  for: 'a turn to wake',
-  recheckMs: limits.resyncMs,
-}
+const WAIT_FOR_TURN = waiting('a turn to wake')
 
 /** The wait of a guest on a host that is drained. Only the end of the maintenance ends it. */
-export const WAIT_FOR_MAINTENANCE: Waiting = {
-  outcome: 'wait',
-  for: 'the end of maintenance',
-  recheckMs: limits.resyncMs,
-}
+export const WAIT_FOR_MAINTENANCE = waiting('the end of maintenance')
 
 /** Returns why a saved guest must run again now. On a drained host nothing wakes. */
 export const wakeReasonNow = (record: VmRecord, world: World, facts: Facts): WakeReason | undefined =>

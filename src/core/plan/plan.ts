@@ -40,6 +40,7 @@ import {
   diskForeign,
 } from './plan-storage.ts'
 import { fallAsleepOrResume, giveUpConsolePlace, wakeGuest } from './plan-wake.ts'
+import { SETTLED } from './step.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -149,8 +150,6 @@ function planStart(record: VmRecord, world: World, facts: Facts): Plan {
   )
 }
 
-const SETTLED: Plan = { outcome: 'settled' }
-
 /** Plans for a unit beside a saved state; nothing else may touch its guest before that is decided. */
 const planBesideSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
   hasForeignDisk(world) ? SETTLED : inOrder(() => fallAsleepOrResume(record, world, facts))
@@ -208,13 +207,13 @@ const isCreation = ({ powerGeneration }: VmRecord): boolean => powerGeneration =
 function planForeign(record: VmRecord, world: World): Plan | undefined {
   const { unit, storage } = world
   if (unit.known && unit.value.kind === 'foreign') {
-    return record.deleting ? { outcome: 'settled' } : unitForeign(record, unit.value.because)
+    return record.deleting ? SETTLED : unitForeign(record, unit.value.because)
   }
   if (!storage.known || storage.value.disk.kind !== 'foreign') return undefined
   const blocked = diskForeign(record, storage.value.disk)
   const hasUnit = !unit.known || !isGone(unit.value)
   // A console and a tap without a unit may belong to the other VM, which may be asleep.
-  if (record.deleting) return hasUnit ? undefined : { outcome: 'settled' }
+  if (record.deleting) return hasUnit ? undefined : SETTLED
   if (isLive(world) && !mustEnd(record)) return undefined
   return inOrder(
     () => removeUnit(record, world),

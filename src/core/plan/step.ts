@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { FaultCode, RetryClass } from '../errors.ts'
@@ -97,12 +98,21 @@ export const waitsForOthers = ({ for: reason }: Pick<Waiting, 'for'>): boolean =
   reason === 'the host to start again' ||
   reason === 'the end of maintenance'
 
+/** Returns a wait without a bound. A poke ends it. */
+export const waiting = (what: WaitReason): Waiting => ({
+  outcome: 'wait',
+  for: what,
+  recheckMs: limits.resyncMs,
+})
+
 /** All steps from the present state to the desired one, up to the first wait. */
 export type Plan =
   | { readonly outcome: 'settled' }
   | { readonly outcome: 'act'; readonly steps: readonly [Step, ...Step[]] }
   | Waiting
   | Blocked
+
+export const SETTLED: Plan = { outcome: 'settled' }
 
 /** Renders a plan for people: the outcome, then a line for each step with its reason. */
 export function renderPlan(plan: Plan): string {
