@@ -22,7 +22,6 @@ export function factsOf(
   return {
     nowMs: host.clock.now(),
     ...own,
-    bootId: host.bootId,
     capabilities: host.monitors[monitor].capabilities,
     seedDigest: seed.digest,
     ...given({ tap }),

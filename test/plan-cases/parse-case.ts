@@ -103,7 +103,6 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
       drain: room('host').after('drains=') as Facts['drain'],
     }),
     ...memoryOf(room('memory')),
-    bootId: 'this-boot',
     capabilities: {
       startPaused: !without.has('start-paused'),
       save: !without.has('save'),

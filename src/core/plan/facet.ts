@@ -76,7 +76,6 @@ export type Facts = {
   readonly memoryIsShort: boolean
   /** How long the monitor of the active unit has not answered, in milliseconds; 0 if it answers. */
   readonly silentMs: number
-  readonly bootId: string
   readonly capabilities: MonitorCapabilities
   /** Digest of the seed disk as it must be. */
   readonly seedDigest: string
