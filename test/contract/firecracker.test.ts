@@ -45,6 +45,7 @@ async function stageOf(t: TestContext): Promise<MonitorStage> {
     monitor,
     countsDisk: false,
     restoresAlone: false,
+    pausesWhenFull: false,
     start: async (id, { diskLimits = {}, restorePath }) => {
       const [diskPath, seedPath] = [diskFile(id), file(id, 'seed.iso')]
       if (restorePath === undefined) {

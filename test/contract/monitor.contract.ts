@@ -40,7 +40,7 @@ async function startAs({ monitor, start }: MonitorStage, how: StartOptions): Pro
   if (pauses) await monitor.ensurePaused(id, never)
 }
 
-/** A capability without which a monitor does not make a promise. Its test is then skipped, and says so. */
+/** An ability without which a monitor does not make a promise. Its test is then skipped, and says so. */
 type Needs = { readonly needs?: 'startPaused' | 'pausesWhenFull' }
 
 const promises =
@@ -48,8 +48,10 @@ const promises =
   (what: string, body: (stage: MonitorStage) => Promise<void>, { needs }: Needs = {}): void => {
     test(`${name}: ${what}`, options, async (t) => {
       const stage = await set(t)
-      if (needs !== undefined && !stage.monitor.capabilities[needs])
-        return t.skip(`this monitor does not have the capability ${needs}`)
+      const { startPaused } = stage.monitor.capabilities
+      const abilities = { startPaused, pausesWhenFull: stage.pausesWhenFull }
+      if (needs !== undefined && !abilities[needs])
+        return t.skip(`this monitor does not have the ability ${needs}`)
       return body(stage)
     })
   }

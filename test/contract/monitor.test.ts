@@ -11,7 +11,7 @@ import type { MonitorStage } from './monitor-stage.ts'
 
 const memoryFile = (id: VmId): string => `/pool/disks/${id}/save/memory`
 
-type Differs = Pick<MonitorStage, 'countsDisk' | 'restoresAlone'>
+type Differs = Pick<MonitorStage, 'countsDisk' | 'restoresAlone' | 'pausesWhenFull'>
 
 function stageOf(monitor: FakeMonitor, differs: Differs): MonitorStage {
   return {
@@ -38,10 +38,10 @@ function stageOf(monitor: FakeMonitor, differs: Differs): MonitorStage {
 }
 
 monitorContract('fake monitor', async () =>
-  stageOf(new FakeMonitor(), { countsDisk: true, restoresAlone: true }),
+  stageOf(new FakeMonitor(), { countsDisk: true, restoresAlone: true, pausesWhenFull: true }),
 )
 monitorContract('fake monitor like Firecracker', async () =>
-  stageOf(new LikeFirecracker(), { countsDisk: false, restoresAlone: false }),
+  stageOf(new LikeFirecracker(), { countsDisk: false, restoresAlone: false, pausesWhenFull: false }),
 )
 
 test('fake monitor: a planned fault happens once, before or after the effect', async () => {

@@ -96,7 +96,6 @@ export class FakeMonitor implements Monitor {
     this.capabilities = {
       startPaused: true,
       growDiskOnline: true,
-      pausesWhenFull: true,
       save: true,
       kernelFormats: ['bzImage', 'ELF'],
       ...capabilities,

@@ -7,7 +7,7 @@ export class LikeFirecracker extends FakeMonitor {
   override readonly restoresAlone = false
 
   constructor(files = new SavedFiles()) {
-    super({ startPaused: false, pausesWhenFull: false }, { program: 'fake-firecracker', files })
+    super({ startPaused: false }, { program: 'fake-firecracker', files })
   }
 
   override async diskCounters(id: VmId): Promise<undefined> {

@@ -126,6 +126,7 @@ async function stageOf(t: TestContext): Promise<FirecrackerStage> {
     monitor,
     countsDisk: false,
     restoresAlone: false,
+    pausesWhenFull: false,
     runDirectory,
     start,
     end,

@@ -134,6 +134,7 @@ async function stageOf(t: TestContext, { savesStreams = false } = {}): Promise<Q
     monitor,
     countsDisk: true,
     restoresAlone: true,
+    pausesWhenFull: true,
     runDirectory,
     start: (id, options) => startMachine(id, options, {}),
     startMachine,

@@ -107,7 +107,6 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
       startPaused: !without.has('start-paused'),
       save: !without.has('save'),
       growDiskOnline: !without.has('grow-disk-online'),
-      pausesWhenFull: true,
       kernelFormats: without.has('bzImage') ? ['ELF'] : ['bzImage', 'ELF'],
     },
     seedDigest: 'seed-as-rendered',

@@ -56,8 +56,6 @@ export type MonitorCapabilities = {
   readonly growDiskOnline: boolean
   /** A guest can be saved to a file, and resumed from it in another process. */
   readonly save: boolean
-  /** A guest whose disk finds no room in the pool is paused, and its write is repeated. Otherwise the write fails. */
-  readonly pausesWhenFull: boolean
   /** The kernels that it can boot. */
   readonly kernelFormats: readonly KernelFormat[]
 }

@@ -10,7 +10,6 @@ const capabilities: MonitorCapabilities = {
   startPaused: true,
   save: true,
   growDiskOnline: true,
-  pausesWhenFull: true,
   kernelFormats: ['bzImage'],
 }
 

@@ -95,7 +95,6 @@ export class FirecrackerMonitor implements Monitor {
       startPaused: false,
       growDiskOnline: true,
       save: true,
-      pausesWhenFull: false,
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'ELF'],
     }
     const listens = (id: VmId) => listensOnVsock(this.#agentOf(id))

@@ -118,7 +118,6 @@ export class QemuMonitor implements Monitor {
     return {
       startPaused: true,
       growDiskOnline: true,
-      pausesWhenFull: true,
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'bzImage', 'ELF'],
     }
