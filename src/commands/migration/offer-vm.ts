@@ -4,7 +4,7 @@ import { isUndecided } from '../../core/migration/departure.ts'
 import { hasLeft, refuseWhileComing, refuseWhileMoving, withoutOffer } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
 import { owesBootImages, owesRebuild, owesStop } from '../../core/vm/record.ts'
-import { changeableVm } from '../vm/store-desired.ts'
+import { changeVm } from '../vm/store-desired.ts'
 import { HOUR_MS } from '../../lib/time-units.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -19,10 +19,7 @@ import type { CommandContext, CommandResult } from '../context.ts'
  */
 export function offerVm(context: CommandContext, id: VmId, offer: Offer): CommandResult {
   const { store, now, newOperationId } = context
-  const result = store.transaction((): CommandResult => {
-    const found = changeableVm(store, id)
-    if (!found.ok) return found
-    const before = found.value
+  return changeVm(context, { id, reason: `offered to ${offer.node}` }, (before) => {
     const departure = departureBy(before, offer)
     if (departure !== undefined && isDeepStrictEqual(before.desired.migration, offer))
       return ok({ record: before, changed: false })
@@ -39,8 +36,6 @@ export function offerVm(context: CommandContext, id: VmId, offer: Offer): Comman
     })
     return ok({ record, changed: true })
   })
-  if (result.ok && result.value.changed) context.poke(id, `offered to ${offer.node}`)
-  return result
 }
 
 /**
@@ -49,10 +44,7 @@ export function offerVm(context: CommandContext, id: VmId, offer: Offer): Comman
  */
 export function withdrawOffer(context: CommandContext, id: VmId): CommandResult {
   const { store } = context
-  const result = store.transaction((): CommandResult => {
-    const found = changeableVm(store, id)
-    if (!found.ok) return found
-    const before = found.value
+  return changeVm(context, { id, reason: 'offer withdrawn' }, (before) => {
     const coming = refuseWhileComing(before)
     if (coming !== undefined) return err(coming)
     if (before.desired.migration === undefined) return ok({ record: before, changed: false })
@@ -66,8 +58,6 @@ export function withdrawOffer(context: CommandContext, id: VmId): CommandResult 
     // Reads the record as it is now, because a rehearsal plans with it.
     return ok({ record: store.vms.get(id) ?? record, changed: true })
   })
-  if (result.ok && result.value.changed) context.poke(id, 'offer withdrawn')
-  return result
 }
 
 const begin = ({ id, node, mode }: Offer, nowMs: number): Departure => ({

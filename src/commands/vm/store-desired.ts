@@ -48,10 +48,7 @@ function increaseBy({ capacity }: CommandContext, before: VmRecord, desired: Des
 /** Checks and stores a change of desired state in one transaction, and wakes the VM's worker if something changed. */
 export function storeDesired(context: CommandContext, id: VmId, change: Change): CommandResult {
   const { store } = context
-  const result = store.transaction((): CommandResult => {
-    const found = changeableVm(store, id)
-    if (!found.ok) return found
-    const before = found.value
+  return changeVm(context, { id, reason: change.reason }, (before) => {
     const desired = change.decide(before)
     // Advice on how to make the change possible would end a move that is under way.
     if (!desired.ok) return err(refuseWhileMoving(before) ?? desired.error)
@@ -78,7 +75,19 @@ export function storeDesired(context: CommandContext, id: VmId, change: Change):
     })
     return ok({ record, changed: true })
   })
-  if (result.ok && result.value.changed) context.poke(id, change.reason)
+}
+
+/** Changes a VM in one transaction, and wakes its worker if something changed. */
+export function changeVm(
+  { store, poke }: CommandContext,
+  { id, reason }: { readonly id: VmId; readonly reason: string },
+  change: (before: VmRecord) => CommandResult,
+): CommandResult {
+  const result = store.transaction(() => {
+    const found = changeableVm(store, id)
+    return found.ok ? change(found.value) : found
+  })
+  if (result.ok && result.value.changed) poke(id, reason)
   return result
 }
 

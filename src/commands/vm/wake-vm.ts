@@ -3,7 +3,7 @@ import { idleTimeoutMs } from '../../core/sleep/idle-timeout.ts'
 import { refuseWhileMoving } from '../../core/vm/leaving.ts'
 import { mustEnd } from '../../core/vm/record.ts'
 import { err, ok } from '../../lib/result.ts'
-import { changeableVm } from './store-desired.ts'
+import { changeVm } from './store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { ObservedState, VmRecord, WakeReason } from '../../core/vm/record.ts'
@@ -15,10 +15,7 @@ import type { CommandContext, CommandResult } from '../context.ts'
  */
 export function keepAwake(context: CommandContext, id: VmId, untilMs: number | undefined): CommandResult {
   const { store, newOperationId } = context
-  const result = store.transaction((): CommandResult => {
-    const found = changeableVm(store, id)
-    if (!found.ok) return found
-    const before = found.value
+  return changeVm(context, { id, reason: 'keep awake' }, (before) => {
     if (before.keepAwakeUntilMs === untilMs) return ok({ record: before, changed: false })
     const nowMs = context.now()
     // The destination has read the time already.
@@ -30,8 +27,6 @@ export function keepAwake(context: CommandContext, id: VmId, untilMs: number | u
     const record = store.vms.get(id) ?? before
     return ok({ record, changed: true, operationId })
   })
-  if (result.ok && result.value.changed) context.poke(id, 'keep awake')
-  return result
 }
 
 function refuseTime(untilMs: number | undefined, nowMs: number): Rejection | undefined {
