@@ -381,6 +381,8 @@ export const limits = {
   certificateWarningDays: 30,
   /** How often it warns, until the certificate is replaced. */
   certificateWarnEveryMs: 24 * 3_600_000,
+  /** The furthest that the clock may be put back without repeating an event of a certificate or a revocation list. */
+  certificateEventClockMs: 24 * 3_600_000,
   /** "vmhostd setup": long, because replacing an authority means touching every host. */
   authorityValidityDays: 3650,
   /** "vmhostd setup": the longest validity that common TLS clients accept from a server. */

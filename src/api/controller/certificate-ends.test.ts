@@ -49,6 +49,35 @@ test('every certificate that ends soon is warned of once a day, until it is repl
   )
 })
 
+test('after a clock that was a year ahead, warnings are daily again, and a client is one of the last day for a day', () => {
+  const { log, lines } = recordingLog()
+  const trueMs = Date.UTC(2030, 0, 1)
+  let nowMs = trueMs + 365 * DAY_MS
+  const ends = new CertificateEnds(log, () => nowMs)
+  const warned = (): number => {
+    ends.check()
+    return lines.splice(0).length
+  }
+  const notAfterMs = trueMs + 10 * DAY_MS
+  ends.set('server', notAfterMs)
+  ends.clients.note({ commonName: 'controller', role: 'controller', serial: 'old', notAfterMs })()
+  assert.equal(warned(), 2)
+  nowMs = trueMs
+  assert.equal(warned(), 2)
+  assert.equal(warned(), 0)
+  nowMs += 2 * DAY_MS
+  ends.clients.note({ commonName: 'controller', role: 'controller', serial: 'new', notAfterMs: nowMs })()
+  assert.deepEqual(
+    ends.list().filter(({ name }) => name === 'controller'),
+    [{ name: 'controller', notAfterMs: nowMs }],
+  )
+  nowMs += 6 * DAY_MS
+  assert.deepEqual(
+    ends.clients.list().map(({ serial }) => serial),
+    ['new'],
+  )
+})
+
 async function filesOf(t: TestContext, madeAtMs: number) {
   const directory = mkdtempSync(join(tmpdir(), 'ends-'))
   t.after(() => rmSync(directory, { recursive: true }))

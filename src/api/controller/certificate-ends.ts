@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
+import { isWarningDue } from '../listener/warning-due.ts'
 import { endOf, firstEnd } from '../listener/tls-files.ts'
 import { ClientCertificates } from './client-certificates.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
@@ -34,8 +35,8 @@ export class CertificateEnds {
   readonly #log: Log
   readonly #now: () => number
   readonly #onCheck: OnCheck
-  readonly #ends = new Map<OwnCertificate, { readonly notAfterMs: number; warnDueMs: number }>()
-  /** Times of the next warnings by serial number. */
+  readonly #ends = new Map<OwnCertificate, { readonly notAfterMs: number; warnedMs: number }>()
+  /** Times of the last warnings by serial number. */
   readonly #clientWarnings = new Map<string, number>()
 
   /** Certificates of clients that connected lately. */
@@ -56,7 +57,7 @@ export class CertificateEnds {
   set(name: OwnCertificate, notAfterMs: number | undefined): void {
     if (notAfterMs === undefined) this.#ends.delete(name)
     else if (this.#ends.get(name)?.notAfterMs !== notAfterMs)
-      this.#ends.set(name, { notAfterMs, warnDueMs: 0 })
+      this.#ends.set(name, { notAfterMs, warnedMs: -Infinity })
   }
 
   /** Returns the certificates in the order of their names. */
@@ -100,15 +101,15 @@ export class CertificateEnds {
   check(): void {
     const nowMs = this.#now()
     for (const [name, end] of this.#ends) {
-      if (nowMs < end.warnDueMs || !this.#warn(end.notAfterMs, { certificate: name }, ADVICE[name])) continue
-      end.warnDueMs = nowMs + limits.certificateWarnEveryMs
+      if (!isWarningDue(end.warnedMs, nowMs)) continue
+      if (this.#warn(end.notAfterMs, { certificate: name }, ADVICE[name])) end.warnedMs = nowMs
     }
     const clients = this.clients.list()
     for (const { commonName, serial, notAfterMs } of clients) {
-      if (nowMs < (this.#clientWarnings.get(serial) ?? 0)) continue
+      if (!isWarningDue(this.#clientWarnings.get(serial), nowMs)) continue
       const fields = { certificate: 'client', certificate_name: commonName, certificate_serial: serial }
       if (this.#warn(notAfterMs, fields, 'give this client a new one'))
-        this.#clientWarnings.set(serial, nowMs + limits.certificateWarnEveryMs)
+        this.#clientWarnings.set(serial, nowMs)
     }
     const known = new Set(clients.map(({ serial }) => serial))
     for (const serial of this.#clientWarnings.keys())

@@ -69,10 +69,13 @@ export class ClientCertificates {
   list(): readonly ClientCertificate[] {
     const nowMs = this.#now()
     const shown: ClientCertificate[] = []
-    for (const [serial, { client, connections, isRevoked }] of this.#seen) {
-      const seenMs = connections > 0 ? nowMs : client.seenMs
-      if (seenMs < nowMs - limits.clientCertificateSeenMs || isRevoked()) this.#seen.delete(serial)
-      else shown.push({ ...client, seenMs })
+    for (const [serial, seen] of this.#seen) {
+      // A time that is not yet reached came from a clock that was ahead.
+      const seenMs = seen.connections > 0 ? nowMs : Math.min(seen.client.seenMs, nowMs)
+      const client = { ...seen.client, seenMs }
+      this.#seen.set(serial, { ...seen, client })
+      if (seenMs < nowMs - limits.clientCertificateSeenMs || seen.isRevoked()) this.#seen.delete(serial)
+      else shown.push(client)
     }
     return shown.toSorted((a, b) =>
       a.commonName === b.commonName ? a.notAfterMs - b.notAfterMs : a.commonName < b.commonName ? -1 : 1,

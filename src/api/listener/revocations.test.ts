@@ -202,6 +202,18 @@ test('an expired list stays in use, and the log says so once a day', async (t) =
   assert.equal(revocations.has(certificateOf(ben)), false)
 })
 
+test('the log says daily that a list has expired, also after a clock that was a year ahead', async (t) => {
+  const { revocations, time, warnings } = await stage(t, await revoke(authority, [anna], { days: 1 }))
+  const trueMs = time.nowMs
+  time.nowMs += 365 * DAY_MS
+  await revocations.look()
+  assert.equal(warnings().length, 1)
+  time.nowMs = trueMs + 2 * DAY_MS
+  await revocations.look()
+  await revocations.look()
+  assert.equal(warnings().length, 2)
+})
+
 test('an authority that is trusted without a list is named at the start', async (t) => {
   const { warnings, write, revocations } = await stage(t, await revoke(authority, [anna]), [authority, other])
   assert.equal(warnings().length, 1)

@@ -1,12 +1,12 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { errorChain } from '../../log/error-chain.ts'
-import { limits } from '../../config/limits.ts'
 import { certificatesIn } from '../../lib/certificates.ts'
 import { given } from '../../lib/given.ts'
 import { certificatesSent, withIssuers, serialOf } from './peer-chain.ts'
 import { issuersWithoutList, whyNotReplaced } from './revocation-order.ts'
 import { TlsFilesUnusable } from './tls-files.ts'
+import { isWarningDue } from './warning-due.ts'
 import type { TLSSocket } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 import type { RevocationList } from './revocation-list.ts'
@@ -44,7 +44,7 @@ export class Revocations {
   #lists: readonly RevocationList[] = []
   #readFrom: string | undefined
   #complained = false
-  #warnDueMs = 0
+  #warnedMs = -Infinity
 
   private constructor(options: Options) {
     this.#options = options
@@ -152,8 +152,8 @@ export class Revocations {
   #warnIfOld(): void {
     const nowMs = (this.#options.now ?? Date.now)()
     const { nextUpdateMs = Infinity } = this.state
-    if (nowMs < nextUpdateMs || nowMs < this.#warnDueMs) return
-    this.#warnDueMs = nowMs + limits.certificateWarnEveryMs
+    if (nowMs < nextUpdateMs || !isWarningDue(this.#warnedMs, nowMs)) return
+    this.#warnedMs = nowMs
     this.#options.log.warn(
       this.#fields(),
       'revocation list has expired: replace it; what it revokes stays refused, and later revocations are not known',

@@ -46,6 +46,31 @@ test('a certificate is an event when 30 days are left, when it ends, and when an
   assert.deepEqual(kinds(endMs, endMs + DAY_MS), ['certificate_replaced', 'certificate_ends_soon'])
 })
 
+test('a clock that was far ahead hides no later event of a certificate or a list', () => {
+  const { look } = looks()
+  const endMs = NOW_MS + 300 * DAY_MS
+  const dueMs = NOW_MS + 7 * DAY_MS
+  const list = { issuer: 'CN=one', revoked: 0, thisUpdateMs: NOW_MS, nextUpdateMs: dueMs }
+  const kinds = (nowMs: number): readonly string[] =>
+    look(nowMs, { certificates: [server(endMs)], lists: [list] }).map(({ kind }) => kind)
+  assert.deepEqual(kinds(NOW_MS + 365 * DAY_MS), ['certificate_ended', 'revocation_list_overdue'])
+  assert.deepEqual(kinds(NOW_MS), [])
+  assert.deepEqual(kinds(dueMs), ['revocation_list_overdue'])
+  assert.deepEqual(kinds(dueMs + DAY_MS), [])
+  assert.deepEqual(kinds(endMs - 30 * DAY_MS), ['certificate_ends_soon'])
+  assert.deepEqual(kinds(endMs), ['certificate_ended'])
+  assert.deepEqual(kinds(endMs + DAY_MS), [])
+})
+
+test('a clock that was far behind repeats no event', () => {
+  const { look } = looks()
+  const kinds = (nowMs: number): readonly string[] =>
+    look(nowMs, { certificates: [server(NOW_MS + DAY_MS)] }).map(({ kind }) => kind)
+  assert.deepEqual(kinds(NOW_MS), ['certificate_ends_soon'])
+  assert.deepEqual(kinds(0), [])
+  assert.deepEqual(kinds(NOW_MS), [])
+})
+
 test('a certificate of a client is an event once, also if it is seen now and then, and is forgotten after its end', () => {
   const { look, noted } = looks()
   const client = (serial: string, days: number): CertificateSeen => ({

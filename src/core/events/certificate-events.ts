@@ -31,8 +31,11 @@ export type TrustSeen = {
 /** The result of all looks so far, as it is stored. */
 export type TrustNoted = Readonly<Record<string, Noted>>
 
-/** `version` changes when another one takes its place. */
-type Noted = { readonly version: string; readonly phase: number }
+/**
+ * `version` changes when another one takes its place. `notedAtMs` is the time of day when the phase was an event; a row
+ * of an older version does not have it.
+ */
+type Noted = { readonly version: string; readonly phase: number; readonly notedAtMs?: number }
 
 type Subject = {
   readonly key: string
@@ -63,19 +66,30 @@ export function certificateEvents(
   const events = subjects.flatMap((subject) => {
     const { key, version, phase, ofPhase, replaced } = subject
     const last = before[key]
-    const isSame = last?.version === version
-    const reached = isSame ? Math.max(last.phase, phase) : phase
+    const same = last?.version === version ? last : undefined
+    const begun = phase > phaseReached(same, nowMs) ? ofPhase[phase - 1] : undefined
     noted.delete(key)
-    if (reached > 0 || replaced !== undefined) noted.set(key, { version, phase: reached })
-    const begun = ofPhase[phase - 1]
+    if (begun !== undefined) noted.set(key, { version, phase, notedAtMs: nowMs })
+    else if (same !== undefined) noted.set(key, same)
+    else if (replaced !== undefined) noted.set(key, { version, phase })
     return [
-      ...(last !== undefined && !isSame && replaced !== undefined ? [replaced] : []),
-      ...(begun !== undefined && (!isSame || phase > last.phase) ? [begun] : []),
+      ...(last !== undefined && same === undefined && replaced !== undefined ? [replaced] : []),
+      ...(begun !== undefined ? [begun] : []),
     ]
   })
   const clients = [...noted.keys()].filter((key) => key.startsWith(CLIENT))
   for (const key of clients.slice(0, -limits.clientCertificatesMax)) noted.delete(key)
   return { events, noted: Object.fromEntries(noted) }
+}
+
+/**
+ * Returns the phase whose event is not repeated. An event from a time that is not yet reached came from a clock that
+ * was ahead, and does not count. A clock that was put back a little repeats no event.
+ */
+function phaseReached(noted: Noted | undefined, nowMs: number): number {
+  if (noted === undefined) return 0
+  const { phase, notedAtMs = nowMs } = noted
+  return notedAtMs - nowMs > limits.certificateEventClockMs ? 0 : phase
 }
 
 function certificateSubject(
