@@ -74,6 +74,6 @@ export function deleteWhenDue(pass: Pass, now: VmRecord): number | undefined {
   if (leftMs > 0) return leftMs
   const nowMs = host.clock.now()
   store.vms.changeDesired(now.id, { deleting: true, operationId: now.operationId, nowMs })
-  log.info({ stopped_ms: nowMs - sinceMs }, 'deletion due')
+  log.info({ stopped_ms: Math.max(0, nowMs - sinceMs) }, 'deletion due')
   return 0
 }

@@ -158,10 +158,15 @@ export class StoppedVms {
   }
 }
 
-/** Returns the milliseconds until a VM has certainly been stopped for `forMs`. */
+/**
+ * Returns the milliseconds until a VM has certainly been stopped for `forMs`. If the clock is behind the stop, it was
+ * wrong then or is now. So nothing counts but the time of this process.
+ */
 export function stoppedLeftMs({ sinceMs, agedMs, atMs }: Stopped, forMs: number, clock: Clocks): number {
   const watchedMs = clock.monotonicMs() - atMs
-  const byClockMs = forMs - (clock.now() - sinceMs)
+  const clockMs = clock.now() - sinceMs
+  if (clockMs < 0) return Math.max(0, forMs - watchedMs)
+  const byClockMs = forMs - clockMs
   const byWatchMs = forMs - (agedMs + watchedMs)
   const heldMs = Math.min(forMs, limits.deletionHoldMs) - watchedMs
   return Math.max(0, byClockMs, byWatchMs, heldMs)
