@@ -57,6 +57,8 @@ export const poolLimits = {
   /** Time between two searches for unused images. */
   imageSweepMs: 600_000,
   imageIdleHoursMax: 24 * 365,
+  /** A daemon watches an unused image for so long before it removes it by its age: the clock may be corrected. */
+  imageHoldMs: 600_000,
 
   /**
    * Threads that Node has for blocking calls: files, names, compression (libuv's UV_THREADPOOL_SIZE, set in the unit).

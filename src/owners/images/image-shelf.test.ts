@@ -16,7 +16,7 @@ import { FakeCapacity } from '../../../test/fakes/fake-capacity.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeHost } from '../../../test/fakes/fake-host.ts'
 import { recordingLog } from '../../../test/recording-log.ts'
-import { HOUR_MS } from '../../lib/time-units.ts'
+import { DAY_MS, HOUR_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 import type { Composition } from '../../daemon/compose.ts'
 import type { ImageShelf } from './image-shelf.ts'
@@ -180,29 +180,29 @@ test('an image that the pool keeps is asked for again, however often', async (t)
 })
 
 test('a VM that was made while the images were listed keeps its image from the sweep', async (t) => {
-  const { clock, storage, shelf, fetch, make, listed } = stage(t)
+  const { clock, storage, shelf, fetch, make, pass, listed, turns } = stage(t)
   const [first, second] = [await fetch('root'), await fetch('other')].toSorted()
   assert.ok(first !== undefined && second !== undefined)
   clock.advance(25 * HOUR_MS)
+  await shelf.start()
   const release = storage.holdNext('removeImage')
-  const sweeping = shelf.start()
-  for (let turn = 0; turn < TURNS; turn++) await setImmediate()
+  await pass(limits.imageSweepMs)
   make(second)
   release()
-  await sweeping
+  await turns()
   assert.deepEqual(await listed(), [second])
 })
 
 test('a VM that is made while its idle image is being removed keeps it', async (t) => {
-  const { clock, store, storage, shelf, fetch, make, listed, lines, turns } = stage(t)
+  const { clock, store, storage, shelf, fetch, make, pass, listed, lines, turns } = stage(t)
   const sha256 = await fetch('root')
   clock.advance(25 * HOUR_MS)
+  await shelf.start()
   const release = storage.holdNext('removeImage')
-  const sweeping = shelf.start()
-  await turns()
+  await pass(limits.imageSweepMs)
   make(sha256)
   release()
-  await sweeping
+  await turns()
   assert.deepEqual(await listed(), [sha256])
   assert.equal(store.imageUses().get(sha256)?.lastUsedAtMs, clock.now())
   assert.ok(!lines.some(({ message }) => message === 'image removed'))
@@ -225,6 +225,34 @@ test('an image goes when no VM has used it for the configured time, and not befo
   assert.deepEqual(await listed(), [])
 })
 
+test('an image outlives the start of a daemon while the clock is ahead, if the clock is corrected soon', async (t) => {
+  const { clock, shelf, fetch, pass, listed } = stage(t)
+  const sha256 = await fetch('root')
+  clock.set(365 * DAY_MS)
+  await shelf.start()
+  await pass(limits.imageHoldMs - 1)
+  assert.deepEqual(await listed(), [sha256])
+  clock.set(-365 * DAY_MS)
+  await pass(limits.imageSweepMs)
+  assert.deepEqual(await listed(), [sha256])
+})
+
+test('an image that was fetched while the clock was ahead goes after the configured time', async (t) => {
+  const { clock, shelf, fetch, make, forget, pass, listed } = stage(t)
+  clock.set(365 * DAY_MS)
+  const sha256 = await fetch('root')
+  clock.set(-365 * DAY_MS)
+  await shelf.start()
+  await pass(12 * HOUR_MS)
+  make(sha256)
+  await pass(limits.imageSweepMs)
+  forget()
+  await pass(24 * HOUR_MS)
+  assert.deepEqual(await listed(), [sha256])
+  await pass(limits.imageSweepMs)
+  assert.deepEqual(await listed(), [])
+})
+
 test('with an idle time of 0 images are kept', async (t) => {
   const { shelf, fetch, pass, listed } = stage(t, { idleHours: 0 })
   const sha256 = await fetch('root')
@@ -244,7 +272,7 @@ test('a pool out of sight is reported, keeps its images, and is swept when it is
   await assert.rejects(shelf.list(), isOutOfSight)
   storage.setInSight(true)
   assert.equal((await listed()).length, 1)
-  await pass(limits.imageSweepMs)
+  await pass(2 * limits.imageSweepMs)
   assert.deepEqual(await listed(), [])
 })
 
@@ -259,6 +287,7 @@ for (const [what, error] of [
     clock.advance(25 * HOUR_MS)
     mock.method(storage, 'removeImage').mock.mockImplementationOnce(async () => Promise.reject(error))
     await shelf.start()
+    await pass(limits.imageSweepMs)
     assert.deepEqual(await listed(), [first])
     await pass(limits.imageSweepMs)
     assert.deepEqual(await listed(), [])
@@ -315,12 +344,12 @@ test('after a stop nothing is removed any more', async (t) => {
   const { clock, storage, shelf, fetch, pass, listed } = stage(t)
   for (const text of ['root', 'other']) await fetch(text)
   clock.advance(25 * HOUR_MS)
+  await shelf.start()
   const release = storage.holdNext('removeImage')
-  const sweeping = shelf.start()
-  for (let turn = 0; turn < TURNS; turn++) await setImmediate()
+  await pass(limits.imageSweepMs)
   const stopped = shelf.stop()
   release()
-  await Promise.all([sweeping, stopped])
+  await stopped
   assert.equal((await listed()).length, 1)
   await pass(2 * limits.imageSweepMs)
   assert.equal((await listed()).length, 1)

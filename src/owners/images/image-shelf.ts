@@ -34,6 +34,9 @@ export type ImageShelfOptions = {
 /** The result of a request to remove an image. `recorded`: the removal was on record before. */
 export type RemovalRequest = 'gone' | 'removing' | 'recorded'
 
+/** An unused image: when it was last used, by the clock, and since when that is seen, in monotonic milliseconds. */
+type Unused = { readonly usedAtMs: number; readonly sinceMs: number }
+
 /** The images of the pool: shown, removed on request, and removed when no VM has used them for long. */
 export class ImageShelf {
   readonly #options: ImageShelfOptions
@@ -43,6 +46,8 @@ export class ImageShelf {
   #stopped = false
   /** Images of the last look into the pool; undefined before the first. */
   #seen: ReadonlySet<Sha256> | undefined
+  /** Unused images, by the sweeps of this process. */
+  readonly #unused = new Map<Sha256, Unused>()
 
   constructor(options: ImageShelfOptions) {
     this.#options = options
@@ -126,13 +131,35 @@ export class ImageShelf {
     const { idleHours, clock, log } = this.#options
     if (idleHours === 0) return
     const images = await this.#orLog({}, () => this.list())
-    for (const { sha256, fetchedAtMs, lastUsedAtMs = 0, useCount } of images ?? []) {
+    if (images === undefined) return
+    const unused = images.filter(({ useCount }) => useCount === 0)
+    this.#forgetAllBut(new Set(unused.map(({ sha256 }) => sha256)))
+    const idleMsMin = idleHours * HOUR_MS
+    const holdMs = Math.min(idleMsMin, limits.imageHoldMs)
+    for (const { sha256, fetchedAtMs, lastUsedAtMs = 0 } of unused) {
       if (this.#stopped) return
-      const idleMs = clock.now() - Math.max(fetchedAtMs, lastUsedAtMs)
-      if (useCount > 0 || idleMs < idleHours * HOUR_MS) continue
+      const usedAtMs = Math.max(fetchedAtMs, lastUsedAtMs)
+      const watchedMs = this.#watchedMs(sha256, usedAtMs)
+      // The clock may have been ahead at the last use.
+      const idleMs = Math.max(watchedMs, clock.now() - usedAtMs)
+      // It may be ahead now, as before it is set after a boot.
+      if (idleMs < idleMsMin || watchedMs < holdMs) continue
       log.info({ sha256, idle_hours: Math.floor(idleMs / HOUR_MS) }, 'idle image found')
       await this.#orLog({ sha256 }, () => this.#removeIdle(sha256))
     }
+  }
+
+  /** Returns for how long sweeps have seen the image unused. */
+  #watchedMs(sha256: Sha256, usedAtMs: number): number {
+    const nowMs = this.#options.clock.monotonicMs()
+    const seen = this.#unused.get(sha256)
+    if (seen?.usedAtMs === usedAtMs) return nowMs - seen.sinceMs
+    this.#unused.set(sha256, { usedAtMs, sinceMs: nowMs })
+    return 0
+  }
+
+  #forgetAllBut(unused: ReadonlySet<Sha256>): void {
+    for (const sha256 of this.#unused.keys()) if (!unused.has(sha256)) this.#unused.delete(sha256)
   }
 
   async #removeIdle(sha256: Sha256): Promise<void> {
