@@ -276,17 +276,20 @@ export class ArrivalCourse {
   /** Brings the packets that still come to the source, for as long as it holds them. */
   async #follow(record: VmRecord): Promise<void> {
     if (record.desired.network === undefined) return
-    const { host, store } = this.#context
+    const { store } = this.#context
+    const { clock } = this.#context.host
     const pulling = new Pulling(this.#context, record, this.#end.signal)
-    const untilMs = (record.arrival?.releasedAtMs ?? 0) + limits.departedFramesMs
+    const sinceMs = clock.now() - (record.arrival?.releasedAtMs ?? 0)
+    // The clock may have been ahead at the release, and may be set meanwhile.
+    const untilMs = clock.monotonicMs() + limits.departedFramesMs - Math.max(0, sinceMs)
     // Those that came with the release are the source's until the guest has them: this daemon may die.
-    for (let last = 0; host.clock.now() < untilMs && !this.#end.signal.aborted;) {
+    for (let last = 0; clock.monotonicMs() < untilMs && !this.#end.signal.aborted;) {
       this.#wake = Promise.withResolvers()
       const isLoading = store.vms.get(this.#id)?.wake?.reason === 'arrived'
-      const askedMs = host.clock.monotonicMs()
+      const askedMs = clock.monotonicMs()
       const next = isLoading ? last : await this.#nextPackets(pulling, last)
       // A source that has no packets waits for them before it answers. One that does not is not asked all the time.
-      const isEarly = host.clock.monotonicMs() - askedMs < limits.copyProgressMs
+      const isEarly = clock.monotonicMs() - askedMs < limits.copyProgressMs
       if (next === last && isEarly) await this.#wait(limits.copyProgressMs)
       // Nor is one that always has some; a single packet does not wait.
       await this.#pauseUntil(askedMs + limits.packetsEveryMs)

@@ -13,6 +13,7 @@ import { deleteVm } from '../../commands/vm/delete-vm.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import { err, ok } from '../../lib/result.ts'
 import { silentLog } from '../../log/log.ts'
 import { StateUnwritable } from '../../store/database/transactions.ts'
@@ -245,12 +246,13 @@ test('the disk of a VM that was deleted is left to the next daemon when this one
   assert.deepEqual(await disks(), ['a-1', 'a-2'])
 })
 
-test('a source that always has more packets is asked for them only now and then', async (t) => {
+/** A VM that was released to this host. Its source has a packet whenever it is asked. */
+async function releasedStage(t: TestContext, releasedAtMs: number) {
   const { host, arrivals, store, clock, record, take } = await arrivalsStage(t)
   const id = 'web-3' as VmId
   await take(id, 'a-3' as ArrivalId, record)
   const arrival = store.vms.get(id)?.arrival ?? assert.fail('it does not come')
-  store.arrivals.set(id, { ...arrival, stage: 'released', releasedAtMs: 1000 }, 1000)
+  store.arrivals.set(id, { ...arrival, stage: 'released', releasedAtMs }, 1000)
   const packet = { gsoSize: 0, ageMs: 0, counts: false, frame: Buffer.alloc(60) }
   let asked = 0
   const heldPackets = async () => {
@@ -263,12 +265,29 @@ test('a source that always has more packets is asked for them only now and then'
   t.mock.method(host.sourceHosts, 'at', () => ({ heldPackets }) as unknown as SourceHost)
   t.mock.method(host.traffic, 'inject', async () => {})
   await arrivals.start()
-  for (let count = 1; count <= 3; count += 1) {
-    await eventually(() => asked >= count)
+  const askedNow = async (): Promise<number> => {
     for (let time = 0; time < 5; time += 1) await turn()
-    assert.equal(asked, count)
+    return asked
+  }
+  return { clock, asked: () => asked, askedNow }
+}
+
+test('a source that always has more packets is asked for them only now and then', async (t) => {
+  const { clock, asked, askedNow } = await releasedStage(t, 1000)
+  for (let count = 1; count <= 3; count += 1) {
+    await eventually(() => asked() >= count)
+    assert.equal(await askedNow(), count)
     clock.advance(limits.packetsEveryMs)
   }
+})
+
+test('a source is asked for late packets for a minute, also if the clock was ahead at the release', async (t) => {
+  const { clock, asked, askedNow } = await releasedStage(t, 1000 + 365 * DAY_MS)
+  await eventually(() => asked() === 1)
+  clock.advance(limits.departedFramesMs - limits.packetsEveryMs)
+  assert.equal(await askedNow(), 2)
+  clock.advance(limits.packetsEveryMs)
+  assert.equal(await askedNow(), 2)
 })
 
 for (const [what, boundMs, isAsked] of [
