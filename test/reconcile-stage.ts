@@ -13,6 +13,7 @@ import { FakeCapacity } from './fakes/fake-capacity.ts'
 import { FakeClock } from './fakes/fake-clock.ts'
 import { FakeHost } from './fakes/fake-host.ts'
 import type { HostPolicy } from '../src/reconcile/reconciler.ts'
+import type { TaskBetweenPasses } from '../src/reconcile/worker.ts'
 import type { TestContext } from 'node:test'
 import type { CommandContext } from '../src/commands/context.ts'
 import type { Composition, Settings } from '../src/daemon/compose.ts'
@@ -119,8 +120,7 @@ export async function reconcileStage(
     },
     /** State of the VM, and the code of its fault. */
     shown: () => shownOf(vm()),
-    betweenPasses: <T>(as: VmId, task: (signal: AbortSignal) => Promise<T>) =>
-      parts.reconciler.betweenPasses(as, task),
+    betweenPasses: <T>(as: VmId, task: TaskBetweenPasses<T>) => parts.reconciler.betweenPasses(as, task),
     /** Returns the owner of snapshots, which the test starts. */
     snapshots: () => parts.snapshots,
     /** Returns the source's side of migrations, which the test starts. */
@@ -129,6 +129,7 @@ export async function reconcileStage(
     idle: () => parts.reconciler.idle(),
     pokeAll: (reason: string) => parts.reconciler.pokeAll(reason),
     silences: () => parts.reconciler.silences,
+    graces: () => parts.reconciler.graces,
     /** Ends the guests as at a shutdown of the host; `signal` ends the wait for guests that were asked to end. */
     endWithHost: (policy: HostPolicy = 'save', signal = AbortSignal.abort()) =>
       parts.reconciler.endWithHost(policy, { savesMs: SAVES_MS, signal }),

@@ -123,7 +123,7 @@ export function compose(parts: Parts): Composition {
   const source = buildSource(parts, reconciler, actors.poke)
   const arrivals = buildArrivals(parts, reconciler, actors.poke)
   const shells = buildShells(parts, commands)
-  const looker = { store, host, silences: reconciler.silences, memory: reconciler.memory }
+  const looker = lookerOf(parts, reconciler)
   const report = buildReport(parts, inspector)
   const certificates = new CertificateEnds(log, Date.now, (seen, nowMs) => noteTrust(store, seen, nowMs))
   const metrics = buildMetrics(parts, { activity, inspector, certificates })
@@ -168,6 +168,14 @@ export function compose(parts: Parts): Composition {
     explain: (id) => explain(looker, id),
   }
 }
+
+const lookerOf = ({ store, host }: Parts, { silences, memory, graces }: Reconciler): ExplainContext => ({
+  store,
+  host,
+  silences,
+  memory,
+  graces,
+})
 
 /**
  * Builds the looks at the host for clients. They share a bound, so that those of the daemon wait for a few of them at

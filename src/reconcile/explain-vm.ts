@@ -12,21 +12,21 @@ import type { VmInputs } from '../core/vm/create.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { WorkerContext } from './progress.ts'
 
-export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences' | 'memory'>
+export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences' | 'memory' | 'graces'>
 
 /**
  * Returns what a pass would do now for this record, after a new look at the host.
  * Changes nothing on the host or on record.
  */
 export async function planFor(
-  { store, host, silences, memory }: ExplainContext,
+  { store, host, silences, memory, graces }: ExplainContext,
   record: VmRecord,
   inputs: VmInputs,
 ): Promise<Plan> {
   const intent = intentOf(host, record, inputs)
   const world = await observe(host, record)
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
-  const { record: graced } = withGrace(record, world, host.clock.now())
+  const { record: graced } = withGrace(graces.timed(record), world, host.clock.now())
   // Plans as if no other guest were being saved or restored.
   const drain = drainFact(store.maintenance.get(), graced)
   const own = { maySave: true, mayRestore: true, silentMs, ...given({ drain }) }

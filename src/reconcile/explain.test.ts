@@ -7,7 +7,7 @@ import { explain } from './explain-vm.ts'
 import { Silences } from './process-facts.ts'
 
 test('the explanation of a VM holds no secret of a fault', async (t) => {
-  const { host, store, id, create, idle, shown, memory } = await reconcileStage(t)
+  const { host, store, id, create, idle, shown, memory, graces } = await reconcileStage(t)
   const cause = new Error(
     'GET https://store.example/b/k?X-Amz-Signature=CANARY: Authorization: Bearer CANARYCANARY',
   )
@@ -15,7 +15,8 @@ test('the explanation of a VM holds no secret of a fault', async (t) => {
   create()
   await idle()
   assert.equal(shown(), 'failed network_failed')
-  const text = (await explain({ store, host, silences: new Silences(), memory: memory() }, id)) ?? ''
+  const own = { silences: new Silences(), memory: memory(), graces: graces() }
+  const text = (await explain({ store, host, ...own }, id)) ?? ''
   assert.match(
     text,
     /^error {7}network\.ensure-tap: on purpose: GET https:\/\/store\.example\/b\/k\?\[redacted\]/m,
@@ -25,7 +26,8 @@ test('the explanation of a VM holds no secret of a fault', async (t) => {
 })
 
 test('the plan of a monitor that has been silent for long is the fault that the VM shows', async (t) => {
-  const { host, store, id, create, idle, later, shown, pokeAll, silences, memory } = await reconcileStage(t)
+  const stage = await reconcileStage(t)
+  const { host, store, id, create, idle, later, shown, pokeAll, silences, memory, graces } = stage
   create()
   await idle()
   await later(limits.stableAfterMs)
@@ -35,6 +37,7 @@ test('the plan of a monitor that has been silent for long is the fault that the 
   await later(limits.monitorAnswerMs)
   await later(limits.monitorRecheckMs)
   assert.equal(shown(), 'running monitor_unreachable')
-  const text = await explain({ store, host, silences: silences(), memory: memory() }, id)
+  const own = { silences: silences(), memory: memory(), graces: graces() }
+  const text = await explain({ store, host, ...own }, id)
   assert.match(text ?? '', /^blocked at monitor\.inspect with monitor_unreachable/m)
 })

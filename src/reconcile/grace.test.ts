@@ -6,6 +6,8 @@ import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { rebootVm, setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
+import { DAY_MS } from '../lib/time-units.ts'
+import { planFor } from './explain-vm.ts'
 import type { TestContext } from 'node:test'
 
 const GRACE = { graceSeconds: 30 }
@@ -65,6 +67,78 @@ test('a later daemon keeps the time that the guest has', async (t) => {
   assert.equal(shown(), 'stopping')
   await later(GRACE_MS / 2)
   assert.deepEqual([shown(), lastStop()], ['stopped', 'deadline'])
+})
+
+for (const [what, byMs] of [
+  ['ahead', DAY_MS],
+  ['back', -DAY_MS],
+] as const) {
+  test(`a clock that is set ${what} leaves a guest the time that it has`, async (t) => {
+    const stage = await running(t, { hasAgent: false })
+    const { clock, context, id, shown, idle, later, noticed, betweenPasses, lastStop } = stage
+    setPower(context, id, 'stopped', GRACE)
+    await idle()
+    await later(GRACE_MS / 2)
+    clock.set(byMs)
+    await noticed()
+    assert.equal(shown(), 'stopping')
+    const mustEnd = await betweenPasses(id, async (_change, guestMustEnd) => guestMustEnd.aborted)
+    assert.equal(mustEnd, false)
+    await later(GRACE_MS / 2 - 1)
+    assert.equal(shown(), 'stopping')
+    await later(1)
+    assert.deepEqual([shown(), lastStop()], ['stopped', 'deadline'])
+  })
+}
+
+test('a clock that is set during a step leaves the guest its time, and no more', async (t) => {
+  const stage = await running(t, { hasAgent: false })
+  const { clock, context, host, id, shown, idle, turns, pokeAll, lastStop } = stage
+  const asked = host.monitor.holdNext('askToEnd')
+  setPower(context, id, 'stopped', GRACE)
+  await turns()
+  clock.set(-DAY_MS)
+  pokeAll('on purpose')
+  clock.advance(GRACE_MS - 1)
+  await turns()
+  assert.equal(host.fakeUnits.stateOf(id).kind, 'active')
+  clock.advance(1)
+  await turns()
+  assert.equal(host.fakeUnits.stateOf(id).kind, 'absent')
+  asked()
+  await idle()
+  assert.deepEqual([shown(), lastStop()], ['stopped', 'deadline'])
+})
+
+test('a daemon whose clock is behind the stop gives the whole time, and no more', async (t) => {
+  const stage = await running(t, { hasAgent: false })
+  const { clock, context, id, shown, idle, later, stop, start, lastStop } = stage
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  await stop()
+  clock.set(-DAY_MS)
+  await start()
+  await later(GRACE_MS - 1)
+  assert.equal(shown(), 'stopping')
+  await later(1)
+  assert.deepEqual([shown(), lastStop()], ['stopped', 'deadline'])
+})
+
+test('the plan of another stop changes nothing of the time of this one', async (t) => {
+  const stage = await running(t, { hasAgent: false })
+  const { clock, context, id, vm, store, host, shown, idle, noticed, memory, silences, graces } = stage
+  setPower(context, id, 'stopped', GRACE)
+  await idle()
+  clock.set(DAY_MS)
+  const record = vm()
+  const looker = { store, host, silences: silences(), memory: memory(), graces: graces() }
+  const grace = { stop: 9, fromMs: clock.now(), untilMs: clock.now() + 1 }
+  const other = { ...record, stops: { ...record.stops, grace } }
+  assert.equal((await planFor(looker, other, store.vms.inputs(id))).outcome, 'act')
+  const own = await planFor(looker, record, store.vms.inputs(id))
+  assert.ok(own.outcome === 'act' && own.steps.every(({ kind }) => kind === 'monitor.ask-to-end'))
+  await noticed()
+  assert.equal(shown(), 'stopping')
 })
 
 test('a guest that cannot be asked has its time nevertheless, and the error says why', async (t) => {

@@ -8,14 +8,16 @@ import { given } from '../lib/given.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { LastWake, Observed, VmRecord } from '../core/vm/record.ts'
 import type { World } from '../core/world/world.ts'
-import type { PassContext } from './progress.ts'
+import type { PassContext, WorkerContext } from './progress.ts'
+
+type NoteContext = PassContext & Pick<WorkerContext, 'graces'>
 
 /** The record to plan with, and the effect of the host's maintenance on it. */
 type Noted = { readonly record: VmRecord; readonly drain: Facts['drain'] }
 
 /** Notes what a look shows, and returns the record to plan with. While the host shuts down, no guest is woken. */
 export function noteLook(
-  context: PassContext,
+  context: NoteContext,
   read: VmRecord,
   { world, isHostShuttingDown }: { readonly world: World; readonly isHostShuttingDown: boolean },
 ): Noted {
@@ -40,9 +42,9 @@ function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: 
 }
 
 /** Returns the record to plan with while a guest may end by itself, and notes the end of that time. */
-function noteGrace({ store, host, log }: PassContext, read: VmRecord, world: World): VmRecord {
+function noteGrace({ store, host, log, graces }: NoteContext, read: VmRecord, world: World): VmRecord {
   const nowMs = host.clock.now()
-  const { record, ended } = withGrace(read, world, nowMs)
+  const { record, ended } = withGrace(graces.timed(read), world, nowMs)
   if (ended === undefined) return record
   const shown = { ...record.observed, lastStop: ended }
   store.vms.recordProgress(record.id, { observed: shown, graceOver: ended.generation, nowMs })

@@ -62,13 +62,13 @@ async function lookPlanAct(context: WorkerContext, read: VmRecord, terms: PassTe
   if (record.memoryLent === true && hasUnit(world)) context.memory.endLoan(id)
   // A guest that systemd ends while the host shuts down has not exited.
   const next = (isHostShuttingDown ? undefined : noteLaunch(pass)) ?? (await planAndAct(pass))
-  return untilGraceEnds(record, next, context.host.clock.now())
+  return untilGraceEnds(context.graces.leftMs(record), next)
 }
 
 /** Returns the next action, which no back-off delays beyond the end of a grace. */
-function untilGraceEnds({ stops: { grace } }: VmRecord, next: Next, nowMs: number): Next {
-  if (grace === undefined || next.kind !== 'after') return next
-  return { kind: 'after', ms: Math.min(next.ms, Math.max(0, grace.untilMs - nowMs)) }
+function untilGraceEnds(leftMs: number | undefined, next: Next): Next {
+  if (leftMs === undefined || next.kind !== 'after') return next
+  return { kind: 'after', ms: Math.min(next.ms, leftMs) }
 }
 
 const hasUnit = ({ unit }: World): boolean =>

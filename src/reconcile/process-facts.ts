@@ -1,6 +1,7 @@
 import { limits } from '../config/limits.ts'
 import type { VmId } from '../core/ids.ts'
 import type { Facts } from '../core/plan/facet.ts'
+import type { Grace, VmRecord } from '../core/vm/record.ts'
 import type { World } from '../core/world/world.ts'
 import type { Clock } from '../ports/clock.ts'
 
@@ -128,6 +129,56 @@ export class HostEnd {
 }
 
 type Clocks = Pick<Clock, 'now' | 'monotonicMs'>
+
+/** A grace by the generation of its stop, and when it ends on the monotonic clock. */
+type CountedGrace = { readonly stop: number; readonly endsMs: number }
+
+/**
+ * Counts the graces of stops. How much time is left is computed when the daemon first sees the grace; from then on the
+ * monotonic clock counts it, because the time of day may be set. Only this process keeps it: a new daemon trusts the
+ * clock, but gives no guest more than its whole time.
+ */
+export class Graces {
+  readonly #clock: Clocks
+  readonly #counted = new Map<VmId, CountedGrace>()
+
+  constructor(clock: Clocks) {
+    this.#clock = clock
+  }
+
+  /** Begins to count the grace of a VM; forgets an earlier one. */
+  note({ id, stops: { grace } }: VmRecord): void {
+    if (grace === undefined) this.#counted.delete(id)
+    else this.#counted.set(id, this.#count(id, grace))
+  }
+
+  /** Returns the milliseconds that are left of a grace; 0 if it is over, undefined without one. */
+  leftMs({ id, stops: { grace } }: VmRecord): number | undefined {
+    if (grace === undefined) return undefined
+    return Math.max(0, this.#count(id, grace).endsMs - this.#clock.monotonicMs())
+  }
+
+  /** Returns the record with the end of its grace as the clock shows that time now. */
+  timed(record: VmRecord): VmRecord {
+    const { stops } = record
+    const leftMs = this.leftMs(record)
+    if (stops.grace === undefined || leftMs === undefined) return record
+    return { ...record, stops: { ...stops, grace: { ...stops.grace, untilMs: this.#clock.now() + leftMs } } }
+  }
+
+  /** Forgets a VM that has no worker any more. */
+  forget(id: VmId): void {
+    this.#counted.delete(id)
+  }
+
+  #count(id: VmId, grace: Grace): CountedGrace {
+    const known = this.#counted.get(id)
+    if (known?.stop === grace.stop) return known
+    const { stop, fromMs, untilMs } = grace
+    const leftMs = Math.min(untilMs - this.#clock.now(), untilMs - fromMs)
+    return { stop, endsMs: this.#clock.monotonicMs() + leftMs }
+  }
+}
 
 /**
  * A stopped VM. `sinceMs`: since when, by its record. `agedMs`: how long that was at the first look. `atMs`: the time

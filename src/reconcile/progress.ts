@@ -21,7 +21,7 @@ import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { Intent } from './intent.ts'
 import type { MemoryRoom } from './memory-room.ts'
-import type { HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
+import type { Graces, HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
 
 export type PassContext = {
   readonly store: Store
@@ -50,6 +50,7 @@ export type WorkerContext = PassContext & {
   readonly restores: PlaceQueue
   readonly silences: Silences
   readonly stopped: StoppedVms
+  readonly graces: Graces
   readonly hostEnd: HostEnd
   readonly memory: MemoryRoom
 }

@@ -6,7 +6,7 @@ import { warnOfFault } from '../log/log.ts'
 import { firstLooks } from './first-looks.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { PassPlaces } from './pass-places.ts'
-import { HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
+import { Graces, HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
 import { resyncTerms } from './progress.ts'
 import { ReportedLooks } from './reported-looks.ts'
 import { Worker } from './worker.ts'
@@ -31,6 +31,7 @@ const DEVICE_CHANGED = 'network device changed'
 /** Runs a worker for every VM on record, and the watchers that wake the workers. */
 export class Reconciler {
   readonly silences = new Silences()
+  readonly graces: Graces
   readonly memory: MemoryRoom
   readonly #context: WorkerContext
   readonly #workers = new Map<VmId, Worker>()
@@ -55,6 +56,7 @@ export class Reconciler {
       (id, reason) => this.notice(id, reason),
     )
     this.memory = memory
+    this.graces = new Graces(context.host.clock)
     this.#lostChanges = new ReportedLooks(context.host.clock, (reason) => this.notice(undefined, reason), {
       burst: 1,
       everyMs: limits.lostChangesLookEveryMs,
@@ -66,6 +68,7 @@ export class Reconciler {
       restores: new PlaceQueue(limits.restoresMax, (id) => this.notice(id, 'a turn to wake has come')),
       silences: this.silences,
       stopped: new StoppedVms(),
+      graces: this.graces,
       hostEnd: new HostEnd(),
       memory,
     }
@@ -276,6 +279,7 @@ export class Reconciler {
         this.#context.restores.forget(id)
         this.#context.silences.forget(id)
         this.#context.stopped.forget(id)
+        this.graces.forget(id)
         this.memory.callNext()
       }
       worker = new Worker(this.#context, id, { places: this.#places, onGone })

@@ -124,7 +124,7 @@ export class Worker {
       const record = this.#context.store.vms.get(this.#id)
       if (this.#stopping || record === undefined) return undefined
       const current = { ...newEnds(), record }
-      if (mustEndNow(record, this.#context.host.clock.now())) current.guestMustEnd.abort()
+      if (mustEndNow(record, this.#context.graces.leftMs(record))) current.guestMustEnd.abort()
       this.#endWithGrace(current, record)
       this.#task = current
       try {
@@ -280,12 +280,13 @@ export class Worker {
   }
 
   /** Aborts what runs when the time that the guest has to end by itself is over. */
-  #endWithGrace(running: Ends, { stops: { grace } }: VmRecord): void {
+  #endWithGrace(running: Ends, record: VmRecord): void {
     running.cancelGrace()
-    const { clock } = this.#context.host
-    const leftMs = grace === undefined ? 0 : grace.untilMs - clock.now()
+    const { graces, host } = this.#context
+    graces.note(record)
+    const leftMs = graces.leftMs(record) ?? 0
     if (leftMs <= 0) return
-    running.cancelGrace = clock.after(leftMs, () => {
+    running.cancelGrace = host.clock.after(leftMs, () => {
       running.guestMustEnd.abort()
       running.abort.abort()
     })
@@ -305,8 +306,8 @@ export class Worker {
 }
 
 /** Returns whether the guest must end, and has no time left to end by itself. */
-const mustEndNow = (record: VmRecord, nowMs: number): boolean =>
-  record.deleting || (mustEnd(record) && (record.stops.grace?.untilMs ?? nowMs) <= nowMs)
+const mustEndNow = (record: VmRecord, graceLeftMs = 0): boolean =>
+  record.deleting || (mustEnd(record) && graceLeftMs <= 0)
 
 /**
  * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed,

@@ -11,7 +11,7 @@ export type Graced = { readonly record: VmRecord; readonly ended?: Required<Last
 /**
  * Returns the record to plan with. While the grace of a stop lasts, that is the record of a VM that should run: its
  * guest is woken, restored and resumed as always, and asked to end (`askToEnd`). When the guest has ended, or the time
- * is over, the stop is like any other.
+ * is over, the stop is like any other. `nowMs` is by the clock that the end of the grace in `record` is by.
  */
 export function withGrace(record: VmRecord, world: World, nowMs: number): Graced {
   const { desired, stops, deleting } = record
@@ -29,8 +29,7 @@ export function withGrace(record: VmRecord, world: World, nowMs: number): Graced
 /** Returns how the grace ended; undefined if it lasts. */
 function howEnded(record: VmRecord, world: World, nowMs: number): StopKind | undefined {
   const { grace } = record.stops
-  // If the clock was set back, how much time has passed is not known.
-  if (grace === undefined || nowMs >= grace.untilMs || nowMs < grace.fromMs) return 'deadline'
+  if (grace === undefined || nowMs >= grace.untilMs) return 'deadline'
   if (!isOver(record, world)) return undefined
   const isClean = world.unit.known && world.unit.value.kind === 'absent'
   return isClean && grace.askedAtMs !== undefined ? 'graceful' : 'hard'
