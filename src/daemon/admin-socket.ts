@@ -1,19 +1,19 @@
 import { once } from 'node:events'
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, request } from 'node:http'
-import { parseArgs } from 'node:util'
 import { hasErrno } from '../host/ffi/errno-error.ts'
 import { noVmWords } from '../commands/vm/store-desired.ts'
 import { parseVmId } from '../core/ids.ts'
 import { given } from '../lib/given.ts'
-import { renderHelp } from './help/command-help.ts'
 import { consoleHelp, planHelp } from './help/question-help.ts'
 import { localPeer } from './local-peer.ts'
+import { operatorCommand } from './operator-command.ts'
 import { RetriedListener } from './retried-listener.ts'
 import { errorChain } from '../log/error-chain.ts'
-import { CONFIG_PATH, loadConfig } from '../config/config.ts'
+import { loadConfig } from '../config/config.ts'
 import { printableLines } from '../lib/text.ts'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ParseArgsOptionsConfig } from 'node:util'
 import type { VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { CommandHelp } from './help/command-help.ts'
@@ -127,43 +127,25 @@ async function printOut(answered: Uint8Array | string): Promise<void> {
 
 type Question = {
   readonly help: CommandHelp & { readonly name: AdminQuestion }
-  /** Whether --raw may print the answer byte for byte. */
-  readonly mayBeRaw?: boolean
+  /** Options of its own: --raw prints the answer byte for byte. */
+  readonly options: ParseArgsOptionsConfig
 }
 
 /** Makes a command about one VM that the running daemon answers. */
-const question =
-  ({ help, mayBeRaw = false }: Question): ((args: readonly string[]) => Promise<number>) =>
-  async (args) => {
-    const options = {
-      config: { type: 'string', default: CONFIG_PATH },
-      ...(mayBeRaw ? { raw: { type: 'boolean' } as const } : {}),
-      help: { type: 'boolean', short: 'h' },
-    } as const
-    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
-    const { name } = help
-    const usage = renderHelp(help)
-    if (values.help === true) {
-      console.log(usage)
-      return 0
-    }
-    const [id] = positionals
-    if (id === undefined || positionals.length > 1) {
-      console.error(usage)
-      return 2
-    }
-    try {
-      const answered = await askDaemon(loadConfig(values.config).runDirectory, name, id)
+const question = ({ help, options }: Question) =>
+  operatorCommand({
+    help,
+    options,
+    run: async (values, [id, ...more]) => {
+      if (id === undefined || more.length > 0) return 'help'
+      const answered = await askDaemon(loadConfig(values.config).runDirectory, help.name, id)
       await printOut(values['raw'] === true ? answered : printableLines(answered.toString()))
       return 0
-    } catch (error) {
-      console.error(`vmhostd ${name}: ${errorChain(error)}`)
-      return 1
-    }
-  }
+    },
+  })
 
 /** Runs `vmhostd plan VM`. */
-export const planCommand = question({ help: planHelp })
+export const planCommand = question({ help: planHelp, options: {} })
 
 /** Runs `vmhostd console VM`. */
-export const consoleCommand = question({ help: consoleHelp, mayBeRaw: true })
+export const consoleCommand = question({ help: consoleHelp, options: { raw: { type: 'boolean' } } })

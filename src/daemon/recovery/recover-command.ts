@@ -1,19 +1,17 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { CONFIG_PATH, loadConfig } from '../../config/config.ts'
+import { loadConfig } from '../../config/config.ts'
 import { parseVmId } from '../../core/ids.ts'
 import { poolIdOf } from '../../host/pool/pool-marker.ts'
 import { writeNote } from '../../host/disks/publish-disk.ts'
 import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { given } from '../../lib/given.ts'
-import { errorChain } from '../../log/error-chain.ts'
-import { renderHelp } from '../help/command-help.ts'
 import { recoverHelp } from '../help/recovery-help.ts'
 import { newOperationId } from '../../log/log.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
 import { Store } from '../../store/store.ts'
 import { userIdRangeOf } from '../../store/vm/user-ids.ts'
+import { operatorCommand } from '../operator-command.ts'
 import { UsageError } from '../usage-error.ts'
 import { withRecoveryHost } from './look-at-host.ts'
 import { draftRequest, findOrphan, giveRecord, listOrphans, userIdsWithoutRecord } from './recover.ts'
@@ -25,8 +23,6 @@ import type { VmId } from '../../core/ids.ts'
 import type { Found } from './recover.ts'
 import type { RecoveryHost } from './look-at-host.ts'
 
-const HELP = renderHelp(recoverHelp)
-
 type Options = {
   readonly config: Config
   readonly id?: VmId
@@ -35,43 +31,24 @@ type Options = {
   readonly isDry: boolean
 }
 
-/** Runs `vmhostd recover`; returns the exit status. */
-export async function recoverCommand(args: readonly string[]): Promise<number> {
-  const parsed = parse(args)
-  if (parsed === 'help') {
-    console.log(HELP)
-    return 0
-  }
-  try {
-    const { configPath, ...rest } = parsed
-    return await recover({ ...rest, config: loadConfig(configPath) })
-  } catch (error) {
-    console.error(`vmhostd recover: ${errorChain(error)}`)
-    return 1
-  }
-}
-
-function parse(
-  args: readonly string[],
-): (Omit<Options, 'config'> & { readonly configPath: string }) | 'help' {
-  const options = {
-    config: { type: 'string', default: CONFIG_PATH },
+/** Runs `vmhostd recover`. */
+export const recoverCommand = operatorCommand({
+  help: recoverHelp,
+  options: {
     from: { type: 'string' },
     request: { type: 'string' },
     'dry-run': { type: 'boolean', default: false },
-    help: { type: 'boolean', short: 'h' },
-  } as const
-  const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
-  if (values.help === true) return 'help'
-  const { from, request } = values
-  if (positionals.length > 1) throw new UsageError('name one VM')
-  if (from !== undefined && request !== undefined) throw new UsageError('give --from or --request, not both')
-  const [name] = positionals
-  if (name === undefined && (from ?? request) !== undefined) throw new UsageError('name the VM')
-  const id = name === undefined ? undefined : parseVmId(name)
-  if (name !== undefined && id === undefined) throw new UsageError(`${name} is not a VM id`)
-  return { configPath: values.config, isDry: values['dry-run'], ...given({ id, from, request }) }
-}
+  },
+  run: async ({ config, from, request, 'dry-run': isDry }, [name, ...more]) => {
+    if (more.length > 0) throw new UsageError('name one VM')
+    if (from !== undefined && request !== undefined)
+      throw new UsageError('give --from or --request, not both')
+    if (name === undefined && (from ?? request) !== undefined) throw new UsageError('name the VM')
+    const id = name === undefined ? undefined : parseVmId(name)
+    if (name !== undefined && id === undefined) throw new UsageError(`${name} is not a VM id`)
+    return recover({ config: loadConfig(config), isDry, ...given({ id, from, request }) })
+  },
+})
 
 async function recover(options: Options): Promise<number> {
   const { config, id, from, request, isDry } = options

@@ -1,14 +1,12 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { CONFIG_PATH, loadConfig, parseConfig } from '../../config/config.ts'
+import { loadConfig, parseConfig } from '../../config/config.ts'
 import { parseVmId } from '../../core/ids.ts'
-import { errorChain } from '../../log/error-chain.ts'
-import { renderHelp } from '../help/command-help.ts'
 import { restoreHelp } from '../help/recovery-help.ts'
 import { Restoring, readBackup } from '../../store/backup/restoring.ts'
 import { readMovedSince } from '../../store/backup/moved-since.ts'
+import { operatorCommand } from '../operator-command.ts'
 import { UsageError } from '../usage-error.ts'
 import { putFilesBack } from './kept-files.ts'
 import { withRecoveryHost } from './look-at-host.ts'
@@ -21,8 +19,6 @@ import type { BackupContent } from '../../store/backup/restoring.ts'
 import type { MovedSince } from '../../store/backup/moved-since.ts'
 import type { Outlook, Words } from './restore.ts'
 
-const HELP = renderHelp(restoreHelp)
-
 type Options = {
   readonly file: string
   readonly configPath: string
@@ -30,45 +26,29 @@ type Options = {
   readonly words: Words
 }
 
-/** Runs `vmhostd restore`; returns the exit status. */
-export async function restoreCommand(args: readonly string[]): Promise<number> {
-  const options = parse(args)
-  if (options === 'help') {
-    console.log(HELP)
-    return 0
-  }
-  try {
-    return await restore(options)
-  } catch (error) {
-    console.error(`vmhostd restore: ${errorChain(error)}`)
-    return 1
-  }
-}
-
-function parse(args: readonly string[]): Options | 'help' {
-  const options = {
-    config: { type: 'string', default: CONFIG_PATH },
+/** Runs `vmhostd restore`. */
+export const restoreCommand = operatorCommand({
+  help: restoreHelp,
+  options: {
     'dry-run': { type: 'boolean', default: false },
     end: { type: 'string', multiple: true },
     'leave-out': { type: 'string', multiple: true },
     'none-moved': { type: 'boolean', default: false },
-    help: { type: 'boolean', short: 'h' },
-  } as const
-  const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
-  if (values.help === true) return 'help'
-  const [file] = positionals
-  if (file === undefined || positionals.length > 1) throw new UsageError('name one file')
-  return {
-    file,
-    configPath: values.config,
-    isDry: values['dry-run'],
-    words: {
-      end: (values.end ?? []).map(idOf),
-      leaveOut: (values['leave-out'] ?? []).map(idOf),
-      noneMoved: values['none-moved'],
-    },
-  }
-}
+  },
+  run: async (values, [file, ...more]) => {
+    if (file === undefined || more.length > 0) throw new UsageError('name one file')
+    return restore({
+      file,
+      configPath: values.config,
+      isDry: values['dry-run'],
+      words: {
+        end: (values.end ?? []).map(idOf),
+        leaveOut: (values['leave-out'] ?? []).map(idOf),
+        noneMoved: values['none-moved'],
+      },
+    })
+  },
+})
 
 function idOf(text: string): VmId {
   const id = parseVmId(text)
