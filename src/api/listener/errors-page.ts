@@ -1,4 +1,5 @@
 import { scriptlessHeaders } from './answers.ts'
+import { escapeHtml, htmlPage } from './html-page.ts'
 
 const STYLE = `:root{color-scheme:light dark;background:light-dark(#fff,#14161a);color:light-dark(#1b1f24,#e6e9ed)}body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #8886;padding:.4rem .6rem;text-align:left;vertical-align:top}
@@ -15,22 +16,7 @@ export const errorsPageHeaders: Readonly<Record<string, string>> = scriptlessHea
  */
 export function errorsPage(markdown: string): string {
   const blocks = markdown.trim().split(/\n{2,}/)
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>vmhostd error codes</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
-${blocks.map(block).join('\n')}
-</main>
-</body>
-</html>
-`
+  return htmlPage({ title: 'vmhostd error codes', style: STYLE, main: blocks.map(block).join('\n') })
 }
 
 function block(text: string): string {
@@ -62,6 +48,3 @@ function table(text: string): string {
 /** Renders code spans, in single or double backticks; everything else is text. */
 const inline = (text: string): string =>
   escapeHtml(text).replace(/(`+)(?!`)(.+?)(?<!`)\1(?!`)/g, '<code>$2</code>')
-
-const escapeHtml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')

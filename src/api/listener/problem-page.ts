@@ -1,4 +1,5 @@
 import { scriptlessHeaders } from './answers.ts'
+import { escapeHtml, htmlPage } from './html-page.ts'
 import type { IncomingMessage } from 'node:http'
 import type { Problem } from '../wire/problem.ts'
 
@@ -48,23 +49,8 @@ export function problemPage(problem: Problem, { home, homeWords }: Pages): strin
 
 /** Returns a page with a title, which is text, and paragraphs, which are markup. */
 export function plainPage(title: string, paragraphs: readonly string[]): string {
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>${escapeHtml(title)}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
-<h1>${escapeHtml(title)}</h1>
-${paragraphs.map((paragraph) => `<p>${paragraph}</p>`).join('\n')}
-</main>
-</body>
-</html>
-`
+  const lines = [`<h1>${escapeHtml(title)}</h1>`, ...paragraphs.map((paragraph) => `<p>${paragraph}</p>`)]
+  return htmlPage({ title, style: STYLE, main: lines.join('\n') })
 }
 
 /** Returns a link as markup. */
@@ -79,6 +65,3 @@ function wordsOf({ detail, errors = [] }: Problem): string {
 
 const sentence = (words: string): string =>
   `${words.charAt(0).toUpperCase()}${words.slice(1)}${words.endsWith('.') ? '' : '.'}`
-
-const escapeHtml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
