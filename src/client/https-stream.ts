@@ -1,5 +1,6 @@
 import { request as httpsRequest } from 'node:https'
 import { limits } from '../config/limits.ts'
+import { parsedJson } from '../lib/parsed-values.ts'
 import { ApiProblem, isProblem, UnexpectedAnswer } from './api-problem.ts'
 import { ConnectionFailed, connectionFailed } from './connection-failed.ts'
 import type { IncomingMessage } from 'node:http'
@@ -58,15 +59,7 @@ async function refusalOf(response: IncomingMessage): Promise<ApiProblem | Unexpe
     text += String(chunk)
     if (text.length > limits.clientRefusalBytesMax) break
   }
-  const body = parsed(text)
+  const body = parsedJson(text)
   if (!isProblem(body)) return new UnexpectedAnswer(response.statusCode ?? 0)
   return new ApiProblem(body, response.headers['retry-after'])
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -2,6 +2,7 @@ import { createSecureContext } from 'node:tls'
 import { WebSocket } from 'ws'
 import { limits } from '../config/limits.ts'
 import { BROKEN, parseClose } from '../core/console/close.ts'
+import { parsedJson } from '../lib/parsed-values.ts'
 import { ApiProblem, isProblem, UnexpectedAnswer } from './api-problem.ts'
 import { connectionFailed } from './connection-failed.ts'
 import type { IncomingMessage } from 'node:http'
@@ -86,15 +87,7 @@ async function refusal(response: IncomingMessage): Promise<Error> {
     length += chunk.length
     if (length > limits.clientRefusalBytesMax) break
   }
-  const problem = problemIn(Buffer.concat(chunks).toString(), response.headers['retry-after'])
-  return problem ?? new UnexpectedAnswer(response.statusCode ?? 0)
-}
-
-function problemIn(text: string, retryAfter: string | undefined): ApiProblem | undefined {
-  try {
-    const body: unknown = JSON.parse(text)
-    return isProblem(body) ? new ApiProblem(body, retryAfter) : undefined
-  } catch {
-    return undefined
-  }
+  const body = parsedJson(Buffer.concat(chunks).toString())
+  if (!isProblem(body)) return new UnexpectedAnswer(response.statusCode ?? 0)
+  return new ApiProblem(body, response.headers['retry-after'])
 }

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { isObject } from '../lib/parsed-values.ts'
 import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
 import type { Context } from './command.ts'
@@ -21,8 +22,7 @@ export async function readJsonFile(
   } catch (error) {
     throw unusable(`${name} is not JSON${placeOf(error)}`)
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw unusable(`${name} is not a JSON object`)
+  if (!isObject(value)) throw unusable(`${name} is not a JSON object`)
   return { ...value }
 }
 

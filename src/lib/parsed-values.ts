@@ -4,3 +4,18 @@ export const isObject = (value: unknown): value is Readonly<Record<string, unkno
 
 /** Whether a value is a whole number and not negative. It may be too large to be exact: counters of bytes are. */
 export const isCount = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0
+
+/** Parses JSON; undefined if the text is none. Drops the message of JSON.parse, because it quotes the text. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Parses JSON that should be an object; returns one without members if it is something else. */
+export function objectInJson(text: string): Readonly<Record<string, unknown>> {
+  const value = parsedJson(text)
+  return isObject(value) ? value : {}
+}

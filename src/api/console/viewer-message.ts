@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { isObject, parsedJson } from '../../lib/parsed-values.ts'
 import { checkerFor } from '../../lib/schema-check.ts'
 import { scrub } from '../../log/scrub.ts'
 import { consoleFromViewerSchema } from '../wire/console.ts'
@@ -25,14 +26,14 @@ export function parseViewerMessage(text: string): ViewerMessage {
       'invalid_message',
       `the message has more than ${limits.consoleTextCharactersMax} characters: ${WHAT_TO_SEND}`,
     )
-  const json = parseJson(text)
-  if (json === undefined) return failed('not_json', `the message is not JSON: ${WHAT_TO_SEND}`)
-  const names = typeof json.value === 'object' && json.value !== null ? Object.keys(json.value) : []
+  const message = parsedJson(text)
+  if (message === undefined) return failed('not_json', `the message is not JSON: ${WHAT_TO_SEND}`)
+  const names = isObject(message) ? Object.keys(message) : []
   const [name = ''] = names
-  if (Array.isArray(json.value) || names.length !== 1)
+  if (names.length !== 1)
     return failed('unknown_message', `the message is not an object with one member: ${WHAT_TO_SEND}`)
-  const [complaint] = check(json.value)
-  if (complaint === undefined) return meaningOf(json.value as Static<typeof consoleFromViewerSchema>)
+  const [complaint] = check(message)
+  if (complaint === undefined) return meaningOf(message as Static<typeof consoleFromViewerSchema>)
   const detail = scrub(`${complaint.pointer} ${complaint.detail}`)
   return members.includes(name)
     ? failed('invalid_message', `${detail}: fix it and send it again`)
@@ -44,13 +45,4 @@ const failed = (code: MessageErrorCode, detail: string): ViewerMessage => ({ kin
 function meaningOf({ resize, output }: Static<typeof consoleFromViewerSchema>): ViewerMessage {
   if (resize !== undefined) return { kind: 'resize', size: resize }
   return output === undefined ? { kind: 'position' } : { kind: 'output', isPaused: output.paused }
-}
-
-/** Returns undefined if the text is not JSON. Drops JSON.parse's own message, because it quotes the text. */
-function parseJson(text: string): { readonly value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(text) }
-  } catch {
-    return undefined
-  }
 }

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { renderPlan } from '../../core/plan/step.ts'
+import { isObject } from '../../lib/parsed-values.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { shownText } from './values.ts'
 import type { Static } from 'typebox'
@@ -103,6 +104,6 @@ const snakeKeys = (value: object): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(value).map(([name, member]: [string, unknown]) => [
       snakeCase(name),
-      typeof member === 'object' && member !== null && !Array.isArray(member) ? snakeKeys(member) : member,
+      isObject(member) ? snakeKeys(member) : member,
     ]),
   )

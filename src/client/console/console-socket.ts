@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { closeFor } from '../../core/console/close.ts'
+import { isObject, objectInJson } from '../../lib/parsed-values.ts'
 import { ConnectionFailed } from '../connection-failed.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
 import type { Link, Links, LinkTime } from './link.ts'
@@ -213,35 +214,24 @@ type ReceivedMessage = DaemonMessage<string>
 
 /** Parses a text message; undefined if it is not known, for example from a newer daemon. */
 function parseDaemonMessage(text: string): ReceivedMessage | undefined {
-  const { attached, position, waiting, error } = objectIn(text)
-  if (isRecord(attached)) return attachedFrom(attached)
-  if (isRecord(position)) {
+  const { attached, position, waiting, error } = objectInJson(text)
+  if (isObject(attached)) return attachedFrom(attached)
+  if (isObject(position)) {
     const { session, cursor } = position
     return isText(session) && isCount(cursor) ? { kind: 'position', session, cursor } : undefined
   }
-  if (isRecord(waiting)) return { kind: 'waiting' }
-  if (!isRecord(error)) return undefined
+  if (isObject(waiting)) return { kind: 'waiting' }
+  if (!isObject(error)) return undefined
   const { code, detail } = error
   return isText(code) && isText(detail) ? { kind: 'error', code, detail } : undefined
 }
 
-function attachedFrom(attached: Record<string, unknown>): ReceivedMessage | undefined {
+function attachedFrom(attached: Readonly<Record<string, unknown>>): ReceivedMessage | undefined {
   const { mode, session, cursor, replay_bytes: replayBytes, lost_bytes: lostBytes } = attached
   if (mode === 'ssh') return { kind: 'attached', place: undefined }
   if (!isText(session) || !isCount(cursor) || !isCount(replayBytes) || !isCount(lostBytes)) return undefined
   return { kind: 'attached', place: { session, cursor, replayBytes, lostBytes } }
 }
 
-function objectIn(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : {}
-  } catch {
-    return {}
-  }
-}
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isText = (value: unknown): value is string => typeof value === 'string'
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0

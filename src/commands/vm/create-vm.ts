@@ -1,7 +1,7 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { guestMac } from '../../core/network/tap.ts'
 import { given } from '../../lib/given.ts'
-import { isObject } from '../../lib/parsed-values.ts'
+import { isObject, parsedJson } from '../../lib/parsed-values.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease, refuseMonitor } from '../capacity/admit.ts'
@@ -167,7 +167,8 @@ function differenceWords(one: string, other: string): string {
 }
 
 function membersOf(text: string): ReadonlyMap<string, string> | undefined {
-  const request = parsedOf(text)
+  // The stored request of a VM that came from another host is what that host sent, and may not be JSON.
+  const request = parsedJson(text)
   if (!isObject(request)) return undefined
   const { images, ...rest } = request
   if (!Array.isArray(images) || !images.every(isObject)) return undefined
@@ -178,18 +179,6 @@ function membersOf(text: string): ReadonlyMap<string, string> | undefined {
   )
   const roles = images.map((image): [string, unknown] => [`image.${String(image['role'])}`, image])
   return new Map([...members, ...roles].map(([name, value]) => [wireName(name), JSON.stringify(value)]))
-}
-
-/**
- * Parses a stored request; undefined if it is not JSON. That of a VM that came from another host is what that host
- * sent.
- */
-function parsedOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** Returns the name as the API has it: the members of these two are members of the request itself. */

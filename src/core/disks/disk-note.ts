@@ -1,4 +1,5 @@
 import { given } from '../../lib/given.ts'
+import { objectInJson } from '../../lib/parsed-values.ts'
 import { parseSha256 } from '../ids.ts'
 import type { Sha256 } from '../ids.ts'
 import type { VmMark, FoundNote } from '../world/world.ts'
@@ -23,7 +24,7 @@ export function renderDiskNote({ mark, rootfsSha256, rebuild }: DiskNote): strin
 
 /** Parses a note. A note that cannot be read names no owner, so its disk has none until a person decides. */
 export function parseDiskNote(text: string): FoundNote {
-  const { format, store_id, created_at_ms, rootfs_sha256, rebuild } = objectIn(text)
+  const { format, store_id, created_at_ms, rootfs_sha256, rebuild } = objectInJson(text)
   const isWhole =
     format === FORMAT &&
     typeof store_id === 'string' &&
@@ -33,13 +34,4 @@ export function parseDiskNote(text: string): FoundNote {
   const mark = { storeId: store_id, createdAtMs: created_at_ms as number }
   const rootfsSha256 = parseSha256(typeof rootfs_sha256 === 'string' ? rootfs_sha256 : '')
   return { mark, rootfsSha256, ...given({ rebuild: rebuild as number | undefined }) }
-}
-
-function objectIn(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
 }

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { given } from '../../lib/given.ts'
+import { isObject, parsedJson } from '../../lib/parsed-values.ts'
 import { err, ok } from '../../lib/result.ts'
 import { checkerFor, closed } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
@@ -106,8 +107,8 @@ export function renderSavedMetadata({
 
 /** Parses what `renderSavedMetadata` wrote; otherwise returns why it is unusable. */
 export function parseSavedMetadata(content: string): Result<SavedMetadata, UnusableState> {
-  const value = lifted(parseJson(content))
-  const format = typeof value === 'object' && value !== null && 'format' in value ? value.format : undefined
+  const value = lifted(parsedJson(content))
+  const format = isObject(value) ? value['format'] : undefined
   if (typeof format === 'number' && Number.isInteger(format) && format > FORMAT) {
     return err(unusable('saved_state_too_new', `its metadata has format ${format}, and ${FORMAT} is known`))
   }
@@ -150,12 +151,4 @@ function lifted(value: unknown): unknown {
   const { format, monitor } = (value ?? {}) as { format?: unknown; monitor?: unknown }
   if (format !== 1 || typeof monitor !== 'object' || monitor === null) return value
   return { ...(value as object), format: 2, monitor: { memory_form: 'mapped', ...monitor } }
-}
-
-function parseJson(content: string): unknown {
-  try {
-    return JSON.parse(content)
-  } catch {
-    return undefined
-  }
 }

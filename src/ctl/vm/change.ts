@@ -2,6 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { usageError } from '../ctl-error.ts'
 import { causeFirst } from '../../client/cause-first.ts'
 import { exitStatus } from '../exit-status.ts'
+import { isObject } from '../../lib/parsed-values.ts'
 import { printable, printableLines } from '../../lib/text.ts'
 import { eachNamed } from '../several.ts'
 import { seeThrough } from './wait.ts'
@@ -134,7 +135,7 @@ function dryRunWords({ id, dry_run: run }: Vm, { unshown }: Terms): string {
 
 /** Returns a line for each member of a new object, and one line for a removed object. */
 function changeLines(pointer: string, from: unknown, to: unknown): readonly string[] {
-  if (from === undefined && typeof to === 'object' && to !== null && !Array.isArray(to))
+  if (from === undefined && isObject(to))
     return Object.entries(to).flatMap(([name, value]) => changeLines(`${pointer}/${name}`, undefined, value))
   if (pointer === '' && to === undefined) return ['all of it: nothing is left']
   return [`${pointer}: ${shown(from)} → ${shown(to)}`]

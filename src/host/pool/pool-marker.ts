@@ -8,6 +8,7 @@ import { chmod, mkdir, readdir, readFile, removeFile, writeFile, open, statfs } 
 import { PASSAGE_MODE, poolPaths, PRIVATE_MODE } from './pool-paths.ts'
 import { ifThere, orStorageFault } from '../files/storage-fault.ts'
 import { MIB } from '../../lib/byte-units.ts'
+import { objectInJson } from '../../lib/parsed-values.ts'
 import type { PoolPaths } from './pool-paths.ts'
 import type { PoolFigures } from '../../ports/host-figures.ts'
 
@@ -114,7 +115,7 @@ const readMarker = async (marker: string): Promise<string> => idInMarker(await r
 
 /** Returns the pool's id. */
 function idInMarker(text: string): string {
-  const { pool_id, version } = parseObject(text)
+  const { pool_id, version } = objectInJson(text)
   if (typeof pool_id !== 'string' || pool_id === '')
     throw inspectionFault('reading the pool marker', 'it has no pool id')
   if (version !== VERSION)
@@ -141,15 +142,6 @@ async function canReflink(tmp: string): Promise<boolean> {
     return await reflink(from, to)
   } finally {
     await Promise.all([from, to].map(removeFile))
-  }
-}
-
-function parseObject(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
+import { isObject, parsedJson } from '../../lib/parsed-values.ts'
 import { connectToMonitor } from '../monitors/monitor-socket.ts'
 import { lostBy, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import { ReadBudget } from './read-budget.ts'
@@ -203,12 +204,6 @@ function dialled(path: string): Socket {
 }
 
 function parseMessage(line: string): Message | undefined {
-  try {
-    const value: unknown = JSON.parse(line)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Message)
-      : undefined
-  } catch {
-    return undefined
-  }
+  const value = parsedJson(line)
+  return isObject(value) ? value : undefined
 }

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { isSourceFault } from '../../core/migration/source-faults.ts'
+import { isObject, parsedJson } from '../../lib/parsed-values.ts'
 import { err, ok } from '../../lib/result.ts'
 import { cutText } from '../../lib/text.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
@@ -72,7 +73,7 @@ export class SourceRequests {
     let answer: OutboundAnswer | undefined
     try {
       answer = await this.#ask(request, silence)
-      const value = parsed(await textOf(answer, silence))
+      const value = parsedJson(await textOf(answer, silence))
       if (answer.status !== 200) return refused(answer.status, value)
       if (fits(value)) return ok(value)
       throw new OddAnswer('its answer is not one that this version knows')
@@ -91,7 +92,7 @@ export class SourceRequests {
     let isRead = false
     try {
       answer = await this.#ask(request, silence)
-      if (answer.status !== 200) return refused(answer.status, parsed(await textOf(answer, silence)))
+      if (answer.status !== 200) return refused(answer.status, parsedJson(await textOf(answer, silence)))
       isRead = true
       return ok(closable(this.#read(answer, silence), answer))
     } catch (error) {
@@ -172,10 +173,7 @@ const isOrigin = ({ protocol, username, password, pathname, search, hash }: URL)
 
 /** Returns why the source gives nothing. Throws if its API would not answer so. */
 function refused(status: number, value: unknown): { readonly ok: false; readonly error: SourceRefusal } {
-  const { code, detail } = (typeof value === 'object' && value !== null ? value : {}) as {
-    readonly code?: unknown
-    readonly detail?: unknown
-  }
+  const { code, detail } = isObject(value) ? value : {}
   const refusal = REFUSALS.get(code)
   if (refusal !== undefined) return err(refusal)
   const words = typeof detail === 'string' ? `: ${cutText(detail, limits.faultCharactersMax)}` : ''
@@ -204,12 +202,4 @@ async function textOf({ chunks }: OutboundAnswer, silence: Silence): Promise<str
     parts.push(chunk)
   }
   return Buffer.concat(parts).toString()
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
