@@ -1,3 +1,6 @@
+/** A signal that never aborts. */
+export const never = new AbortController().signal
+
 /**
  * Settles as `promise` does, or rejects with the signal's reason as soon as that aborts; `promise` itself continues.
  */

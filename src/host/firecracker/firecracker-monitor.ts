@@ -20,6 +20,7 @@ import type { Processor } from '../../core/monitor/processor.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { SavingMonitor } from '../../core/world/saved-state.ts'
 import type { MonitorState } from '../../core/world/world.ts'
+import { never } from '../../lib/abortable.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import type { Log } from '../../log/log.ts'
@@ -346,5 +347,3 @@ export class FirecrackerMonitor implements Monitor {
 }
 
 type Turn = { readonly doing: string; readonly signal: AbortSignal }
-
-const never = new AbortController().signal

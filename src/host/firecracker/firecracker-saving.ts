@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { lstat, open as openHere, rm } from 'node:fs/promises'
 import { limits } from '../../config/limits.ts'
 import { firecrackerPaths, NETWORK_INTERFACE } from '../../core/monitor/firecracker-machine.ts'
+import { never } from '../../lib/abortable.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import type { GatedFile } from '../files/gated-file.ts'
@@ -14,7 +15,6 @@ import { askFirecracker } from './firecracker-api.ts'
 export type GuestPaths = ReturnType<typeof firecrackerPaths>
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR } = constants
-const never = new AbortController().signal
 
 /** Memory is read in pieces of this size. */
 const CHUNK_BYTES = MIB

@@ -22,7 +22,7 @@ import type { Processor } from '../../core/monitor/processor.ts'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import type { DiskLimits } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
-import { abortable } from '../../lib/abortable.ts'
+import { abortable, never } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
 import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
@@ -323,5 +323,3 @@ async function lookAt(client: QmpClient, signal?: AbortSignal): Promise<Look> {
   ])
   return { status, state: monitorStateOf(status, disk) }
 }
-
-const never = new AbortController().signal

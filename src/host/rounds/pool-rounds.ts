@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { HostFault } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
-import { abortable } from '../../lib/abortable.ts'
+import { abortable, never } from '../../lib/abortable.ts'
 import { Turns } from '../../lib/semaphore.ts'
 import type { DiskRounds, Round, RoundRef } from '../../ports/disk-rounds.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
@@ -19,8 +19,6 @@ import { framesOf } from './frame-stream.ts'
 import { KeptDigests, KeptOfVms, QuietStretches } from './kept-of-streams.ts'
 import { SkippedBytes } from './skipped-bytes.ts'
 import { checkArrival, lostRound, roundFault } from './lost-round.ts'
-
-const never = new AbortController().signal
 
 /** Rounds of the disks of a pool, which must be able to share blocks. */
 export class PoolRounds implements DiskRounds {

@@ -6,7 +6,7 @@ import { HostFault } from '../../core/errors.ts'
 import type { SavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { MovedMemory, SavedState, SaveTerms, SavingMonitor } from '../../core/world/saved-state.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
-import { abortable } from '../../lib/abortable.ts'
+import { abortable, never } from '../../lib/abortable.ts'
 import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { IncomingFile } from '../../ports/incoming-file.ts'
@@ -299,9 +299,6 @@ export class PoolSavedStates implements SavedStates {
     })
   }
 }
-
-/** A signal that never aborts. */
-const never = new AbortController().signal
 
 const corruptFault = (doing: string, because: string): HostFault =>
   new HostFault('saved_state_corrupt', doing, { cause: new Error(because) })

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { abortable } from '../../lib/abortable.ts'
 import { err, ok } from '../../lib/result.ts'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -34,7 +35,7 @@ export async function awaken(
 ): Promise<Awakened> {
   signal.throwIfAborted()
   if (!isSleepingOrWaking(before)) return ok(before)
-  const { promise, resolve, reject } = Promise.withResolvers<Awakened>()
+  const { promise, resolve } = Promise.withResolvers<Awakened>()
   const look = (): void => {
     const outcome = outcomeOf(before, store.vms.get(before.id))
     if (outcome !== undefined) resolve(outcome)
@@ -48,16 +49,13 @@ export async function awaken(
     const detail = `${before.id} was not awake after ${limits.sshWakeMs / 1000} s${because}`
     resolve(err({ kind: 'timed_out', detail }))
   })
-  const onAbort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
   try {
     wake(before.id)
     look()
-    return await promise
+    return await abortable(promise, signal)
   } finally {
     stopWatching()
     cancel()
-    signal.removeEventListener('abort', onAbort)
   }
 }
 

@@ -1,12 +1,11 @@
-/** Resolves after so many milliseconds, or rejects when the signal is raised. */
-export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  const stop = (): void => reject(signal.reason)
-  signal.addEventListener('abort', stop)
-  await promise.finally(() => {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
-  })
+import { pause } from '../../lib/abortable.ts'
+
+const clock = {
+  after(ms: number, callback: () => void): () => void {
+    const timer = setTimeout(callback, ms)
+    return () => clearTimeout(timer)
+  },
 }
+
+/** Resolves after so many milliseconds, or rejects when the signal is raised. */
+export const sleep = (ms: number, signal: AbortSignal): Promise<void> => pause(clock, ms, signal)
