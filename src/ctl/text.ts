@@ -1,3 +1,4 @@
+import { showSpan } from '../lib/shown-units.ts'
 import { printable } from '../lib/text.ts'
 import type { Sink } from './shell.ts'
 
@@ -17,6 +18,12 @@ export function paintFor(sink: Sink, noColor: string | undefined): Paint {
 /** Returns a word of the API in words for a person. One that a newer daemon adds is returned as it is. */
 export const inWords = (word: string, words: Readonly<Record<string, string>>): string =>
   (Object.hasOwn(words, word) ? words[word] : undefined) ?? word
+
+/** Returns how long before now a time of an answer was. */
+export const spanSince = (time: string, nowMs: number): string => showSpan(nowMs - Date.parse(time))
+
+/** Returns that span with the word for the past: `3 min ago`. */
+export const ago = (time: string, nowMs: number): string => `${spanSince(time, nowMs)} ago`
 
 export type Cell = { readonly text: string; readonly colour?: Colour }
 
@@ -93,11 +100,10 @@ function renderRow(row: readonly Cell[], widths: readonly number[], { sink, pain
   return parts.join('').trimEnd()
 }
 
+export type Fact = readonly [name: string, value: string | undefined, colour?: Colour | undefined]
+
 /** Renders `name  value` lines below a heading, with the values aligned. A name without a value is left out. */
-export function renderFacts(
-  facts: readonly (readonly [name: string, value: string | undefined, colour?: Colour | undefined])[],
-  paint: Paint,
-): string {
+export function renderFacts(facts: readonly Fact[], paint: Paint): string {
   const shown = facts.flatMap(([name, value, colour]) =>
     value === undefined ? [] : [{ name, value: printable(value), colour }],
   )

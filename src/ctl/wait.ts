@@ -43,7 +43,7 @@ const spanOf = (seconds: number): string => showSpan(seconds * 1000)
 export type Note = { readonly about: string; readonly news: string; readonly text?: string }
 
 /** A wait for a resource of the API. */
-type Wait<T> = {
+export type Wait<T> = {
   readonly id: string
   readonly watch: (client: ApiClient, id: string, options: WatchOptions) => AsyncGenerator<Sight<T>>
   readonly defaultSeconds: number

@@ -1,9 +1,10 @@
 import { answered, answeredUnlessEmpty } from '../../client/api-client.ts'
 import { allPages, showList, eachNamed } from '../several.ts'
-import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { showMib } from '../../lib/shown-units.ts'
 import { listVms } from '../vm/list.ts'
 import { CtlError, usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
+import { ago } from '../text.ts'
 import type { ApiClient, Image, Vm } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 
@@ -71,13 +72,12 @@ function namesIn(vms: Iterable<string>): string {
 
 function rowOf(image: Image, uses: Uses | undefined, nowMs: number): string[] {
   const { sha256, size_mib: size, last_used_at: used, fetched_at: fetched, removing } = image
-  const ago = (time: string): string => `${showSpan(nowMs - Date.parse(time))} ago`
   return [
     sha256.slice(0, DIGEST_SHOWN),
     showMib(size),
     [...(uses?.parts ?? [])].join(', '),
-    used === undefined ? '' : ago(used),
-    removing === true ? 'being removed' : ago(fetched),
+    used === undefined ? '' : ago(used, nowMs),
+    removing === true ? 'being removed' : ago(fetched, nowMs),
     namesIn(uses?.vms ?? []),
   ]
 }

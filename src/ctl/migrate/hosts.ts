@@ -1,7 +1,11 @@
 import { answered } from '../../client/api-client.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
+import { watchVm } from '../../client/watch.ts'
+import { limits } from '../../config/limits.ts'
+import { waitFor } from '../wait.ts'
 import type { Vm } from '../../client/api-client.ts'
-import type { Daemon } from '../command.ts'
+import type { Context, Daemon } from '../command.ts'
+import type { Wait } from '../wait.ts'
 
 /** The two hosts of a move, and the VM that moves. */
 export type Move = { readonly id: string; readonly source: Daemon; readonly destination: Daemon }
@@ -29,6 +33,27 @@ export const lookAt = ({ client, failed }: Daemon, id: string): Promise<Vm | und
       if (error instanceof ApiProblem && error.code === 'not_found') return undefined
       throw failed(error)
     },
+  )
+
+/** Waits for a VM that a daemon has, until its end there at the latest. Throws CtlError. */
+export const waitAt = (
+  context: Context,
+  daemon: Daemon,
+  wait: Pick<Wait<Vm>, 'id' | 'words' | 'isOver' | 'missed' | 'onwards'>,
+): Promise<unknown> =>
+  at(
+    daemon,
+    waitFor<Vm>(context, {
+      ...wait,
+      watch: (_client, name, options) => watchVm(daemon.client, name, options),
+      wasThere: true,
+      defaultSeconds: limits.ctlMigrateSecondsDefault,
+      notes: () => [],
+      standing: ({ observed: { error } }) => ({
+        words: '',
+        advice: error === undefined ? [] : [`the reason: ${error}`],
+      }),
+    }),
   )
 
 /** Returns the host of a daemon's URL. */

@@ -1,11 +1,8 @@
 import { answered, done } from '../../client/api-client.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
-import { watchVm } from '../../client/watch.ts'
-import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
-import { waitFor } from '../wait.ts'
-import { at, hostOf } from './hosts.ts'
+import { at, hostOf, waitAt } from './hosts.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Daemon } from '../command.ts'
 
@@ -19,24 +16,13 @@ export type IsEmpty = (vm: Vm) => boolean
 export async function removeRecord(context: Context, daemon: Daemon, move: Removal): Promise<void> {
   const { id } = move
   await at(daemon, requestRemoval(daemon, move))
-  await at(
-    daemon,
-    waitFor<Vm>(context, {
-      id,
-      watch: (_client, name, options) => watchVm(daemon.client, name, options),
-      wasThere: true,
-      defaultSeconds: limits.ctlMigrateSecondsDefault,
-      words: () => `${id}: removing its record at ${hostOf(daemon)}`,
-      notes: () => [],
-      isOver: () => false,
-      missed: `is not removed from ${hostOf(daemon)}`,
-      standing: ({ observed: { error } }) => ({
-        words: '',
-        advice: error === undefined ? [] : [`the reason: ${error}`],
-      }),
-      onwards: 'that host keeps removing it',
-    }),
-  )
+  await waitAt(context, daemon, {
+    id,
+    words: () => `${id}: removing its record at ${hostOf(daemon)}`,
+    isOver: () => false,
+    missed: `is not removed from ${hostOf(daemon)}`,
+    onwards: 'that host keeps removing it',
+  })
 }
 
 type Removal = {

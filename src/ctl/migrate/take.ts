@@ -1,9 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
-import { watchVm } from '../../client/watch.ts'
-import { limits } from '../../config/limits.ts'
-import { waitFor } from '../wait.ts'
-import { at, hostOf, lookAt } from './hosts.ts'
+import { hostOf, lookAt, waitAt } from './hosts.ts'
 import { withdraw } from './offer.ts'
 import { removeRecord } from './remove-record.ts'
 import type { Vm } from '../../client/api-client.ts'
@@ -59,21 +56,10 @@ export async function clearRest(context: Context, { id, source, destination }: M
 }
 
 const untilRefused = (context: Context, id: string, destination: Daemon): Promise<unknown> =>
-  at(
-    destination,
-    waitFor<Vm>(context, {
-      id,
-      watch: (_client, name, options) => watchVm(destination.client, name, options),
-      wasThere: true,
-      defaultSeconds: limits.ctlMigrateSecondsDefault,
-      words: () => `${id}: ${hostOf(destination)} has not heard yet that the last migration has ended`,
-      notes: () => [],
-      isOver: ({ observed }) => observed.arrival?.stage === 'refused',
-      missed: `of an ended migration is still at ${hostOf(destination)}`,
-      standing: ({ observed: { error } }) => ({
-        words: '',
-        advice: error === undefined ? [] : [`the reason: ${error}`],
-      }),
-      onwards: 'run the command again to continue',
-    }),
-  )
+  waitAt(context, destination, {
+    id,
+    words: () => `${id}: ${hostOf(destination)} has not heard yet that the last migration has ended`,
+    isOver: ({ observed }) => observed.arrival?.stage === 'refused',
+    missed: `of an ended migration is still at ${hostOf(destination)}`,
+    onwards: 'run the command again to continue',
+  })

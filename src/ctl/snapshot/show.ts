@@ -1,7 +1,7 @@
 import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
-import { inWords, renderFacts } from '../text.ts'
-import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { ago, inWords, renderFacts } from '../text.ts'
+import { showMib } from '../../lib/shown-units.ts'
 import { printable } from '../../lib/text.ts'
 import {
   doneWords,
@@ -44,7 +44,7 @@ const CONSISTENCY_WORDS: Readonly<Record<NonNullable<Snapshot['consistency']>, s
 export function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint): string {
   const { size_mib: size, stored_size_mib: stored, consistency, captured_at: captured } = snapshot
   const lacking = lackingWords(snapshot)
-  const since = (time: string): string => `${time}, ${showSpan(nowMs - Date.parse(time))} ago`
+  const since = (time: string): string => `${time}, ${ago(time, nowMs)}`
   const facts = renderFacts(
     [
       ['VM', snapshot.vm_id],

@@ -3,9 +3,9 @@ import { exitStatus } from '../exit-status.ts'
 import { renderFacts } from '../text.ts'
 import type { components } from '../../client/schema.d.ts'
 import type { Command } from '../command.ts'
+import type { Fact } from '../text.ts'
 
 type Counters = components['schemas']['Counters']
-type Fact = readonly [name: string, value: string | undefined]
 
 export const countersCommand: Command = {
   words: ['vm', 'counters'],

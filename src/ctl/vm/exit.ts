@@ -1,9 +1,11 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne } from './change.ts'
 import { usageError } from '../ctl-error.ts'
 import { showSpan } from '../../lib/shown-units.ts'
+import { ago } from '../text.ts'
 import { parseSeconds } from '../units.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
+import type { Fact } from '../text.ts'
 import type { paths } from '../../client/schema.d.ts'
 
 const POLICIES = ['always', 'on_failure', 'never'] as const
@@ -82,10 +84,7 @@ export const exitCommand: Command = {
 const LAST_LINES = 5
 
 /** Returns facts about the ends of a guest. */
-export function exitFacts(
-  { desired, observed }: Vm,
-  nowMs: number,
-): readonly (readonly [name: string, value: string | undefined])[] {
+export function exitFacts({ desired, observed }: Vm, nowMs: number): readonly Fact[] {
   const { restart_policy: policy, delete_after_seconds: seconds, delete_on_exit: onExit } = desired
   const { last_exit: last, restarts } = observed
   const deletions = [
@@ -96,7 +95,7 @@ export function exitFacts(
     ['restart', policy?.replace('_', ' ')],
     ['deletion', deletions.length === 0 ? undefined : deletions.join(', or ')],
     ['restarts', restarts === undefined ? undefined : String(restarts)],
-    ['last exit', last && `${showSpan(nowMs - Date.parse(last.at))} ago: ${last.detail}`],
+    ['last exit', last && `${ago(last.at, nowMs)}: ${last.detail}`],
     ...(last?.console ?? [])
       .slice(-LAST_LINES)
       .map((line, at) => [at === 0 ? 'last lines' : '', line] as const),

@@ -1,8 +1,8 @@
-import { showMib, showSpan } from '../../lib/shown-units.ts'
+import { showMib } from '../../lib/shown-units.ts'
 import { MIB } from '../../lib/byte-units.ts'
+import { spanSince } from '../text.ts'
 import type { Vm } from '../../client/api-client.ts'
-
-type Fact = readonly [name: string, value: string | undefined]
+import type { Fact } from '../text.ts'
 
 /** Returns facts about a VM that moves to another host, or came from one. */
 export const moveFacts = (vm: Vm, nowMs: number): readonly Fact[] => [
@@ -14,7 +14,7 @@ function leavingWords({ desired, observed }: Vm, nowMs: number): string | undefi
   const { migration } = observed
   if (migration === undefined) return undefined
   const { migration_id: id, stage, stage_since: since, withdrawn_because: because } = migration
-  const span = showSpan(nowMs - Date.parse(since))
+  const span = spanSince(since, nowMs)
   if (stage === 'withdrawn')
     return `no: ${id} was withdrawn ${span} ago${because === undefined ? '' : ` (${because})`}`
   const offer = desired.migration

@@ -1,7 +1,7 @@
 import { answered } from '../../client/api-client.ts'
 import { exitStatus } from '../exit-status.ts'
-import { renderFacts } from '../text.ts'
-import { showCores, showMib, showSpan } from '../../lib/shown-units.ts'
+import { ago, renderFacts, spanSince } from '../text.ts'
+import { showCores, showMib } from '../../lib/shown-units.ts'
 import { printable, printableLines } from '../../lib/text.ts'
 import { exitFacts } from './exit.ts'
 import { moveFacts } from './move-facts.ts'
@@ -48,7 +48,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
     [
       [
         'state',
-        `${observed.state} for ${since(observed.state_since, nowMs)}${endWords(vm)}`,
+        `${observed.state} for ${spanSince(observed.state_since, nowMs)}${endWords(vm)}`,
         stateColour(vm),
       ],
       ['waits for', waitWords(vm)],
@@ -77,7 +77,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['protected', vm.protected ? 'against deletion' : undefined],
       ['image', imageWords(desired.image)],
       ['kernel args', desired.image.kernel_arguments],
-      ['created', `${vm.created_at}, ${since(vm.created_at, nowMs)} ago`],
+      ['created', `${vm.created_at}, ${ago(vm.created_at, nowMs)}`],
     ],
     paint,
   )
@@ -92,8 +92,6 @@ function checkWords({ desired: { readiness } }: Vm): string | undefined {
   const { protocol, port, path = '' } = readiness
   return `${protocol}:${port}${path}`
 }
-
-const since = (time: string, nowMs: number): string => showSpan(nowMs - Date.parse(time))
 
 function computeWords(vm: Vm): string {
   const { compute } = vm.desired

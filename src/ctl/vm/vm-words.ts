@@ -1,8 +1,8 @@
 import { showMib, showSpan } from '../../lib/shown-units.ts'
 import { attemptWords } from '../../client/cause-first.ts'
-import { inWords } from '../text.ts'
+import { ago, inWords, spanSince } from '../text.ts'
 import type { Vm } from '../../client/api-client.ts'
-import type { Colour } from '../text.ts'
+import type { Colour, Fact } from '../text.ts'
 
 export const isSettled = ({ generations }: Pick<Vm, 'generations'>): boolean =>
   generations.observed === generations.desired
@@ -98,8 +98,6 @@ export function sleepCell({ desired, observed }: Vm): string {
   return seconds > 0 && hasAddress(desired.network) ? `after ${showSpan(seconds * 1000)}` : ''
 }
 
-type Fact = readonly [name: string, value: string | undefined, colour?: 'yellow']
-
 /** Says whether the guest is ready, and if it is known, why not. */
 export function readyWords({ observed: { guest } }: Vm): string {
   if (guest?.not_ready !== undefined) return `not ready: ${guest.not_ready}`
@@ -108,8 +106,7 @@ export function readyWords({ observed: { guest } }: Vm): string {
 
 /** Returns facts about what runs in the guest. */
 export function guestFacts({ desired, observed: { state, guest } }: Vm, nowMs: number): readonly Fact[] {
-  const since = (time: string | undefined): string | undefined =>
-    time && `for ${showSpan(nowMs - Date.parse(time))}`
+  const since = (time: string | undefined): string | undefined => time && `for ${spanSince(time, nowMs)}`
   const { agent_since: agent, ready_since: ready, not_ready: because } = guest ?? {}
   const unseen = desired.readiness !== undefined && state === 'running' ? 'no: not seen yet' : undefined
   return [
@@ -136,30 +133,26 @@ export function stopFacts(vm: Vm, nowMs: number): readonly Fact[] {
   const byHost = last?.reason === 'host_shutdown' ? ', when the host shut down' : ''
   return [
     ['stops hard', hardStopWords(vm, nowMs)],
-    [
-      'last stop',
-      last && `${showSpan(nowMs - Date.parse(last.at))} ago, ${inWords(last.how, STOPS)}${byHost}`,
-    ],
+    ['last stop', last && `${ago(last.at, nowMs)}, ${inWords(last.how, STOPS)}${byHost}`],
   ]
 }
 
 /** Returns facts about a VM's sleeps. */
 export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: number): readonly Fact[] {
   const { saved_state: saved, last_traffic_at: traffic, last_wake: wake, flapping } = observed
-  const ago = (time: string): string => `${showSpan(nowMs - Date.parse(time))} ago`
   const leftMs = until === undefined ? 0 : Date.parse(until) - nowMs
   return [
     ['kept awake', leftMs > 0 ? `for ${showSpan(leftMs)}, until ${until}` : undefined],
     [
       'saved',
       saved &&
-        `${ago(saved.saved_at)}, ${showMib(saved.size_mib)} for ${showMib(saved.memory_mib)} of memory`,
+        `${ago(saved.saved_at, nowMs)}, ${showMib(saved.size_mib)} for ${showMib(saved.memory_mib)} of memory`,
     ],
-    ['last traffic', traffic && ago(traffic)],
+    ['last traffic', traffic && ago(traffic, nowMs)],
     [
       'last wake',
       wake &&
-        `${ago(wake.at)}, ${inWords(wake.reason, REASONS)}, in ${wake.duration_ms} ms${packetWords(wake)}`,
+        `${ago(wake.at, nowMs)}, ${inWords(wake.reason, REASONS)}, in ${wake.duration_ms} ms${packetWords(wake)}`,
     ],
     [
       'flapping',
