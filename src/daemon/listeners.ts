@@ -80,15 +80,12 @@ export function openCoordinationListener({
 type MetricsListenerOptions = {
   readonly dependencies: MetricsDependencies
   readonly config: Pick<Config, 'controller' | 'metrics'>
-  /** Interval of tries, and of looks at the certificate files; for tests. */
-  readonly retryMs?: number
 }
 
 /** Opens the listener for readers of metrics. It has the files of the controller listener. */
 export function openMetricsListener({
   dependencies,
   config: { controller, metrics },
-  retryMs,
 }: MetricsListenerOptions): Promise<RetriedListener> {
   const { listenAddress, port, commonNames } = metrics
   const log = dependencies.log.child({ listener: 'metrics' })
@@ -104,10 +101,8 @@ export function openMetricsListener({
           port,
           commonNames,
           tlsFiles: tlsFilesOf(controller),
-          ...given({ certificateRecheckMs: retryMs }),
         }),
       ),
-    ...given({ retryMs }),
   })
 }
 

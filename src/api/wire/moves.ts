@@ -146,10 +146,7 @@ export const heldPacketsSchema = Type.Object(
 )
 
 export type RoundWire = Static<typeof roundSchema>
-export type TakeRoundWire = Static<typeof takeRoundSchema>
 export type HandOverWire = Static<typeof handOverSchema>
 export type MovedMemoryWire = Static<typeof movedMemorySchema>
-export type ReleaseWire = Static<typeof releaseSchema>
-export type MoveStageWire = Static<typeof moveStageSchema>
 export type MovedConsoleWire = Static<typeof movedConsoleSchema>
 export type HeldPacketsWire = Static<typeof heldPacketsSchema>

@@ -8,7 +8,7 @@ import type { SnapshotUrls } from '../../core/snapshots/record.ts'
 import type { CommandContext } from '../context.ts'
 
 /** Returns why these URLs cannot be used to send a snapshot. Each has its place in the request, below `under`. */
-export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under = ''): Rejection | undefined {
+export function refuseUrls(policy: OutboundPolicy, urls: SnapshotUrls, under: string): Rejection | undefined {
   const named = [
     ...urls.parts.map((url, index) => [`/part_urls/${index}`, url] as const),
     ...(urls.complete === undefined ? [] : [['/complete_url', urls.complete] as const]),

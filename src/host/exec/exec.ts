@@ -25,7 +25,7 @@ export type RunOptions = {
   readonly okCodes?: readonly number[]
 }
 
-export type Finished = { readonly code: number; readonly stdout: string; readonly stderr: string }
+export type Finished = { readonly code: number; readonly stdout: string }
 
 /**
  * Runs a program to its end. Takes an argument array, and never uses a shell. It settles only when the program, and
@@ -38,7 +38,7 @@ export async function run(argv: readonly [string, ...string[]], options: RunOpti
   const { signal, okCodes = [0] } = options
   signal?.throwIfAborted()
   const { ending, stdout, stderr } = await execute(argv, options)
-  if (ending.kind === 'exited' && okCodes.includes(ending.code)) return { code: ending.code, stdout, stderr }
+  if (ending.kind === 'exited' && okCodes.includes(ending.code)) return { code: ending.code, stdout }
   if (ending.kind === 'aborted') throw signal?.reason
   throw new ExitError(argv, ending, stderr)
 }

@@ -13,9 +13,6 @@ const libc = library('libc.so.6')
 const setsockopt = libc.func(
   'int setsockopt(int fd, int level, int option, const void *value, unsigned int length)',
 )
-const getsockopt = libc.func(
-  'int getsockopt(int fd, int level, int option, _Out_ void *value, _Inout_ uint32_t *length)',
-)
 
 /**
  * Ends a connection whose peer acknowledges nothing for so many milliseconds (tcp(7)). Without it, what was sent to a
@@ -28,14 +25,6 @@ export function endIfGone(socket: Socket, ms: number): void {
   value.writeUInt32LE(ms)
   if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, value, VALUE_BYTES) !== 0)
     throw new ErrnoError('setsockopt TCP_USER_TIMEOUT', errno())
-}
-
-/** Returns that bound of a connection in milliseconds; 0 if the kernel's own counts. Throws ErrnoError. */
-export function userTimeout(fd: number): number {
-  const value = Buffer.alloc(VALUE_BYTES)
-  if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, value, [VALUE_BYTES]) !== 0)
-    throw new ErrnoError('getsockopt TCP_USER_TIMEOUT', errno())
-  return value.readUInt32LE()
 }
 
 /** Returns the descriptor of a connection, which Node keeps in its handle; undefined once it is closed. */

@@ -19,7 +19,6 @@ const PATH_BYTES_MAX = 108
 /** struct ucred: process, user and group, 4 bytes each. */
 const CREDENTIALS_BYTES = 12
 const USER_OFFSET = 4
-const GROUP_OFFSET = 8
 
 const libc = library('libc.so.6')
 const socket = libc.func('int socket(int domain, int type, int protocol)')
@@ -43,7 +42,7 @@ export function connectUnix(path: string): number {
 }
 
 /** A process, by its numbers when it connected or began to listen. */
-export type PeerCredentials = { readonly pid: number; readonly uid: number; readonly gid: number }
+export type PeerCredentials = { readonly pid: number; readonly uid: number }
 
 /** Returns the process at the other end (SO_PEERCRED of unix(7)). Throws ErrnoError. */
 export function peerCredentials(fd: number): PeerCredentials {
@@ -54,7 +53,6 @@ export function peerCredentials(fd: number): PeerCredentials {
   return {
     pid: view.getInt32(0, IS_LITTLE_ENDIAN),
     uid: view.getUint32(USER_OFFSET, IS_LITTLE_ENDIAN),
-    gid: view.getUint32(GROUP_OFFSET, IS_LITTLE_ENDIAN),
   }
 }
 

@@ -107,14 +107,14 @@ export class LinuxFigures implements HostFigures {
 const ONLINE = '/sys/devices/system/cpu/online'
 
 /** Reads the host's memory. Throws HostFault `capacity_unknown`. */
-export const memoryFigures = (path = '/proc/meminfo'): MemoryFigures =>
-  readFigure(path, 'reading how much memory the host has', parseMeminfo)
+export const memoryFigures = (): MemoryFigures =>
+  readFigure('/proc/meminfo', 'reading how much memory the host has', parseMeminfo)
 
 /**
  * Counts the CPUs online, including those that an affinity mask keeps from this process. Throws HostFault
  * `capacity_unknown`.
  */
-const onlineCpus = (path = ONLINE): number => readFigure(path, 'reading how many CPUs are online', countCpus)
+const onlineCpus = (): number => readFigure(ONLINE, 'reading how many CPUs are online', countCpus)
 
 /** Reads a figure, synchronously. The kernel answers from memory, and a dead disk may hold all threads of Node. */
 function readFigure<T>(path: string, doing: string, parse: (text: string) => T | undefined): T {

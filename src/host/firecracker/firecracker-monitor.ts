@@ -102,11 +102,6 @@ export class FirecrackerMonitor implements Monitor {
     this.#agents = new GuestAgents({ address: (id) => this.#agentOf(id), listens, log })
   }
 
-  /** Returns the version of the program as it is installed now. Throws HostFault `monitor_missing`. */
-  async installedVersion(): Promise<string> {
-    return (await this.#installed.version()).version
-  }
-
   memoryMib(guestMib: number): number {
     return firecrackerMemoryMib(guestMib)
   }

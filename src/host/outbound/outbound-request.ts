@@ -55,8 +55,6 @@ export type OutboundRequest = {
 export type OutboundAnswer = {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** The name of the host that answered, after redirects. */
-  readonly host: string
   /** The chunks of the body as they arrive. A chunk stays valid. Throws OutboundFailure if the body breaks off. */
   readonly chunks: AsyncIterable<Uint8Array>
   /** Releases the connection, which is kept if the answer was read to its end. Must always be called. */
@@ -92,7 +90,7 @@ export class Outbound {
     for (let redirects = 0; ; redirects++) {
       const exchange = await this.#exchange(request, url)
       const location = request.keepsRedirects === true ? undefined : redirectOf(exchange.response, request)
-      if (location === undefined) return answerOf(exchange, url, request.signal)
+      if (location === undefined) return answerOf(exchange, request.signal)
       await exchange.close()
       if (redirects === limits.imageRedirectsMax) {
         throw new OutboundFailure('unreachable', `it redirects more than ${redirects} times`)
@@ -266,9 +264,9 @@ async function exchangeOver(
   }
 }
 
-function answerOf({ response, close }: Exchange, url: URL, signal: AbortSignal): OutboundAnswer {
+function answerOf({ response, close }: Exchange, signal: AbortSignal): OutboundAnswer {
   const { statusCode: status = 0, headers } = response
-  return { status, headers, host: url.hostname, chunks: chunksOf(response, signal), close }
+  return { status, headers, chunks: chunksOf(response, signal), close }
 }
 
 async function* chunksOf(response: IncomingMessage, signal: AbortSignal): AsyncGenerator<Uint8Array> {

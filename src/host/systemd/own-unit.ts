@@ -19,15 +19,15 @@ export type OwnUnit = {
  * Returns the own unit; undefined if this process is not a service's main process. Throws HostFault
  * `systemd_unavailable`.
  */
-export async function findOwnUnit(bus: SystemdBus, pid = process.pid): Promise<OwnUnit | undefined> {
+export async function findOwnUnit(bus: SystemdBus): Promise<OwnUnit | undefined> {
   const path = await bus
-    .callManager('GetUnitByPID', 'u', [pid])
+    .callManager('GetUnitByPID', 'u', [process.pid])
     .then(([found]) => String(found))
     .catch(undefinedIfRefused)
   if (path === undefined) return undefined
   const properties = propertiesOf(bus, path)
   const [[name], [mainPid]] = await Promise.all([properties('Unit', 'Id'), properties('Service', 'MainPID')])
-  return mainPid === pid ? { name: String(name), properties } : undefined
+  return mainPid === process.pid ? { name: String(name), properties } : undefined
 }
 
 /**

@@ -63,7 +63,7 @@ export class SystemdBus {
   }
 
   /** Calls a method of the manager, e.g. `StopUnit`. */
-  callManager(member: string, signature = '', body: readonly unknown[] = []): Promise<readonly unknown[]> {
+  callManager(member: string, signature: string, body: readonly unknown[]): Promise<readonly unknown[]> {
     return this.call({ path: MANAGER_PATH, interface: MANAGER, member, signature, body })
   }
 

@@ -32,7 +32,6 @@ export function snapshotChangeRoutes(app: App, dependencies: ApiDependencies): v
 function putSnapshot(app: App, dependencies: ApiDependencies): void {
   const schema = {
     ...snapshotMutationSchema(
-      'not_found',
       'conflict',
       'vm_deleting',
       ...LEAVING_CODES,
@@ -57,7 +56,7 @@ function putSnapshot(app: App, dependencies: ApiDependencies): void {
 
 function putUpload(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'snapshots_full', 'url_not_allowed'),
+    ...snapshotMutationSchema('snapshot_failed', 'snapshots_full', 'url_not_allowed'),
     operationId: 'putSnapshotUrls',
     summary: 'Hand over URLs',
     description:
@@ -74,7 +73,7 @@ function putUpload(app: App, dependencies: ApiDependencies): void {
 
 function postComplete(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...snapshotMutationSchema('not_found', 'snapshot_failed', 'url_not_allowed'),
+    ...snapshotMutationSchema('snapshot_failed', 'url_not_allowed'),
     operationId: 'completeSnapshot',
     summary: 'Let the upload be completed',
     description:

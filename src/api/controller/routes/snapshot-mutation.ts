@@ -25,7 +25,7 @@ export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
   response: {
     200: snapshotAnswer('Nothing changed: the snapshot is already like this.'),
     202: acceptedSnapshot('Stored. The host follows; watch `status`.'),
-    ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES, ...codes),
+    ...problems('state_unwritable', 'precondition_failed', ...BODY_CODES, 'not_found', ...codes),
   },
 })
 
