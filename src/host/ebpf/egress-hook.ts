@@ -1,12 +1,7 @@
 /** Attaches the program to the egress of a device, with libbpf's bpf_tc_* functions over netlink. */
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
+import { OUR_FILTER } from '../tap/tc-batch.ts'
 import { call, callLibbpfInThread } from './libbpf.ts'
-
-/**
- * The counterpart of `OUR_FILTER` of src/host/tap/tc-batch.ts for egress. The preference leaves room for filters that
- * must come first. A bandwidth limit applies after all filters.
- */
-const PLACE = { preference: 30_316, handle: 1 } as const
 
 /** enum bpf_tc_attach_point and BPF_TC_F_REPLACE of bpf/libbpf.h. */
 const EGRESS = 2
@@ -24,12 +19,15 @@ function hookOf(ifindex: number): Buffer {
   return hook
 }
 
-/** struct bpf_tc_opts. */
+/**
+ * struct bpf_tc_opts. The program has the place on egress that our filter has on ingress. A bandwidth limit applies
+ * after all filters.
+ */
 function optionsOf(): Buffer {
   const options = Buffer.alloc(OPTIONS.bytes)
   options.writeBigUInt64LE(BigInt(OPTIONS.bytes))
-  options.writeUInt32LE(PLACE.handle, OPTIONS.handleAt)
-  options.writeUInt32LE(PLACE.preference, OPTIONS.priorityAt)
+  options.writeUInt32LE(OUR_FILTER.handle, OPTIONS.handleAt)
+  options.writeUInt32LE(OUR_FILTER.preference, OPTIONS.priorityAt)
   return options
 }
 

@@ -2,12 +2,10 @@ import { closeSync } from 'node:fs'
 import { completeFrames } from '../../core/network/complete-frame.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
+import { setsockopt, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_RAW, socket } from '../ffi/socket-calls.ts'
 
-/** linux/if_packet.h and asm-generic/socket.h */
+/** linux/socket.h and linux/if_packet.h */
 const AF_PACKET = 17
-const SOCK_RAW = 3
-const SOCK_NONBLOCK = 0o4000
-const SOCK_CLOEXEC = 0o2000000
 const SOL_PACKET = 263
 const PACKET_QDISC_BYPASS = 20
 
@@ -15,10 +13,7 @@ const PACKET_QDISC_BYPASS = 20
 const ADDRESS_BYTES = 20
 const ETHERNET_BYTES = 14
 
-const libc = library('libc.so.6')
-const socket = libc.func('int socket(int domain, int type, int protocol)')
-const setsockopt = libc.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t size)')
-const sendto = libc.func(
+const sendto = library('libc.so.6').func(
   'long sendto(int fd, const void *bytes, size_t size, int flags, const void *address, uint32_t addressSize)',
 )
 
@@ -31,7 +26,7 @@ export class FrameSender {
 
   /** Opens a socket in the network namespace of the calling thread; it receives nothing. */
   constructor() {
-    const fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) as number
+    const fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
     if (fd < 0) throw new ErrnoError('open packet socket', errno())
     this.#fd = fd
     if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, Int32Array.of(1), 4) === 0) return

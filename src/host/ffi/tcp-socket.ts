@@ -1,6 +1,7 @@
 /** Options of TCP that node:net does not offer. */
 import { ErrnoError } from './errno-error.ts'
-import { errno, library } from './koffi.ts'
+import { errno } from './koffi.ts'
+import { setsockopt } from './socket-calls.ts'
 import type { Socket } from 'node:net'
 
 /** linux/in.h and linux/tcp.h; the same on x86-64 and arm64. */
@@ -8,11 +9,6 @@ const IPPROTO_TCP = 6
 const TCP_USER_TIMEOUT = 18
 /** Bytes of an unsigned int. */
 const VALUE_BYTES = 4
-
-const libc = library('libc.so.6')
-const setsockopt = libc.func(
-  'int setsockopt(int fd, int level, int option, const void *value, unsigned int length)',
-)
 
 /**
  * Ends a connection whose peer acknowledges nothing for so many milliseconds (tcp(7)). Without it, what was sent to a

@@ -4,14 +4,19 @@
  */
 import { closeSync } from 'node:fs'
 import { ErrnoError } from './errno-error.ts'
-import { errno, library } from './koffi.ts'
+import { errno } from './koffi.ts'
+import {
+  connect,
+  getsockopt,
+  SOCK_CLOEXEC,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+  socket,
+  SOL_SOCKET,
+} from './socket-calls.ts'
 
-/** asm-generic/socket.h and linux/net.h; the same on x86-64 and arm64. */
+/** linux/socket.h and asm-generic/socket.h; the same on x86-64 and arm64. */
 const AF_UNIX = 1
-const SOCK_STREAM = 1
-const SOCK_NONBLOCK = 0o4000
-const SOCK_CLOEXEC = 0o2000000
-const SOL_SOCKET = 1
 const SO_PEERCRED = 17
 /** struct sockaddr_un: the family, then at most 108 bytes of path with the final zero (unix(7)). */
 const FAMILY_BYTES = 2
@@ -20,19 +25,12 @@ const PATH_BYTES_MAX = 108
 const CREDENTIALS_BYTES = 12
 const USER_OFFSET = 4
 
-const libc = library('libc.so.6')
-const socket = libc.func('int socket(int domain, int type, int protocol)')
-const connect = libc.func('int connect(int fd, const void *address, unsigned int length)')
-const getsockopt = libc.func(
-  'int getsockopt(int fd, int level, int option, _Out_ void *value, _Inout_ uint32_t *length)',
-)
-
 /**
  * Returns a descriptor connected to a Unix stream socket. It never waits: EAGAIN if the socket's queue is full
  * (connect(2)). Throws ErrnoError.
  */
 export function connectUnix(path: string): number {
-  const fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) as number
+  const fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
   if (fd < 0) throw new ErrnoError('socket AF_UNIX', errno())
   const address = addressOf(path)
   if (connect(fd, address, address.length) === 0) return fd

@@ -2,6 +2,7 @@
 import { constants } from 'node:os'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { callInThread, errno, library } from '../ffi/koffi.ts'
+import { setsockopt, SOCK_CLOEXEC, SOCK_RAW, socket } from '../ffi/socket-calls.ts'
 
 export const NETLINK_ROUTE = 0
 export const NETLINK_NETFILTER = 12
@@ -14,17 +15,13 @@ const MSG_DONTWAIT = 0x40
 const MSG_TRUNC = 0x20
 
 const AF_NETLINK = 16
-const SOCK_RAW = 3
-const SOCK_CLOEXEC = 0o2000000
 /** struct sockaddr_nl: family, padding, port, groups. */
 const ADDRESS_BYTES = 12
 const PORT_AT = 4
 
 const libc = library('libc.so.6')
-const socket = libc.func('int socket(int domain, int type, int protocol)') as (...args: number[]) => number
 const bind = libc.func('int bind(int fd, const void *address, uint32_t size)')
 const getsockname = libc.func('int getsockname(int fd, void *address, void *size)')
-const setsockopt = libc.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t size)')
 const send = libc.func('long send(int fd, const void *bytes, size_t size, int flags)')
 const recv = libc.func('long recv(int fd, void *bytes, size_t size, int flags)')
 const close = libc.func('int close(int fd)')

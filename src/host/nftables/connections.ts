@@ -6,6 +6,7 @@ import { decodeAttributes, encodeAttribute, encodeUint32 } from '../netlink/mess
 import { limits } from '../../config/limits.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import { NETLINK_NETFILTER, NetlinkSocket } from '../netlink/netlink-socket.ts'
+import { attributesOf, header, nest } from './nfnetlink.ts'
 import type { Request } from '../netlink/netlink-socket.ts'
 
 const NFNL_SUBSYS_CTNETLINK = 1
@@ -13,8 +14,6 @@ const IPCTNL_MSG_CT_GET = 1
 const IPCTNL_MSG_CT_DELETE = 2
 const AF_INET = 2
 const AF_INET6 = 10
-const HEADER_BYTES = 4
-const NLA_F_NESTED = 0x8000
 
 const CTA_TUPLE_ORIG = 1
 const CTA_ID = 12
@@ -37,10 +36,6 @@ const DIRECTIONS = {
 type Direction = keyof typeof DIRECTIONS
 
 const messageType = (message: number): number => (NFNL_SUBSYS_CTNETLINK << 8) | message
-const nest = (type: number, ...attributes: Buffer[]): Buffer =>
-  encodeAttribute(type | NLA_F_NESTED, Buffer.concat(attributes))
-/** struct nfgenmsg: family, version 0, resource 0. */
-const header = (family: number): Buffer => Buffer.from([family, 0, 0, 0])
 
 /**
  * Requests all connections in which packets of that direction come from an address. Together the two directions give
@@ -71,7 +66,7 @@ export const getIpv6Connections = (): Request => ({
 
 /** Decodes the addresses from which the packets of a connection over IPv6 come, one for each direction. */
 export const sourcesOf = (body: Buffer): readonly Buffer[] => {
-  const attributes = decodeAttributes(body.subarray(HEADER_BYTES))
+  const attributes = attributesOf(body)
   return Object.values(DIRECTIONS).flatMap(({ tuple }) => {
     const addresses = decodeAttributes(attributes.get(tuple) ?? Buffer.alloc(0)).get(CTA_TUPLE_IP)
     const source = decodeAttributes(addresses ?? Buffer.alloc(0)).get(CTA_IP_V6_SRC)
@@ -84,11 +79,11 @@ export const sourcesOf = (body: Buffer): readonly Buffer[] => {
  * is the same one.
  */
 export function deleteConnection(body: Buffer): Request {
-  const attributes = decodeAttributes(body.subarray(HEADER_BYTES))
+  const attributes = attributesOf(body)
   const named = [CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID].flatMap((type) => {
     const value = attributes.get(type)
     if (value === undefined) return []
-    return [encodeAttribute(type === CTA_TUPLE_ORIG ? type | NLA_F_NESTED : type, value)]
+    return [type === CTA_TUPLE_ORIG ? nest(type, value) : encodeAttribute(type, value)]
   })
   // Without a tuple the kernel would remove every connection of the host.
   assert(attributes.has(CTA_TUPLE_ORIG), 'a connection without addresses')

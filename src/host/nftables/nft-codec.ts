@@ -6,6 +6,7 @@ import {
   encodeString,
   NLM_F_CREATE,
 } from '../netlink/message.ts'
+import { attributesOf, header, nest } from './nfnetlink.ts'
 import type { Message } from '../netlink/message.ts'
 import type { Request } from '../netlink/netlink-socket.ts'
 
@@ -53,9 +54,7 @@ const NFTA_EXPR_DATA = 2
 const NFTA_COUNTER_BYTES = 1
 const NFTA_COUNTER_PACKETS = 2
 const NFT_GOTO = -4
-const NLA_F_NESTED = 0x8000
 const ATTRIBUTE_HEADER_BYTES = 4
-const HEADER_BYTES = 4
 
 type Attributes = ReadonlyMap<number, Buffer>
 
@@ -74,12 +73,8 @@ export type TableObject = {
   readonly handle: bigint
 }
 
-/** struct nfgenmsg: family, version 0, resource 0. */
-const header = (family: number): Buffer => Buffer.from([family, 0, 0, 0])
 const messageType = (message: number): number => (NFNL_SUBSYS_NFTABLES << 8) | message
 const string = (type: number, text: string): Buffer => encodeAttribute(type, encodeString(text))
-const nest = (type: number, ...attributes: Buffer[]): Buffer =>
-  encodeAttribute(type | NLA_F_NESTED, Buffer.concat(attributes))
 
 export const getGeneration = (): Request => ({
   what: 'get the generation of nftables',
@@ -149,7 +144,6 @@ export const endTransaction = (): Request => ({
   body: BATCH_HEADER,
 })
 
-const attributesOf = (body: Buffer): Attributes => decodeAttributes(body.subarray(HEADER_BYTES))
 // nftables uses big-endian numbers inside attributes.
 const uint32 = (value: Buffer | undefined): number => value?.readUInt32BE(0) ?? 0
 const uint64 = (value: Buffer | undefined): bigint => value?.readBigUInt64BE(0) ?? 0n

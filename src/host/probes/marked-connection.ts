@@ -7,28 +7,29 @@ import { parseAddress } from '../../core/network/address.ts'
 import { assert } from '../../lib/assert.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { errno, library } from '../ffi/koffi.ts'
+import {
+  connect,
+  getsockopt,
+  setsockopt,
+  SOCK_CLOEXEC,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+  socket,
+  SOL_SOCKET,
+} from '../ffi/socket-calls.ts'
 
-/** asm-generic/socket.h, linux/socket.h and linux/net.h; the same on x86-64 and arm64. */
+/** asm-generic/socket.h and linux/socket.h; the same on x86-64 and arm64. */
 const AF_INET = 2
 const AF_INET6 = 10
-const SOCK_STREAM = 1
-const SOCK_NONBLOCK = 0o4000
-const SOCK_CLOEXEC = 0o2000000
-const SOL_SOCKET = 1
 const SO_ERROR = 4
 const SO_MARK = 36
 /** struct sockaddr_in and struct sockaddr_in6: family, port and, for IPv6, 4 bytes of flow come before the address. */
 const IPV4 = { family: AF_INET, bytes: 16, addressAt: 4 }
 const IPV6 = { family: AF_INET6, bytes: 28, addressAt: 8 }
 
-const libc = library('libc.so.6')
-const socket = libc.func('int socket(int domain, int type, int protocol)') as (...args: number[]) => number
-const connect = libc.func('int connect(int fd, const void *address, uint32_t size)')
-const setsockopt = libc.func('int setsockopt(int fd, int level, int name, const void *value, uint32_t size)')
-const getsockopt = libc.func(
-  'int getsockopt(int fd, int level, int option, _Out_ void *value, _Inout_ uint32_t *length)',
+const getpeername = library('libc.so.6').func(
+  'int getpeername(int fd, _Out_ void *address, _Inout_ uint32_t *length)',
 )
-const getpeername = libc.func('int getpeername(int fd, _Out_ void *address, _Inout_ uint32_t *length)')
 
 export type MarkedTarget = { readonly address: string; readonly port: number; readonly mark: number }
 
