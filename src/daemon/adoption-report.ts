@@ -1,6 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import type { StoreCheck } from '../host/systemd/descriptor-store.ts'
+import type { StoreFact } from '../core/doctor/host-facts.ts'
 import type { Log } from '../log/log.ts'
 import type { ConsoleCensus } from '../owners/console/console-census.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -9,7 +9,7 @@ export type AdoptionOptions = {
   /** Number of console masters that an earlier daemon stored and this one took over. */
   readonly adopted: number
   /** This and `census` throw HostFault when systemd does not answer. */
-  readonly check: () => Promise<StoreCheck>
+  readonly check: () => Promise<StoreFact>
   readonly census: () => Promise<ConsoleCensus>
   readonly clock: Pick<Clock, 'after'>
   readonly log: Log
@@ -50,7 +50,7 @@ async function report({ adopted, check, census, log }: AdoptionOptions): Promise
   }
 }
 
-type Seen = { readonly adopted: number; readonly store: StoreCheck; readonly seen: ConsoleCensus }
+type Seen = { readonly adopted: number; readonly store: StoreFact; readonly seen: ConsoleCensus }
 
 function notify({ adopted, store, seen }: Seen, log: Log): void {
   const { runningUnits, protected: kept, unprotected } = seen

@@ -9,8 +9,7 @@ import type { TlsMaterial } from '../listener/tls-files.ts'
 import type { TrustSeen } from '../../core/events/certificate-events.ts'
 import type { Log } from '../../log/log.ts'
 import type { CertificateName } from '../wire/sync.ts'
-
-export type CertificateEnd = { readonly name: CertificateName; readonly notAfterMs: number }
+import type { CertificateSight } from '../wire/sync-to-wire.ts'
 
 /** A listener that may have revocation lists of its own. That of metrics has those of the controller. */
 export type ListenerWithLists = 'controller' | 'coordination'
@@ -61,8 +60,8 @@ export class CertificateEnds {
   }
 
   /** Returns the certificates in the order of their names. */
-  list(): readonly CertificateEnd[] {
-    const own = [...this.#ends].map(([name, { notAfterMs }]): CertificateEnd => ({ name, notAfterMs }))
+  list(): readonly CertificateSight[] {
+    const own = [...this.#ends].map(([name, { notAfterMs }]): CertificateSight => ({ name, notAfterMs }))
     return [...own, ...NEEDED_CLIENTS.flatMap((role) => this.#clientOf(role))].toSorted((a, b) =>
       a.name < b.name ? -1 : 1,
     )
@@ -71,7 +70,7 @@ export class CertificateEnds {
   /**
    * Returns the first to expire of the clients of the last day that have this role; without any, that of the last one.
    */
-  #clientOf(name: (typeof NEEDED_CLIENTS)[number]): CertificateEnd[] {
+  #clientOf(name: (typeof NEEDED_CLIENTS)[number]): CertificateSight[] {
     const clients = this.clients.list().filter(({ role }) => role === name)
     if (clients.length === 0) return []
     const lastMs = Math.max(...clients.map(({ seenMs }) => seenMs))

@@ -24,7 +24,7 @@ const monitorToWire = ({
 const MILLICORES_A_CPU = 1000
 
 /** A certificate and when it expires. */
-type CertificateSight = { readonly name: CertificateName; readonly notAfterMs: number }
+export type CertificateSight = { readonly name: CertificateName; readonly notAfterMs: number }
 
 /** State of a revocation list. */
 type RevocationSight = { readonly revoked: number; readonly nextUpdateMs?: number }

@@ -57,6 +57,9 @@ export type PoolFact = {
   readonly availableMib: number
 }
 
+/**
+ * Whether stored descriptors outlive a stop of the daemon; if not, the reason, and what an operator can do about it.
+ */
 export type StoreFact =
   | { readonly available: true }
   | { readonly available: false; readonly because: string; readonly remedy: string }

@@ -5,9 +5,9 @@ import { inOrder, when } from './facet.ts'
 import { hasWholeGuest, removeUnusable, waitForMonitor, waitForUnit } from './plan-wake.ts'
 import { waiting } from './step.ts'
 import type { VmRecord } from '../vm/record.ts'
+import type { UnusableState } from '../world/saved-state.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
-import type { Unusable } from './plan-wake.ts'
 import type { Plan } from './step.ts'
 
 /** The wait of every VM while the host shuts down. The next boot ends it. */
@@ -51,7 +51,7 @@ function endGuest(
  * guest stays as it is if a move holds it back here, or if only the program that would restore it is missing, which may
  * be there after the boot.
  */
-const resumeUnsaved = (record: VmRecord, monitor: World['monitor'], saved: Unusable): Facet =>
+const resumeUnsaved = (record: VmRecord, monitor: World['monitor'], saved: UnusableState): Facet =>
   when('monitor', monitor, (seen) => {
     if (saved.code === 'monitor_missing' || isHeldBack(record) || !hasWholeGuest(record, seen)) return []
     const remove = removeUnusable(saved)

@@ -10,9 +10,9 @@ import { removeDisk } from './plan-storage.ts'
 import { detachConsole, hasWholeGuest, removeUnusable, waitForMonitor } from './plan-wake.ts'
 import { waiting } from './step.ts'
 import type { VmRecord } from '../vm/record.ts'
+import type { UnusableState } from '../world/saved-state.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
-import type { Unusable } from './plan-wake.ts'
 import type { Plan, Step } from './step.ts'
 
 /**
@@ -103,7 +103,7 @@ function saveForMove(record: VmRecord, world: World, { silentMs }: Facts): Facet
 const saveAgain = (
   record: VmRecord,
   monitor: World['monitor'],
-  { state, silentMs }: { readonly state: Unusable; readonly silentMs: number },
+  { state, silentMs }: { readonly state: UnusableState; readonly silentMs: number },
 ): Facet =>
   when('monitor', monitor, (seen) => {
     if (seen.kind === 'silent') return waitForMonitor(silentMs)

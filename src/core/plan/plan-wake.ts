@@ -10,7 +10,7 @@ import { ensureBootable } from './plan-storage.ts'
 import { waiting } from './step.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { WakeReason, VmRecord } from '../vm/record.ts'
-import type { SavedState } from '../world/saved-state.ts'
+import type { UnusableState } from '../world/saved-state.ts'
 import type { MonitorState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Blocked, Step, Waiting } from './step.ts'
@@ -131,9 +131,7 @@ export const waitForUnit = (what: 'the unit to start' | 'the unit to stop'): Fac
   deadlineMs: limits.unitWaitMs,
 })
 
-export type Unusable = Extract<SavedState, { readonly kind: 'unusable' }>
-
-const unusable = (saved: Unusable): Blocked => ({
+const unusable = (saved: UnusableState): Blocked => ({
   outcome: 'blocked',
   step: 'monitor.ensure-restored',
   code: saved.code,
@@ -257,7 +255,7 @@ export const hasWholeGuest = ({ wake }: VmRecord, monitor: MonitorState): boolea
   isLiveMonitor(monitor) && wake?.restores !== true
 
 /** Removes a saved state that cannot be used beside the monitor that has its guest. */
-export const removeUnusable = ({ because }: Unusable): Step => ({
+export const removeUnusable = ({ because }: UnusableState): Step => ({
   kind: 'storage.remove-saved',
   because: `the saved state cannot be used: ${because}`,
 })
@@ -269,7 +267,7 @@ export const removeUnusable = ({ because }: Unusable): Step => ({
 function ofUnusable(
   record: VmRecord,
   facts: Facts,
-  { saved, restores, silentMs }: Seen & { readonly saved: Unusable },
+  { saved, restores, silentMs }: Seen & { readonly saved: UnusableState },
 ): Facet {
   const because = `the saved state cannot be used: ${saved.because}`
   if (restores) return [{ kind: 'unit.ensure-stopped', because }]

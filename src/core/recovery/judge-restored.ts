@@ -5,7 +5,7 @@ import { deletionDueMs, hasEnded } from '../vm/exit-policy.ts'
 import { mustEnd, owesRebuild } from '../vm/record.ts'
 import { isGone } from '../world/world.ts'
 import type { VmRecord } from '../vm/record.ts'
-import type { DiskState, UnitState } from '../world/world.ts'
+import type { DiskState, PresentDisk, UnitState } from '../world/world.ts'
 
 /** A VM as it is on the host now: its unit and its disk as the record must see them (core/vm/judge-owner.ts). */
 export type FoundVm = {
@@ -89,8 +89,6 @@ function whyEnded(record: VmRecord): string | undefined {
  */
 const mayRunAgain = (record: VmRecord, nowMs: number): boolean =>
   record.desired.power !== 'stopped' && !hasEnded(record) && whyRemoved(record, nowMs) === undefined
-
-type PresentDisk = Extract<DiskState, { readonly kind: 'present' }>
 
 function whyDeleted(record: VmRecord, { note }: PresentDisk, nowMs: number): string | undefined {
   const { rebuild = 0 } = record.desired.image

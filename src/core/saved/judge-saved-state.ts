@@ -3,8 +3,8 @@ import { corrupt, unusable } from './saved-metadata.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import type { Compute } from '../desired.ts'
 import type { VmId } from '../ids.ts'
-import type { DiskIdentity, SavedMetadata, UnusableState } from './saved-metadata.ts'
-import type { SavedState, SavingMonitor } from '../world/saved-state.ts'
+import type { DiskIdentity, SavedMetadata } from './saved-metadata.ts'
+import type { SavedState, SavingMonitor, UnusableState } from '../world/saved-state.ts'
 import type { Processor } from '../monitor/processor.ts'
 
 /** The present environment, to compare with that of the save. */

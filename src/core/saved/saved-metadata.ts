@@ -6,7 +6,7 @@ import { err, ok } from '../../lib/result.ts'
 import { checkerFor, closed } from '../../lib/schema-check.ts'
 import type { Result } from '../../lib/result.ts'
 import type { VmId } from '../ids.ts'
-import type { SavedState, SaveTerms } from '../world/saved-state.ts'
+import type { SaveTerms, UnusableState } from '../world/saved-state.ts'
 
 /** Raised with every change that an older daemon must not read past. */
 const FORMAT = 3
@@ -34,8 +34,6 @@ export type SavedMetadata = SaveTerms & {
   }
   readonly disk: DiskIdentity
 }
-
-export type UnusableState = Extract<SavedState, { readonly kind: 'unusable' }>
 
 const bytes = Type.Integer({ minimum: 0 })
 /** An integer that may exceed what a JSON number holds exactly. */

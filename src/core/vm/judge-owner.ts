@@ -1,6 +1,6 @@
 import { owesRebuild } from './record.ts'
 import { whyForeign } from '../world/world.ts'
-import type { DiskState, UnitState } from '../world/world.ts'
+import type { DiskState, PresentDisk, UnitState } from '../world/world.ts'
 import type { VmRecord } from './record.ts'
 
 /** Returns the unit as this VM must see it: a unit that carries the mark of another VM is `foreign`. */
@@ -19,8 +19,6 @@ export function judgeDisk(disk: DiskState, record: VmRecord, storeId: string): D
   const because = whyForeignDisk(disk, record, storeId)
   return because === undefined ? disk : { kind: 'foreign', because }
 }
-
-type PresentDisk = Extract<DiskState, { readonly kind: 'present' }>
 
 function whyForeignDisk({ note }: PresentDisk, record: VmRecord, storeId: string): string | undefined {
   if (note === undefined) {

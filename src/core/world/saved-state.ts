@@ -24,6 +24,8 @@ export type SavedGuest = {
   readonly form: SaveForm
 }
 
+export type UnusableState = Extract<SavedState, { readonly kind: 'unusable' }>
+
 /**
  * How a file holds a guest's memory. `mapped`: each page has its own place, so free memory is a hole. `stream`: the
  * pages follow one another, as earlier versions of monitors write them. `backing`: the guest's memory from its first

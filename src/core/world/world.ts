@@ -92,6 +92,8 @@ export type DiskState =
       /** The one user whose monitor may open the disk; absent if owner, group or a mode was changed. */
       readonly usableBy?: UserId
     }
+export type PresentDisk = Extract<DiskState, { readonly kind: 'present' }>
+
 export type SeedState =
   | { readonly kind: 'absent' }
   /** `usableBy`: as for a disk. */

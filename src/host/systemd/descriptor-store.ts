@@ -8,6 +8,7 @@ import { isReload } from './early-signals.ts'
 import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
 import { setCloseOnExec } from '../ffi/descriptor.ts'
 import { StoredEntries } from './stored-entries.ts'
+import type { StoreFact } from '../../core/doctor/host-facts.ts'
 import type { Entry } from './stored-entries.ts'
 import type { OwnUnit } from './own-unit.ts'
 import type { SystemdBus } from './systemd-bus.ts'
@@ -69,7 +70,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
   }
 
   /** Checks whether stored descriptors outlive a stop of the daemon. Throws HostFault `systemd_unavailable`. */
-  async check(): Promise<StoreCheck> {
+  async check(): Promise<StoreFact> {
     return checkDescriptorStore(await this.#findUnit())
   }
 
@@ -311,18 +312,11 @@ function takeInheritedDescriptors(
   })
 }
 
-/**
- * Whether stored descriptors outlive a stop of the daemon; if not, the reason, and what an operator can do about it.
- */
-export type StoreCheck =
-  | { readonly available: true }
-  | { readonly available: false; readonly because: string; readonly remedy: string }
-
 const REFERENCES = ['WantedBy', 'RequiredBy', 'RequisiteOf', 'BoundBy', 'UpheldBy', 'TriggeredBy'] as const
 const SPEAKERS = ['main', 'exec', 'all']
 
 /** Checks how the daemon's unit is set up. Throws HostFault `systemd_unavailable`. */
-export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreCheck> {
+export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreFact> {
   const support = descriptorStoreSupport()
   if (!support.supported) return no(support.because, 'install libsystemd0')
   if (unit === undefined)
@@ -332,7 +326,7 @@ export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<S
     unit.properties('Service', 'NotifyAccess', 'FileDescriptorStoreMax', 'FileDescriptorStorePreserve'),
     unit.properties('Unit', 'UnitFileState', ...REFERENCES),
   ])
-  const wrong = (setting: string, value: unknown, right: string): StoreCheck =>
+  const wrong = (setting: string, value: unknown, right: string): StoreFact =>
     no(`${name} has ${setting}=${String(value)}`, `set ${setting}=${right} in its section [Service]`)
 
   if (preserve === undefined) {
@@ -349,4 +343,4 @@ export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<S
   return { available: true }
 }
 
-const no = (because: string, remedy: string): StoreCheck => ({ available: false, because, remedy })
+const no = (because: string, remedy: string): StoreFact => ({ available: false, because, remedy })
