@@ -220,7 +220,6 @@ type Completion = {
 /** Brings into records that are put back what stays of those that they replace. */
 function complete(restored: string, { leftOut, userIdsOnHost, replaced, nowMs }: Completion): void {
   edit(restored, (db) => {
-    db.exec('PRAGMA foreign_keys = ON')
     const userIds = [...recordedUserIds(db), ...(replaced?.userIds ?? []), ...userIdsOnHost]
     leaveOut(db, leftOut)
     reserveUserIds(db, userIds)
@@ -332,6 +331,8 @@ function unusedPath(copies: string, nowMs: number): string {
 function edit(path: string, change: (db: DatabaseSync) => void, timeout = 0): void {
   const db = new DatabaseSync(path, { timeout })
   try {
+    // Private keys of the host are among what is removed. This reads nothing, so damaged records do not fail it.
+    db.exec('PRAGMA secure_delete = ON')
     change(db)
   } finally {
     db.close()
