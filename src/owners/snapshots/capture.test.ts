@@ -204,6 +204,18 @@ test('a VM whose disk is not made yet is captured as soon as it is', async (t) =
   assert.equal(shown(), 'completed')
 })
 
+test('a disk of another VM that has the name of this one is not captured', async (t) => {
+  const { host, vmId, upload, take, quiet, shown, after, staged } = await snapshotStage(t)
+  const disk = host.storage.disks.get(vmId) ?? assert.fail('there is no disk')
+  const note = disk.note ?? assert.fail('it has no note')
+  const mark = { ...note.mark, createdAtMs: note.mark.createdAtMs + 1 }
+  host.storage.disks.set(vmId, { ...disk, note: { ...note, mark } })
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.captureRetryMs)
+  assert.deepEqual([shown(), await staged()], ['waiting vm_unsettled', 0])
+})
+
 test('a snapshot whose VM is deleted before it is captured has failed', async (t) => {
   const { context, host, vmId, upload, take, quiet, shown, after } = await snapshotStage(t)
   host.staging.failNext('flushDisk', new HostFault('storage_failed', 'on purpose'))
