@@ -177,3 +177,26 @@ test('a record that cannot be read keeps its rounds, and keeps no others from be
   await settle()
   assert.deepEqual(await host.rounds.list(), [id])
 })
+
+test('a last round without an earlier one is of the disk as it is, whatever an arrival of its name has left', async (t) => {
+  const { host, id, move, round, write, content, copy, handOver } = await leaveStage(t)
+  await host.rounds.ensureRound({ id, arrival: move.arrival, number: 1 }, never)
+  host.rounds.failNext('remove', new HostFault('storage_failed', 'removing'))
+  await assert.rejects(round(1), { code: 'storage_failed' })
+  write(3, 7)
+  assert.equal((await got(handOver())).lastRound, 1)
+  assert.ok(Buffer.from(await copy(1)).equals(content))
+})
+
+test('a round that is on record and was not taken keeps no guest from its handover', async (t) => {
+  const { host, round, source, move, settle, vm } = await leaveStage(t)
+  await got(round(1))
+  host.rounds.failNext('ensureRound', new HostFault('storage_failed', 'taking a round'))
+  await assert.rejects(round(2), { code: 'storage_failed' })
+  const answer = source().handOver(move, never)
+  await settle()
+  // The answer comes with the stage, or at the end of the daemon.
+  const { stage, lastRound } = vm().departure ?? assert.fail('it does not leave')
+  assert.deepEqual([stage, lastRound], ['handed_over', 3])
+  await got(answer)
+})
