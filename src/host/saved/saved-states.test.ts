@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
@@ -36,7 +36,7 @@ async function stage(t: TestContext) {
     },
   })
   mkdirSync(paths.saved(id), { recursive: true })
-  return { states, paths, disk }
+  return { states, paths, disk, base }
 }
 
 test('a removal that is not on the disk fails at each try, until it is', async (t) => {
@@ -125,9 +125,11 @@ const MIB = 1024 * 1024
 const bytesRead = (): number =>
   Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? assert.fail('no rchar'))
 
-test('a check of saved memory that was aborted continues where it stopped', async (t) => {
-  const { states, paths } = await stage(t)
-  const memory = randomBytes(48 * MIB)
+/** Publishes a saved state with this memory. */
+function published(
+  { states, paths }: Pick<Awaited<ReturnType<typeof stage>>, 'states' | 'paths'>,
+  memory: Buffer,
+): void {
   writeFileSync(states.paths(id).published, memory)
   const metadata = renderSavedMetadata({
     vmId: id,
@@ -138,6 +140,12 @@ test('a check of saved memory that was aborted continues where it stopped', asyn
     disk: { inode: 1n, sizeBytes: 1, modifiedNs: 1n },
   })
   writeFileSync(metadataPath(paths.saved(id)), metadata)
+}
+
+test('a check of saved memory that was aborted continues where it stopped', async (t) => {
+  const { states, paths } = await stage(t)
+  const memory = randomBytes(48 * MIB)
+  published({ states, paths }, memory)
   const late = new AbortController()
   const before = bytesRead()
   const verifying = states.verify(id, late.signal)
@@ -148,4 +156,43 @@ test('a check of saved memory that was aborted continues where it stopped', asyn
   await states.verify(id, new AbortController().signal)
   const again = bytesRead() - cutOffAt
   assert.ok(again < memory.length - 12 * MIB, `${again} bytes were read again`)
+})
+
+const never = new AbortController().signal
+
+for (const [what, damage] of [
+  [
+    'a byte changed',
+    (memory: Buffer) => Buffer.concat([memory.subarray(0, -1), Buffer.from([~(memory.at(-1) ?? 0)])]),
+  ],
+  ['a byte was added', (memory: Buffer) => Buffer.concat([memory, Buffer.alloc(1)])],
+  ['the end is gone', (memory: Buffer) => memory.subarray(0, -1)],
+] as readonly [string, (memory: Buffer) => Buffer][])
+  test(`saved memory of which ${what} is neither restored nor sent to another host`, async (t) => {
+    const { states, paths } = await stage(t)
+    const memory = randomBytes(MIB)
+    published({ states, paths }, memory)
+    await states.verify(id, never)
+    writeFileSync(states.paths(id).published, damage(memory))
+    const send = async (): Promise<void> => {
+      for await (const _chunk of states.frames(id, 0, never)) assert.fail('a frame was sent')
+    }
+    await assert.rejects(states.verify(id, never), { code: 'saved_state_corrupt' })
+    await assert.rejects(send(), { code: 'saved_state_corrupt' })
+  })
+
+test('a saved state that is out of sight is unknown and not absent, so its guest does not boot', async (t) => {
+  const { states, paths, base } = await stage(t)
+  renameSync(dirname(paths.marker), join(base, 'unmounted'))
+  mkdirSync(dirname(paths.marker))
+  await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
+  await assert.rejects(states.describe(id), { code: 'storage_inspection_failed' })
+})
+
+test('a saved state that goes out of sight during a look is unknown and not absent', async (t) => {
+  const { states, paths, disk, base } = await stage(t)
+  await states.removePublished(id)
+  states.forget(id)
+  disk.wait = async () => renameSync(paths.marker, join(base, 'marker'))
+  await assert.rejects(states.inspect(id, monitor), { code: 'storage_inspection_failed' })
 })
