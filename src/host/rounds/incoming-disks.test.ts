@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { linkSync, mkdtempSync, rmSync } from 'node:fs'
+import { linkSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import type { UserId, VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import { NoAnswer } from '../files/bounded-calls.ts'
 import { GatedFile } from '../files/gated-file.ts'
@@ -48,3 +49,22 @@ for (const number of [1, 2])
     assert.equal(truncations.mock.callCount(), 0)
     assert.equal(closes.mock.callCount(), 1)
   })
+
+test('a disk to which a write had no answer does not become that of a VM', async (t) => {
+  const { disks } = await stage(t)
+  const disk = await disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })
+  t.mock.method(GatedFile.prototype, 'punchHole', () => Promise.reject(new NoAnswer('no answer')))
+  await assert.rejects(disk.write({ kind: 'hole', offset: 0, length: 4096 }), { code: 'storage_failed' })
+  await disk.close()
+  const mark = { storeId: 'store-1', createdAtMs: 1 }
+  const owner = { id: 'web-1' as VmId, userId: 600_000 as UserId, mark }
+  await assert.rejects(disks.publish(arrival, owner, new AbortController().signal), { code: 'round_lost' })
+  assert.deepEqual(await disks.list(), [arrival])
+})
+
+test('a disk that is larger than a later round of it is lost, and is not cut', async (t) => {
+  const { disks, paths } = await stage(t)
+  await (await disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })).close()
+  await assert.rejects(disks.open(arrival, { number: 2, sizeBytes: SIZE_BYTES / 2 }), { code: 'round_lost' })
+  assert.equal(statSync(paths.incomingDisk(arrival)).size, SIZE_BYTES)
+})
