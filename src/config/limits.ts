@@ -1,3 +1,4 @@
+import { certificateLimits } from './certificate-limits.ts'
 import { clientLimits } from './client-limits.ts'
 import { consoleLimits } from './console-limits.ts'
 import { eventLimits } from './event-limits.ts'
@@ -367,27 +368,8 @@ export const limits = {
   headerBytesMax: 16 * 1024,
   /** Between two tries to start the listener for other hosts. */
   listenRetryMs: 10_000,
-  /** How often certificate files are checked; a renewed one is served from the next handshake on. */
-  certificateRecheckMs: 10_000,
-  /** Certificates of clients that are remembered, and for how long after their last connection. */
-  clientCertificatesMax: 64,
-  clientCertificateSeenMs: 7 * 24 * 3_600_000,
-  /**
-   * A certificate that a controller or a reader of metrics has not used for so long was probably replaced;
-   * no alert is about it.
-   */
-  neededClientSeenMs: 24 * 3_600_000,
-  /** The daemon warns about a certificate that expires sooner than this. */
-  certificateWarningDays: 30,
-  /** How often it warns, until the certificate is replaced. */
-  certificateWarnEveryMs: 24 * 3_600_000,
-  /** The furthest that the clock may be put back without repeating an event of a certificate or a revocation list. */
-  certificateEventClockMs: 24 * 3_600_000,
-  /** "vmhostd setup": long, because replacing an authority means touching every host. */
-  authorityValidityDays: 3650,
-  /** "vmhostd setup": the longest validity that common TLS clients accept from a server. */
-  certificateValidityDays: 825,
 
+  ...certificateLimits,
   ...clientLimits,
   ...consoleLimits,
   ...eventLimits,

@@ -10,7 +10,8 @@ export type MonitorStage = {
   /** Whether the monitor begins to read a saved guest at its start, and not when it is asked to. */
   readonly restoresAlone: boolean
   /**
-   * Whether a guest whose disk finds no room in the pool is paused, and its write is repeated. Otherwise the write fails.
+   * Whether a guest whose disk finds no room in the pool is paused, and its write is repeated.
+   * Otherwise the write fails.
    */
   readonly pausesWhenFull: boolean
   /** Executes the monitor's program for a VM, as its unit would, on a disk of 64 MiB. */

@@ -90,8 +90,8 @@ export type DepartureEvent =
 export type DepartureRefusal = 'withdrawn' | 'released' | 'not_yours' | 'too_early' | 'outdated'
 
 /**
- * Why a destination gets nothing from the source. `unknown`: there is no such migration to its node. `busy`: it must ask
- * again later.
+ * Why a destination gets nothing from the source. `unknown`: there is no such migration to its node. `busy`: it must
+ * ask again later.
  */
 export type SourceRefusal = DepartureRefusal | 'unknown' | 'busy'
 

@@ -8,7 +8,8 @@ import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { MigrationId, NodeName } from '../../core/migration/offer.ts'
-import type { Answer } from './moves.ts'
+import type { SourceRefusal } from '../../core/migration/departure.ts'
+import type { Result } from '../../lib/result.ts'
 
 const other = 'second' as ArrivalId
 
@@ -146,7 +147,10 @@ async function slowDiskStage(t: TestContext) {
     ...stage,
     disk,
     /** Returns the answer, which must wait for the disk. `meanwhile` looks at the host before the disk works again. */
-    answeredAfterDisk: async <T>(ask: () => Answer<T>, meanwhile: () => Promise<void> = async () => {}) => {
+    answeredAfterDisk: async <T>(
+      ask: () => Promise<Result<T, SourceRefusal>>,
+      meanwhile: () => Promise<void> = async () => {},
+    ) => {
       let isAnswered = false
       const answer = ask().finally(() => {
         isAnswered = true
