@@ -20,6 +20,11 @@ export interface Consoles {
   endSession(id: VmId): Promise<void>
   /** Does the same, and removes the output: nothing of the console is left. */
   remove(id: VmId): Promise<void>
+  /**
+   * Lets input through to the terminal with which a session continues. Until then it waits: a monitor takes input
+   * before it has loaded the saved guest, and then drops it.
+   */
+  passInput(id: VmId): void
   /** Ids of all VMs with a stored master, a session, or output of the last one. */
   list(): Promise<readonly VmId[]>
   /** Ids whose inspection would return `stored`; one request, however many there are. */

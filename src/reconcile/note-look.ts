@@ -4,6 +4,7 @@ import { isComing } from '../core/migration/arrival.ts'
 import { isStopCarriedOut } from '../core/plan/plan-power.ts'
 import { withGrace } from '../core/status/grace.ts'
 import { wakeThatBegins, wakeThatEnds } from '../core/status/wake-progress.ts'
+import { isLiveMonitor } from '../core/world/world.ts'
 import { given } from '../lib/given.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { LastWake, Observed, VmRecord } from '../core/vm/record.ts'
@@ -21,6 +22,9 @@ export function noteLook(
   read: VmRecord,
   { world, isHostShuttingDown }: { readonly world: World; readonly isHostShuttingDown: boolean },
 ): Noted {
+  const { monitor } = world
+  // Only now does the guest get what was typed while it slept.
+  if (monitor.known && isLiveMonitor(monitor.value)) context.host.consoles.passInput(read.id)
   const unsaved = noteUnsaved(context, read, world)
   const stopped = noteStop(context, noteGrace(context, unsaved, world), world)
   const drain = drainFact(context.store.maintenance.get(), stopped)

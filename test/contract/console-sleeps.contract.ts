@@ -11,6 +11,7 @@ export function sleepContract(promise: Promised): void {
   outputContract(promise)
   endContract(promise)
   terminalContract(promise)
+  heldInputContract(promise)
   placesContract(promise)
 }
 
@@ -87,6 +88,7 @@ function terminalContract(promise: Promised): void {
     await stage.consoles().ensureMaster(web)
     await stage.readInput(web, true)
     await stage.type(web, 'four')
+    await stage.passInput(web)
     await until(
       () => stage.typed(web),
       (typed) => typed === 'one two three four',
@@ -98,6 +100,29 @@ function terminalContract(promise: Promised): void {
     assert.equal((await viewOf(stage, web)).inputWaiting, 0, 'delivered input waits no longer')
   })
 
+}
+
+function heldInputContract(promise: Promised): void {
+  promise('a session that continues passes no input before the guest is there', async (stage) => {
+    await stage.consoles().ensureMaster(web)
+    await stage.consoles().removeMaster(web)
+    await stage.type(web, 'asleep ')
+    await stage.consoles().ensureMaster(web)
+    await stage.consoles().ensureMaster(web)
+    await stage.readInput(web, true)
+    await stage.type(web, 'being restored ')
+    assert.equal((await viewOf(stage, web)).inputWaiting, 'asleep being restored '.length)
+    assert.equal(await stage.typed(web), '')
+    await stage.passInput(web)
+    await stage.type(web, 'awake')
+    await until(
+      () => stage.typed(web),
+      (typed) => typed === 'asleep being restored awake',
+      5000,
+    )
+    assert.equal((await viewOf(stage, web)).inputWaiting, 0)
+  })
+
   promise('input beyond the bound is held back until a terminal has taken some of it', async (stage) => {
     await stage.consoles().ensureMaster(web)
     await stage.readInput(web, false)
@@ -107,6 +132,7 @@ function terminalContract(promise: Promised): void {
     assert.equal((await stage.heard(web))[0]?.rooms, 0)
     await stage.consoles().ensureMaster(web)
     await stage.readInput(web, true)
+    await stage.passInput(web)
     await heardOf(stage, web, ({ rooms }) => rooms === 1)
   })
 

@@ -5,7 +5,10 @@ import type { VmId } from '../../src/core/ids.ts'
 import type { Consoles, MovedConsole } from '../../src/ports/consoles.ts'
 
 /** The part of consoles that another process can call. */
-export type AskedConsoles = Omit<Consoles, 'session' | 'lastSession' | 'history' | 'onSession' | 'onPlace'>
+export type AskedConsoles = Omit<
+  Consoles,
+  'session' | 'lastSession' | 'history' | 'passInput' | 'onSession' | 'onPlace'
+>
 
 /** Output that one listener heard of one session. */
 export type Heard = {
@@ -42,6 +45,7 @@ export type ConsolesStage = {
   /** Returns the VMs that were offered a free place in the daemon's present life, in order. */
   offered(): Soon<readonly VmId[]>
   type(id: VmId, text: string): Soon<void>
+  passInput(id: VmId): Soon<void>
   resize(id: VmId, size: WindowSize): Soon<void>
   /** A program on the VM's terminal writes, starts or stops reading its input, and reports its window. */
   say(id: VmId, text: string): Soon<void>

@@ -24,7 +24,7 @@ type Life = { readonly consoles: Consoles; readonly follower: ConsoleFollower }
 /** The viewers' side, when it is in this process. */
 function sessionsOf(
   life: () => Life,
-): Pick<ConsolesStage, 'view' | 'last' | 'moved' | 'heard' | 'offered' | 'type' | 'resize'> {
+): Pick<ConsolesStage, 'view' | 'last' | 'moved' | 'heard' | 'offered' | 'type' | 'passInput' | 'resize'> {
   const session = (id: VmId) => life().consoles.session(id)
   return {
     view: (id, since) => viewSession(session(id), since),
@@ -33,6 +33,7 @@ function sessionsOf(
     heard: (id) => life().follower.of(id),
     offered: () => life().follower.offered,
     type: (id, text) => session(id)?.write(Buffer.from(text)),
+    passInput: (id) => life().consoles.passInput(id),
     resize: (id, size) => session(id)?.resize(size),
   }
 }

@@ -9,7 +9,7 @@ import type { FaultMoment } from './fault-switch.ts'
 
 export type ConsolesMethod = Exclude<
   keyof Consoles,
-  'session' | 'lastSession' | 'history' | 'onSession' | 'onPlace'
+  'session' | 'lastSession' | 'history' | 'passInput' | 'onSession' | 'onPlace'
 >
 
 /** State that outlives a daemon, by VM: the pty masters that systemd keeps, and the newest sessions. */
@@ -126,9 +126,14 @@ export class FakeConsoles implements Consoles {
       this.#refused.delete(id)
       terminals.set(id, terminal)
       sessions.set(id, terminal)
-      ;(open ?? this.#begin(id, terminal)).attach(true)
+      if (open === undefined) this.#begin(id, terminal).attach(true)
+      else if (!open.isAttached) open.attach(true, { holdsInput: true })
       return terminal.path
     })
+  }
+
+  passInput(id: VmId): void {
+    this.#sessions.get(id)?.passInput()
   }
 
   removeMaster(id: VmId): Promise<void> {

@@ -59,6 +59,7 @@ export class FakeSession implements ConsoleSession {
   readonly #waiting: Uint8Array[] = []
   #reading = true
   #attached = false
+  #holdsInput = false
   #reported = true
   #over = false
 
@@ -85,11 +86,19 @@ export class FakeSession implements ConsoleSession {
   }
 
   /** Gets a terminal, or loses it. Input that its guest had not read waits for the next terminal. */
-  attach(attached: boolean): void {
+  attach(attached: boolean, { holdsInput = false } = {}): void {
     this.#attached = attached
-    if (attached) for (const bytes of this.terminal.unread.splice(0)) this.write(bytes)
-    else this.terminal.unread.push(...this.#waiting.splice(0))
+    this.#holdsInput = attached
+    if (!attached) this.terminal.unread.push(...this.#waiting.splice(0))
+    else if (!holdsInput) this.passInput()
     this.#notify()
+  }
+
+  /** Writes waiting input to the terminal, and all later input. */
+  passInput(): void {
+    if (!this.#attached || !this.#holdsInput) return
+    this.#holdsInput = false
+    for (const bytes of this.terminal.unread.splice(0)) this.write(bytes)
   }
 
   get inputWaiting(): number {
@@ -98,7 +107,7 @@ export class FakeSession implements ConsoleSession {
 
   write(bytes: Uint8Array): void {
     if (this.#over) return
-    if (!this.#attached) this.terminal.unread.push(bytes.slice())
+    if (!this.#attached || this.#holdsInput) this.terminal.unread.push(bytes.slice())
     else if (this.#reading) this.terminal.type(bytes)
     else this.#waiting.push(bytes.slice())
   }

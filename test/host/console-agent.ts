@@ -49,6 +49,7 @@ const methods = {
   offered: () => follower.offered,
   forget: () => follower.forget(),
   type: (id: VmId, text: unknown) => consoles.session(id)?.write(Buffer.from(String(text))),
+  passInput: (id: VmId) => consoles.passInput(id),
   resize: (id: VmId, size: unknown) => consoles.session(id)?.resize(size as WindowSize),
   adopted: () => adopted,
   check: () => store.check(),

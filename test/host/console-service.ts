@@ -131,7 +131,7 @@ export class ConsoleService {
 
   readonly sessions: Pick<
     ConsolesStage,
-    'view' | 'last' | 'moved' | 'heard' | 'offered' | 'type' | 'resize'
+    'view' | 'last' | 'moved' | 'heard' | 'offered' | 'type' | 'passInput' | 'resize'
   > = {
     view: (id, since) => this.view(id, since),
     last: async (id) => ((await this.ask('last', id)) ?? undefined) as string | undefined,
@@ -142,6 +142,7 @@ export class ConsoleService {
     heard: (id) => this.ask('heard', id) as ReturnType<ConsolesStage['heard']>,
     offered: () => this.ask('offered') as ReturnType<ConsolesStage['offered']>,
     type: async (id, typed) => void (await this.ask('type', id, typed)),
+    passInput: async (id) => void (await this.ask('passInput', id)),
     resize: async (id, size) => void (await this.ask('resize', id, size)),
   }
 }

@@ -70,9 +70,9 @@ test('a viewer that stays through sleeps and wakes loses and doubles no byte', a
   assert.deepEqual(others, [])
   assert.equal(follower.lostBytes, 0)
   assert.equal(follower.lives, 1, 'the viewer had to come back')
-  // Typed while the VM sleeps: the guest gets it when it is woken.
+  // Typed while the VM sleeps: the guest gets all of it when it is woken.
   await asleep(id)
-  follower.type('\rkill $!; echo no-""more\r')
+  follower.type('echo no-""more; kill $!\r')
   await exchange(ipv4)
   await until('the guest has read it', async () =>
     [...others, counter.rest].some((line) => line.includes('no-more')) ? true : undefined,

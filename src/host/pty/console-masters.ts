@@ -92,6 +92,10 @@ export class ConsoleMasters implements Consoles {
     return session === undefined || session.isOver ? this.#beginSession(id) : this.#goOn(id, session)
   }
 
+  passInput(id: VmId): void {
+    this.#sessions.get(id)?.passInput()
+  }
+
   async removeMaster(id: VmId): Promise<void> {
     await this.#release(id)
     await this.#session(id)?.detach()
@@ -223,7 +227,7 @@ export class ConsoleMasters implements Consoles {
       await this.#store.remove(consoleName(id)).catch(() => {})
       throw error
     }
-    session.attach(master)
+    session.attach(master, { holdsInput: true })
     return master.path
   }
 

@@ -19,8 +19,8 @@ export type PtySessionOptions = {
 
 /**
  * One VM's console from its start to its stop. It has a terminal while the VM may run. It has none while the VM sleeps:
- * then it has no new output, and input waits for the next terminal. That input is also kept in a file, for the next
- * daemon.
+ * then it has no new output, and input waits for the next terminal, and until that passes input. Input that waits is
+ * also kept in a file, for the next daemon.
  */
 export class PtySession implements ConsoleSession {
   readonly #vm: VmId
@@ -32,6 +32,8 @@ export class PtySession implements ConsoleSession {
   readonly #roomListeners = new Listeners()
   readonly #ends = new Listeners()
   #master: ConsoleMaster | undefined
+  /** Whether input waits although there is a terminal. */
+  #holdsInput = false
 
   constructor({ id, history, files, log }: PtySessionOptions) {
     this.#vm = id
@@ -78,13 +80,13 @@ export class PtySession implements ConsoleSession {
   }
 
   get inputWaiting(): number {
-    return this.#master?.inputWaiting ?? this.#waiting.length
+    return this.#inputTarget?.inputWaiting ?? this.#waiting.length
   }
 
   write(bytes: Uint8Array): void {
     if (this.isOver) return
-    if (this.#master === undefined) this.#wait(bytes)
-    else this.#master.write(bytes)
+    if (this.#inputTarget === undefined) this.#wait(bytes)
+    else this.#inputTarget.write(bytes)
   }
 
   resize(size: WindowSize): void {
@@ -97,11 +99,23 @@ export class PtySession implements ConsoleSession {
     this.#master?.spend(bytes)
   }
 
-  /** Attaches a terminal, which reads into the history of this session. Waiting input is written to it. */
-  attach(master: ConsoleMaster): void {
+  /**
+   * Attaches a terminal, which reads into the history of this session. Waiting input is written to it, at once or by
+   * `passInput`.
+   */
+  attach(master: ConsoleMaster, { holdsInput = false } = {}): void {
     this.#master = master
+    this.#holdsInput = true
     master.onOutput(() => this.#outputs.notify())
     master.onInputRoom(() => this.#roomListeners.notify())
+    if (!holdsInput) this.passInput()
+  }
+
+  /** Writes waiting input to the terminal, and all later input. */
+  passInput(): void {
+    const master = this.#master
+    if (master === undefined || !this.#holdsInput) return
+    this.#holdsInput = false
     const wasFull = this.#waiting.length > limits.consoleInputBytesMax
     if (this.#waiting.length === 0) return
     for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
@@ -143,6 +157,11 @@ export class PtySession implements ConsoleSession {
     const unread = this.#master?.close()
     this.#master = undefined
     if (unread !== undefined && unread.length > 0) this.#wait(unread)
+  }
+
+  /** The terminal if it takes input now. */
+  get #inputTarget(): ConsoleMaster | undefined {
+    return this.#holdsInput ? undefined : this.#master
   }
 
   #wait(bytes: Uint8Array): void {
