@@ -82,3 +82,11 @@ test('the error of a VM that is here ends when only its release is missing', asy
   await later(limits.retryBackoffMsMax)
   assert.deepEqual([shown(), waitsFor()], ['pending', 'the release'])
 })
+
+test('a unit that stops for a VM that has been coming for hours is not overdue at once', async (t) => {
+  const { host, shown, happens, later, waitsFor } = await arriveStage(t)
+  await later(3_600_000)
+  t.mock.method(host.units, 'inspect', () => Promise.resolve({ kind: 'deactivating' as const }))
+  await happens({ stage: 'pulled', wakes: true })
+  assert.deepEqual([shown(), waitsFor()], ['stopping', 'the unit to stop'])
+})

@@ -76,11 +76,19 @@ test('a guest whose handover is withdrawn continues with its memory and every pa
 })
 
 test('a guest that was released leaves nothing on this host but its record', async (t) => {
-  const { happens, receive, later, shown, hasUnit, vm, host, id } = await leaveStage(t)
-  await happens(COPY, HAND_OVER, SAVED, RELEASE)
+  const { happens, receive, later, shown, hasUnit, vm, host, id, store } = await leaveStage(t)
+  await happens(COPY, HAND_OVER, SAVED)
+  const states: string[] = []
+  store.onVmChange(() => states.push(shown()))
+  await happens(RELEASE)
   receive('too late')
   await later(60_000)
   assert.deepEqual([shown(), hasUnit()], ['migrated', false])
+  assert.deepEqual(
+    new Set(states.slice(states.indexOf('migrated'))),
+    new Set(['migrated']),
+    'also while the rest is removed',
+  )
   assert.deepEqual(vm().generations, { desired: 2, observed: 2 })
   assert.deepEqual(host.savedFiles.paths(), [])
   assert.deepEqual(await host.storage.list(), [])

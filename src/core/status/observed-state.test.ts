@@ -4,11 +4,11 @@ import { markOfTests, recordOf, worldOf } from '../../../test/record.ts'
 import { WAIT_FOR_MAINTENANCE } from '../plan/plan-wake.ts'
 import { observedState } from './observed-state.ts'
 import type { Arrival } from '../migration/arrival.ts'
-import type { ArrivalId } from '../migration/departure.ts'
-import type { MigrationId } from '../migration/offer.ts'
+import type { ArrivalId, Departure } from '../migration/departure.ts'
+import type { MigrationId, NodeName } from '../migration/offer.ts'
 import type { Plan } from '../plan/step.ts'
 import type { VmRecord } from '../vm/record.ts'
-import type { MonitorState } from '../world/world.ts'
+import type { MonitorState, World } from '../world/world.ts'
 
 const disk = { sizeMib: 64 }
 const repairing: Plan = {
@@ -147,16 +147,60 @@ test('a monitor that does not answer leaves the state of its guest, and a unit t
   assert.equal(stateOf(1501), 'starting')
 })
 
+const ARRIVAL: Arrival = {
+  id: 'a-1' as ArrivalId,
+  migrationId: 'move-1' as MigrationId,
+  source: 'https://192.0.2.1:9001',
+  stage: 'pulled',
+  wakes: true,
+  round: 1,
+}
+
 test('a VM that a drained host holds is shown as it rests, and one that is not released to this host as still to come', () => {
-  const arrival: Arrival = {
-    id: 'a-1' as ArrivalId,
-    migrationId: 'move-1' as MigrationId,
-    source: 'https://192.0.2.1:9001',
-    stage: 'pulled',
-    wakes: true,
-    round: 1,
-  }
   const shownOf = (record: VmRecord) => observedState(record, worldOf(), WAIT_FOR_MAINTENANCE)
-  assert.equal(shownOf({ ...recordOf(), arrival }), 'pending')
-  assert.equal(shownOf({ ...recordOf(), arrival: { ...arrival, stage: 'released' } }), 'stopped')
+  assert.equal(shownOf({ ...recordOf(), arrival: ARRIVAL }), 'pending')
+  assert.equal(shownOf({ ...recordOf(), arrival: { ...ARRIVAL, stage: 'released' } }), 'stopped')
+})
+
+const GONE = { unit: { known: true, value: { kind: 'absent' } } } as const
+const ASLEEP: World = worldOf({
+  ...GONE,
+  saved: {
+    known: true,
+    value: { kind: 'present', savedAtMs: 1, sizeMib: 84, memoryMib: 256, vcpus: 1, form: 'mapped' },
+  },
+})
+const restoring: Plan = {
+  outcome: 'act',
+  steps: [{ kind: 'unit.ensure-started', paused: true, restore: true, because: 'it is to continue here' }],
+}
+const silent: Plan = { outcome: 'wait', for: 'the monitor to answer', recheckMs: 1 }
+
+for (const [what, world, planned] of [
+  ['its network is prepared', worldOf(GONE), repairing],
+  ['its memory is here', ASLEEP, repairing],
+  ['its guest is loaded', ASLEEP, restoring],
+  ['the monitor that loads it is awaited', worldOf(), silent],
+] as const)
+  test(`a VM that is not released to this host is still to come while ${what}`, () => {
+    assert.equal(observedState({ ...recordOf(), arrival: ARRIVAL }, world, planned), 'pending')
+  })
+
+const departed = (stage: Departure['stage'], mode: Departure['mode']): VmRecord =>
+  recordOf({
+    departure: { id: 'move-1' as MigrationId, node: 'node-2' as NodeName, mode, stage, sinceMs: 1 },
+  })
+const ending: Plan = {
+  outcome: 'act',
+  steps: [{ kind: 'unit.ensure-stopped', because: 'the VM moves without its memory' }],
+}
+
+test('while what is left of it is removed, a VM that another host has is shown as migrated', () => {
+  assert.equal(observedState(departed('released', 'live'), ASLEEP, repairing), 'migrated')
+  assert.equal(observedState(departed('released', 'live'), worldOf(GONE), repairing), 'migrated')
+  assert.equal(observedState(departed('released', 'live'), worldOf(), ending), 'migrated')
+})
+
+test('a guest that is ended for its move is shown as stopping', () => {
+  assert.equal(observedState(departed('handing_over', 'cold'), worldOf(), ending), 'stopping')
 })

@@ -1,4 +1,5 @@
 import { unreachable } from '../../lib/assert.ts'
+import { mayRunHere } from '../migration/arrival.ts'
 import { waitsForOthers } from '../plan/step.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack } from '../vm/leaving.ts'
@@ -11,14 +12,15 @@ import type { World } from '../world/world.ts'
 /** Returns the state to show, from what was seen and what will be done. */
 export function observedState(record: VmRecord, world: World, plan: Plan): ObservedState {
   if (record.deleting) return 'deleting'
+  const elsewhere = plan.outcome === 'blocked' || needsOwnState(plan) ? undefined : stateElsewhere(record)
+  if (elsewhere !== undefined) return elsewhere
   if (record.stops.grace !== undefined && plan.outcome !== 'blocked')
     return isWaking(record) || isAsleep(world) ? 'waking' : 'stopping'
   switch (plan.outcome) {
     case 'settled':
       return settledState(record, world)
     case 'wait':
-      if (plan.for === 'the source' || plan.for === 'the release') return 'pending'
-      if (plan.for === 'the end of maintenance') return stateOnDrained(record, world)
+      if (plan.for === 'the end of maintenance') return isAsleep(world) ? 'sleeping' : 'stopped'
       if (waitsForOthers(plan)) return settledState(record, world)
       if (plan.for === 'the unit to stop') return 'stopping'
       if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state
@@ -33,15 +35,20 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
 }
 
 /**
- * Returns the state of a VM that the maintenance of the host holds.
- * One that is not released to this host is still to come.
+ * Returns the state of a VM whose guest is at another host, or still to come from one; undefined if it is here. What is
+ * prepared or removed here meanwhile says nothing of that guest.
  */
-const stateOnDrained = (record: VmRecord, world: World): ObservedState =>
-  isHeldBack(record) ? 'pending' : isAsleep(world) ? 'sleeping' : 'stopped'
+function stateElsewhere(record: VmRecord): 'migrated' | 'pending' | undefined {
+  if (hasLeft(record)) return 'migrated'
+  return record.arrival !== undefined && !mayRunHere(record.arrival) ? 'pending' : undefined
+}
+
+/** Returns whether a wait has lasted for as long as its state, so that its state must begin with it. */
+const needsOwnState = (plan: Plan): boolean =>
+  plan.outcome === 'wait' && plan.deadlineMs !== undefined && plan.waitedMs === undefined
 
 /** Returns the state of a VM that has nothing left to do here. A guest that another host takes has no unit any more. */
 function settledState(record: VmRecord, world: World): ObservedState {
-  if (hasLeft(record)) return 'migrated'
   if (hasEnded(record)) return 'stopped'
   if (isAsleep(world) && record.desired.power !== 'stopped') return 'sleeping'
   return isHeldBack(record) ? (seenState(world) ?? record.observed.state) : record.desired.power
@@ -92,7 +99,7 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   const changes = record.desired.power === 'stopped' && (owesRebuild(record) || owesBootImages(record))
   if (getsReady && !changes) return 'pending'
   if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
-  if (kinds.has('unit.ensure-stopped')) return 'starting'
+  if (kinds.has('unit.ensure-stopped')) return isHeldBack(record) ? 'stopping' : 'starting'
   if (kinds.has('monitor.ensure-paused')) return 'pausing'
   // The other steps touch neither unit nor guest, so the state stays as it is seen.
   return seenState(world) ?? record.observed.state
