@@ -241,3 +241,18 @@ test('a VM created stopped is still made ready after a change that is not a stop
   assert.equal(host.storage.disks.get(id)?.sizeMib, 128)
   assert.equal(vm().generations.observed, 2)
 })
+
+test('a guest that a full pool paused fails once, and each further attempt changes no state', async (t) => {
+  const { store, host, id, create, shown, idle, noticed, later } = await reconcileStage(t)
+  create()
+  await idle()
+  const states: string[] = []
+  store.onVmChange(() => states.push(shown()))
+  host.monitor.fillPool(id)
+  await noticed()
+  for (let attempt = 1; attempt <= 3; attempt += 1) await later(limits.retryBackoffMsMax)
+  assert.deepEqual([...new Set(states)], ['paused', 'failed disk_io_error'])
+  host.monitor.makeRoom(id)
+  await later(limits.retryBackoffMsMax)
+  assert.deepEqual([...new Set(states)], ['paused', 'failed disk_io_error', 'running'])
+})

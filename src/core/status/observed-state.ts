@@ -98,6 +98,9 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
   // A change of its images leaves a stopped VM stopped.
   const changes = record.desired.power === 'stopped' && (owesRebuild(record) || owesBootImages(record))
   if (getsReady && !changes) return 'pending'
+  // A full pool lets each attempt fail, once a minute.
+  if (isStalled(world) && kinds.has('monitor.ensure-running'))
+    return record.observed.state === 'failed' ? 'failed' : 'paused'
   if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
   if (kinds.has('unit.ensure-stopped')) return isHeldBack(record) ? 'stopping' : 'starting'
   if (kinds.has('monitor.ensure-paused')) return 'pausing'
@@ -159,5 +162,8 @@ function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' |
       return unreachable(monitor.value)
   }
 }
+
+const isStalled = (world: World): boolean =>
+  isLive(world) && world.monitor.known && world.monitor.value.kind === 'stalled'
 
 const isFirstDisk = ({ storage }: World): boolean => storage.known && storage.value.disk.kind === 'absent'
