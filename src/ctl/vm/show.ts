@@ -40,6 +40,12 @@ export const getCommand: Command = {
   },
 }
 
+/** Shows what an inspection found beside the kind of fault that the error names. */
+const otherFaults = ({ partial_faults: found = [], fault }: Vm['observed']) =>
+  found
+    .filter(({ code }) => code !== fault?.code)
+    .map(({ step, detail, code }) => ['also', `${step}: ${detail} (${code})`, 'yellow'] as const)
+
 /** Renders a VM for people. */
 export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
   const { desired, observed } = vm
@@ -53,9 +59,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ],
       ['waits for', waitWords(vm)],
       ['error', errorWords(vm, nowMs), 'red'],
-      ...(observed.partial_faults ?? []).map(
-        ({ step, detail, code }) => ['also', `${step}: ${detail} (${code})`, 'yellow'] as const,
-      ),
+      ...otherFaults(observed),
       ['desired', desired.power],
       ['monitor', vm.monitor],
       ['generation', generationWords(vm)],
