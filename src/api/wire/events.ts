@@ -54,7 +54,9 @@ export const eventSchema = Type.Object(
     held_packets: number('`vm_woken`: as in `last_wake`.'),
     dropped_packets: number('`vm_woken`: as in `last_wake`.'),
     code: text('The code of the fault or of the refusal.'),
-    step: text('`vm_fault`, `vm_fault_ended`: the step that failed, or the inspection.'),
+    step: text(
+      '`vm_fault`: the step that failed, or the inspection. `vm_fault_ended`: it no longer fails, because it succeeded or is no longer needed.',
+    ),
     side: text('`vm_migration`: `source` or `destination`, which this host is.'),
     migration_id: text('`vm_migration`: the migration.'),
     node: text('`vm_migration`: the destination, if this host is the source.'),

@@ -52,6 +52,10 @@ for (const [words, event] of [
     { kind: 'vm_fault', step: 'network.ensure-tap', detail: 'no memory', code: 'network_failed' },
   ],
   [
+    'monitor.ensure-saved no longer fails (save_failed)',
+    { kind: 'vm_fault_ended', step: 'monitor.ensure-saved', code: 'save_failed' },
+  ],
+  [
     'leaves for node-2 (move-7): copying → withdrawn, expired',
     {
       kind: 'vm_migration',

@@ -32,7 +32,7 @@ export function eventWords(event: HostEvent): string {
     case 'vm_fault':
       return `${step}: ${detail} (${code})`
     case 'vm_fault_ended':
-      return `${step} works again (${code})`
+      return `${step} no longer fails (${code})`
     case 'vm_migration':
       return migrationWords(event)
     case 'snapshot_created':
