@@ -45,7 +45,7 @@ export const eventSchema = Type.Object(
     deletes: Type.Optional(Type.Boolean({ description: '`vm_requested`: the VM is to be deleted.' })),
     cause: text('`vm_exit`: as `cause` of `last_exit`.'),
     detail: text('In words.'),
-    ran_seconds: number('`vm_exit`: how long the guest ran.'),
+    ran_seconds: number('`vm_exit`: as in `last_exit`.'),
     exit_status: number('`vm_exit`: exit status of the monitor.'),
     how: text('`vm_stop`: `graceful`, `deadline` or `hard`.'),
     reason: text('`vm_waking`, `vm_woken`: as `reason` of `last_wake`.', 'traffic'),

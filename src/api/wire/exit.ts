@@ -86,7 +86,11 @@ const lastExitSchema = Type.Object(
         'without an error, and the console does not say why.',
     }),
     detail: Type.String({ description: 'The cause in words.', examples: ['the guest powered off'] }),
-    ran_seconds: Type.Integer({ minimum: 0, description: 'How long it ran.', examples: [42] }),
+    ran_seconds: Type.Integer({
+      minimum: 0,
+      description: 'How long it ran since it started or, if it slept since, woke.',
+      examples: [42],
+    }),
     exit_status: Type.Optional(
       Type.Integer({ description: 'Exit status of the monitor. Absent if none was seen.', examples: [0] }),
     ),

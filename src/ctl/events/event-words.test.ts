@@ -32,7 +32,10 @@ for (const [words, event] of [
   ],
   ['as desired (generation 5)', { kind: 'vm_reached', generation: 5 }],
   ['starting → running', { kind: 'vm_state', from: 'starting', to: 'running' }],
-  ['the guest panicked, after 1 min 2 s', { kind: 'vm_exit', detail: 'the guest panicked', ran_seconds: 62 }],
+  [
+    'the guest panicked, 1 min 2 s after it started or woke',
+    { kind: 'vm_exit', detail: 'the guest panicked', ran_seconds: 62 },
+  ],
   ['stopped, graceful', { kind: 'vm_stop', how: 'graceful' }],
   [
     'waking for traffic: tcp 198.51.100.7:50412 → 192.0.2.10:443',

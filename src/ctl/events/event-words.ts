@@ -22,7 +22,7 @@ export function eventWords(event: HostEvent): string {
     case 'vm_state':
       return `${from} → ${to}`
     case 'vm_exit':
-      return `${detail}, after ${showSpan((event.ran_seconds ?? 0) * 1000)}`
+      return `${detail}, ${showSpan((event.ran_seconds ?? 0) * 1000)} after it started or woke`
     case 'vm_stop':
       return `stopped, ${event.how}`
     case 'vm_waking':
