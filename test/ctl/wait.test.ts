@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import { before, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { given } from '../../src/lib/given.ts'
 import { makePki } from '../daemon/support/controller-host.ts'
 import { eventually } from '../daemon/support/eventually.ts'
 import { ctl, startCtlStage, writeProfile } from './support/ctl-stage.ts'
@@ -11,7 +12,7 @@ import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import type { FaultCode } from '../../src/core/errors.ts'
 import type { Generation, VmId } from '../../src/core/ids.ts'
-import type { ObservedState } from '../../src/core/vm/record.ts'
+import type { ObservedState, WaitReason } from '../../src/core/vm/record.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 import type { CtlStage } from './support/ctl-stage.ts'
 
@@ -78,6 +79,30 @@ test('a wait prints each state on a line of its own, and ends when the generatio
   assert.equal(status, 0)
   assert.equal(out, 'web-1: running, generation 1\n')
   assert.equal(err, 'web-1: pending, generation 0 of 1\nweb-1: starting, generation 0 of 1\n')
+})
+
+test('what a VM waits for again and again is printed once in each state', async (t) => {
+  const stage = await stageWithVm(t)
+  const { result } = stage.start(`vm wait ${id}`)
+  const shows = async (state: ObservedState, waitingFor?: WaitReason): Promise<void> => {
+    await polling(stage)
+    const observed = { state, sinceMs: 1, ...given({ waitingFor }) }
+    stage.host.store.vms.recordProgress(id, { observed, nowMs: 1 })
+  }
+  for (let ask = 1; ask <= 3; ask += 1) {
+    await shows('stopping')
+    await shows('stopping', 'the guest to end')
+  }
+  await shows('starting')
+  await polling(stage)
+  progress(stage, 'running', true)
+  const { err } = await result
+  assert.deepEqual(err.trimEnd().split('\n'), [
+    'web-1: pending, generation 0 of 1',
+    'web-1: stopping, generation 0 of 1',
+    'web-1: stopping, waiting for the guest to end, generation 0 of 1',
+    'web-1: starting, generation 0 of 1',
+  ])
 })
 
 test('an error is shown when it comes, with the time of the next attempt, and the wait continues', async (t) => {

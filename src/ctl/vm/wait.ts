@@ -64,13 +64,14 @@ function waitForVm(
 ): Promise<Vm | undefined> {
   const { shell, given } = context
   const words = (vm: Vm): string => `${progressWords(vm)}${goal === 'ready' ? `, ${readyWords(vm)}` : ''}`
+  const steadyWords = withLastWait(words)
   return waitFor<Vm>(context, {
     id,
     watch: watchVm,
     wasThere,
     beganMs,
     defaultSeconds: limits.ctlWaitSecondsDefault,
-    words,
+    words: steadyWords,
     notes: (vm) => errorNotes(vm, shell.nowMs()),
     isOver: (vm) => {
       if (given.isSet('fail-on-error')) refuseError(vm, earlier)
@@ -89,6 +90,21 @@ function waitForVm(
     }),
     onwards: `the daemon continues: vmhostctl vm wait ${id}${goalOption(goal)} waits again, vmhostctl vm plan ${id} shows what comes next`,
   })
+}
+
+/**
+ * Returns words that keep what a VM waited for until something else changes. Each time its guest is asked to end, the
+ * wait is over for a moment.
+ */
+function withLastWait(words: (vm: Vm) => string): (vm: Vm) => string {
+  let last = { bare: '', shown: '' }
+  return (vm) => {
+    const { waiting_for: _waiting, memory_queue: _queue, ...observed } = vm.observed
+    const bare = words({ ...vm, observed })
+    const shown = words(vm)
+    if (shown !== bare || last.bare !== bare) last = { bare, shown }
+    return last.shown
+  }
 }
 
 /** Notes an error. The same error after another attempt is not repeated. */
