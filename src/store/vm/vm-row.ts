@@ -88,7 +88,7 @@ export function recordOf(row: VmRow): VmRecord {
   }
 }
 
-export const jsonOf = (value: Departure | Grace | undefined): string | null =>
+export const jsonOf = (value: object | undefined): string | null =>
   value === undefined ? null : JSON.stringify(value)
 
 /** Returns a record after progress, for its events. A generation that is not given stays. */

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { holdsPlace, mayLend } from '../../core/capacity/ledger.ts'
 import { vmEvents } from '../../core/events/vm-events.ts'
-import { graceAfter } from '../../core/status/grace.ts'
 import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
+import { powerAfter } from './desired-change.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
+import { changeBy, progressColumns } from './progress-change.ts'
 import { readChanged, selectedRows } from './read-rows.ts'
 import { readRecorded } from './recorded-sums.ts'
 import { readRevision, readRevisions, readStates, readSummaries, readWanted } from './summaries.ts'
@@ -16,13 +17,10 @@ import { SET_KEEP_AWAKE, SET_PROGRESS, jsonOf, progressed, recordOf } from './vm
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Recorded } from '../../core/capacity/ledger.ts'
 import type { GuestSeen } from '../../core/guest/guest-seen.ts'
-import type { Desired } from '../../core/desired.ts'
-import type { Departure } from '../../core/migration/departure.ts'
-import type { DeviceName, OperationId, UserId, VmId } from '../../core/ids.ts'
-import type { InputsChange, VmInputs } from '../../core/vm/create.ts'
+import type { DeviceName, UserId, VmId } from '../../core/ids.ts'
+import type { VmInputs } from '../../core/vm/create.ts'
 import type {
   Metadata,
-  Observed,
   ObservedState,
   Progress,
   VmRecord,
@@ -32,31 +30,15 @@ import type {
 } from '../../core/vm/record.ts'
 import type { EventTable } from '../events/event-table.ts'
 import type { Revisions } from '../database/revisions.ts'
+import type { DesiredChange } from './desired-change.ts'
 import type { NewVm } from './new-vm.ts'
 import type { RevisionOf } from './summaries.ts'
 import type { UserIdRange } from './user-ids.ts'
 import type { Transactions } from '../database/transactions.ts'
+import type { ProgressChange } from './progress-change.ts'
 import type { ChangedVm } from './read-rows.ts'
 import type { VmQuery } from './vm-query.ts'
-import type { ProgressColumns, UnwrittenProgress, VmRow } from './vm-row.ts'
-
-export type DesiredChange = {
-  readonly desired?: Desired
-  /** Counts the power as set by this change even if it was desired before: a guest that sleeps or has ended starts. */
-  readonly repeatsPower?: boolean
-  readonly deleting?: true
-  /** Ends the guest that may exist now, whatever power follows. */
-  readonly stops?: {
-    /** Until when the guest may end by itself, in milliseconds since the epoch; absent: it is stopped hard. */
-    readonly graceUntilMs?: number
-  }
-  /** Begins or ends a migration together with the change. */
-  readonly departure?: Departure
-  /** Stored beside the desired state. */
-  readonly inputs?: InputsChange
-  readonly operationId: OperationId
-  readonly nowMs: number
-}
+import type { UnwrittenProgress, VmRow } from './vm-row.ts'
 
 type Operation = Pick<DesiredChange, 'operationId' | 'nowMs'>
 
@@ -199,19 +181,16 @@ export class VmTable {
     const desired = change.desired ?? before.desired
     const deleting = before.deleting || change.deleting === true
     const generation = before.generations.desired + 1
-    const setsPower =
-      change.repeatsPower === true || change.stops !== undefined || desired.power !== before.desired.power
-    const stops = change.stops !== undefined || (setsPower && desired.power === 'stopped')
-    const untilMs = change.stops?.graceUntilMs
-    const grace = untilMs === undefined ? undefined : { stop: generation, fromMs: change.nowMs, untilMs }
+    const power = powerAfter(before, { ...change, desired }, generation)
     assert(
-      setsPower || deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
+      power.isSet || deleting !== before.deleting || !isDeepStrictEqual(desired, before.desired),
       `${id}: a generation may not rise without a change`,
     )
     return this.#transactions.commit(() => {
       if (change.departure !== undefined && change.departure.id !== before.departure?.id)
         noteDeparted(this.#db, before.departure)
       const changesImages = !isDeepStrictEqual(desired.image, before.desired.image)
+      // The images that the VM has until now; those that it gets are noted below.
       if (changesImages) noteImageUse(this.#statements, id, change.nowMs)
       // Another instance makes other host keys.
       if (desired.instance !== before.desired.instance)
@@ -226,9 +205,9 @@ export class VmTable {
         deleting ? 1 : 0,
         change.operationId,
         generation,
-        setsPower ? generation : before.powerGeneration,
-        stops ? generation : before.stops.accepted,
-        jsonOf(stops ? grace : before.stops.grace),
+        power.generation,
+        power.stopAccepted,
+        jsonOf(power.grace),
         desired.network?.ipv4Address ?? null,
         desired.network?.ipv6Address ?? null,
         desired.network?.ipv6Prefix ?? null,
@@ -309,68 +288,48 @@ export class VmTable {
   recordProgress(id: VmId, progress: Progress): VmRecord | undefined {
     const before = this.get(id)
     if (before === undefined) return undefined
-    const observedGeneration = progress.observedGeneration ?? before.generations.observed
-    assert(observedGeneration >= before.generations.observed, `${id}: an observed generation never falls`)
-    assert(
-      observedGeneration <= before.generations.desired,
-      `${id}: an observed generation never passes desired`,
-    )
-    const launch = progress.launch === undefined ? before.launch : (progress.launch ?? undefined)
-    const wake = progress.wake === undefined ? before.wake : (progress.wake ?? undefined)
-    const stopCarriedOut = progress.stopCarriedOut ?? before.stops.carriedOut
-    const grace = graceAfter(before.stops.grace, progress)
-    const exitStreak = progress.exitStreak ?? before.exitStreak
-    const rises = observedGeneration > before.generations.observed
-    const visible = rises || !isDeepStrictEqual(progress.observed, before.observed)
-    const mayBeSaved = progress.mayBeSaved ?? before.mayBeSaved === true
-    const kept =
-      isDeepStrictEqual([launch, wake, grace], [before.launch, before.wake, before.stops.grace]) &&
-      stopCarriedOut === before.stops.carriedOut &&
-      mayBeSaved === (before.mayBeSaved === true)
-    const isNew = visible || exitStreak !== before.exitStreak || !kept
-    if (!isNew && !this.#unwritten.has(id)) return before
-    const startsSaving = mayBeSaved && before.mayBeSaved !== true
-    const startsEnding = launch?.endsQuietly === true && before.launch?.endsQuietly !== true
-    // Without this write, a later daemon would end the guest that starts next, because of a stop that this daemon has
-    // carried out already.
-    const comesBeforeStart = stopCarriedOut > before.stops.carriedOut && before.desired.power !== 'stopped'
-    const mustLast = startsSaving || startsEnding || comesBeforeStart
-    const columns = (observed: Observed, isVisible: boolean): ProgressColumns => ({
-      observed: JSON.stringify(observed),
-      state: observed.state,
-      launch: launch === undefined ? null : JSON.stringify(launch),
-      wake: wake === undefined ? null : JSON.stringify(wake),
-      may_be_saved: mayBeSaved ? 1 : 0,
-      stop_carried_out: stopCarriedOut,
-      stop_grace: jsonOf(grace),
-      exit_streak: exitStreak,
-      revision: isVisible ? this.#revisions.next() : before.revision,
-      updated_at_ms: isVisible ? progress.nowMs : before.updatedAtMs,
-    })
-    const bodies = vmEvents(
-      before,
-      progressed(before, { observed: progress.observed, observedGeneration, wake }),
-    )
+    const change = changeBy(before, progress)
+    if (!change.isNew && !this.#unwritten.has(id)) return before
+    try {
+      this.#writeProgress(before, progress, change)
+    } catch (error) {
+      const mayStayInMemory =
+        error instanceof StateUnwritable && !change.mustBeWritten && !this.#transactions.isOpen
+      if (!mayStayInMemory) throw error
+      this.#keepUnwritten(before, progress, change)
+    }
+    return change.isVisible ? this.#afterChange(id) : this.get(id)
+  }
+
+  #writeProgress(before: VmRecord, { observed, nowMs }: Progress, change: ProgressChange): void {
+    const { observedGeneration, wake } = change.after
+    const events = vmEvents(before, progressed(before, { observed, observedGeneration, wake }))
     const write = () => {
       this.#sql(`${SET_PROGRESS}, observed_generation = :generation WHERE id = :id`).run({
-        ...columns(progress.observed, visible),
+        ...progressColumns(change.after, observed, this.#revised(before, nowMs, change.isVisible)),
         generation: observedGeneration,
-        id,
+        id: before.id,
       })
-      this.#events.append(progress.nowMs, bodies)
+      this.#events.append(nowMs, events)
     }
-    try {
-      if (rises || startsSaving || startsEnding) this.#transactions.commit(write)
-      else if (bodies.length > 0) this.#transactions.writeTogether(write)
-      else this.#transactions.writeAlone(write)
-    } catch (error) {
-      if (!(error instanceof StateUnwritable) || mustLast || this.#transactions.isOpen) throw error
-      const isShown = visible && this.#revisions.isAvailable
-      const shown = isShown ? progress.observed : before.observed
-      const unwritten = vmEvents(before, progressed(before, { observed: shown, wake }))
-      this.#unwritten.keep(id, columns(shown, isShown), { atMs: progress.nowMs, bodies: unwritten })
-    }
-    return visible ? this.#afterChange(id) : this.get(id)
+    if (change.isFlushed) this.#transactions.commit(write)
+    else if (events.length > 0) this.#transactions.writeTogether(write)
+    else this.#transactions.writeAlone(write)
+  }
+
+  /** Keeps progress in memory. Readers see it only while there are numbers for its revision. */
+  #keepUnwritten(before: VmRecord, progress: Progress, { after, isVisible }: ProgressChange): void {
+    const { nowMs } = progress
+    const isShown = isVisible && this.#revisions.isAvailable
+    const observed = isShown ? progress.observed : before.observed
+    const bodies = vmEvents(before, progressed(before, { observed, wake: after.wake }))
+    const columns = progressColumns(after, observed, this.#revised(before, nowMs, isShown))
+    this.#unwritten.keep(before.id, columns, { atMs: nowMs, bodies })
+  }
+
+  /** Returns the revision of a record after a change; the present one if no reader sees the change. */
+  #revised({ revision, updatedAtMs }: VmRecord, nowMs: number, isVisible: boolean) {
+    return isVisible ? { revision: this.#revisions.next(), updatedAtMs: nowMs } : { revision, updatedAtMs }
   }
 
   /** Ends the record of a deleted VM whose host objects are gone. */
