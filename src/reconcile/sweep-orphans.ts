@@ -2,6 +2,9 @@ import { limits } from '../config/limits.ts'
 import { pause } from '../lib/abortable.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
+import type { Taps } from '../ports/network.ts'
+import type { Units } from '../ports/units.ts'
+import type { Store } from '../store/store.ts'
 import type { PassContext } from './progress.ts'
 
 /**
@@ -19,60 +22,96 @@ import type { PassContext } from './progress.ts'
  *
  * Returns whether the sweep completed.
  */
-export async function sweepOrphans({ store, host, log }: PassContext, signal: AbortSignal): Promise<boolean> {
+export async function sweepOrphans(context: PassContext, signal: AbortSignal): Promise<boolean> {
   try {
-    const [units, consoles, taps, disks] = await Promise.all([
-      // The units of VMs on record, which may be a thousand, are not looked at again.
-      host.units.list(new Set(store.vms.ids())),
-      host.consoles.list(),
-      host.taps.list(),
-      host.storage.list(),
-    ])
-    const known = new Set<VmId>(store.vms.ids())
-    const isOrphan = ({ id }: { id: VmId }): boolean => !known.has(id)
-    const isOurs = ({ storeId }: { storeId: string | undefined }): boolean => storeId === store.storeId
-    const foreign = units.filter((unit) => isOrphan(unit) && !isOurs(unit)).map(({ id }) => id)
-    const unknown = disks.filter((id) => !known.has(id))
-    const kept = new Set([...foreign, ...unknown])
-    const isSwept = (object: { id: VmId }): boolean => isOrphan(object) && !kept.has(object.id)
-
-    const isCreated = (id: VmId): boolean => store.vms.get(id) !== undefined
-    for (const unit of units.filter(isSwept)) {
-      if (isCreated(unit.id)) continue
-      log.warn({ vm_id: unit.id }, 'orphan: ending a unit whose VM is not on record')
-      await host.units.ensureStopped(unit.id, signal)
-    }
-    for (const id of consoles.filter((console) => isSwept({ id: console }))) {
-      if (isCreated(id)) continue
-      log.warn({ vm_id: id }, 'orphan: removing a console whose VM is not on record')
-      await host.consoles.remove(id)
-    }
-    for (const tap of taps.filter(isSwept).filter(isOurs)) {
-      if (isCreated(tap.id)) continue
-      log.warn({ vm_id: tap.id, device: tap.device }, 'orphan: removing a tap whose VM is not on record')
-      await host.taps.remove(tap.device, tap.id)
-    }
-    for (const id of foreign) {
-      log.error({ vm_id: id }, 'unit of another state directory left alone')
-    }
-    const active = new Set(units.map(({ id }) => id))
-    for (const id of unknown) {
-      const what = active.has(id)
-        ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Give it its record again (vmhostd recover), or stop its unit by hand'
-        : 'the pool has a disk whose VM is not on record: give it its record again (vmhostd recover), or remove it by hand'
-      log.error({ vm_id: id }, what)
-    }
-    if (kept.size === 0) store.releaseUserIds()
-    // In sequence: a lost state directory leaves many disks, and the pool has few places.
-    for (const id of unknown) {
-      await reserveUserId({ store, host }, id).catch((error: unknown) =>
-        warnOfFault(log, error, 'disk not looked at, so its user id may go to a new VM', { vm_id: id }),
-      )
-    }
+    const found = await listObjects(context)
+    const leftAlone = leftAloneOf(context.store, found)
+    await removeOrphans(context, found, { leftAlone, signal })
+    reportLeftAlone(context, found, leftAlone)
+    await reserveUserIds(context, leftAlone)
     return true
   } catch (error) {
-    if (!signal.aborted) warnOfFault(log, error, 'orphan sweep failed; repeated later')
+    if (!signal.aborted) warnOfFault(context.log, error, 'orphan sweep failed; repeated later')
     return false
+  }
+}
+
+/** The host objects of our naming. Of units, those whose VM is on record are not listed. */
+type Found = {
+  readonly units: Awaited<ReturnType<Units['list']>>
+  readonly consoles: readonly VmId[]
+  readonly taps: Awaited<ReturnType<Taps['list']>>
+  readonly disks: readonly VmId[]
+}
+
+async function listObjects({ store, host }: PassContext): Promise<Found> {
+  const [units, consoles, taps, disks] = await Promise.all([
+    // The units of VMs on record, which may be a thousand, are not looked at again.
+    host.units.list(new Set(store.vms.ids())),
+    host.consoles.list(),
+    host.taps.list(),
+    host.storage.list(),
+  ])
+  return { units, consoles, taps, disks }
+}
+
+/** VMs that are not on record, and that the sweep leaves alone. */
+type LeftAlone = {
+  /** Their unit has the mark of another store. */
+  readonly foreign: readonly VmId[]
+  readonly withDisk: readonly VmId[]
+}
+
+function leftAloneOf(store: Store, { units, disks }: Found): LeftAlone {
+  const known = new Set<VmId>(store.vms.ids())
+  const foreign = units.filter(({ id, storeId }) => !known.has(id) && storeId !== store.storeId)
+  return { foreign: foreign.map(({ id }) => id), withDisk: disks.filter((id) => !known.has(id)) }
+}
+
+async function removeOrphans(
+  { store, host, log }: PassContext,
+  { units, consoles, taps }: Found,
+  { leftAlone, signal }: { readonly leftAlone: LeftAlone; readonly signal: AbortSignal },
+): Promise<void> {
+  const spared = new Set<VmId>([...store.vms.ids(), ...leftAlone.foreign, ...leftAlone.withDisk])
+  // A VM may be created while another orphan is removed.
+  const isOrphan = (id: VmId): boolean => !spared.has(id) && store.vms.get(id) === undefined
+  for (const { id } of units) {
+    if (!isOrphan(id)) continue
+    log.warn({ vm_id: id }, 'orphan: ending a unit whose VM is not on record')
+    await host.units.ensureStopped(id, signal)
+  }
+  for (const id of consoles) {
+    if (!isOrphan(id)) continue
+    log.warn({ vm_id: id }, 'orphan: removing a console whose VM is not on record')
+    await host.consoles.remove(id)
+  }
+  for (const { id, device, storeId } of taps) {
+    if (!isOrphan(id) || storeId !== store.storeId) continue
+    log.warn({ vm_id: id, device }, 'orphan: removing a tap whose VM is not on record')
+    await host.taps.remove(device, id)
+  }
+}
+
+function reportLeftAlone({ log }: PassContext, { units }: Found, { foreign, withDisk }: LeftAlone): void {
+  for (const id of foreign) log.error({ vm_id: id }, 'unit of another state directory left alone')
+  const active = new Set(units.map(({ id }) => id))
+  for (const id of withDisk) {
+    const what = active.has(id)
+      ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Give it its record again (vmhostd recover), or stop its unit by hand'
+      : 'the pool has a disk whose VM is not on record: give it its record again (vmhostd recover), or remove it by hand'
+    log.error({ vm_id: id }, what)
+  }
+}
+
+/** Keeps the users of disks from new VMs. Frees all reserved user ids if the sweep left nothing alone. */
+async function reserveUserIds(context: PassContext, { foreign, withDisk }: LeftAlone): Promise<void> {
+  if (foreign.length === 0 && withDisk.length === 0) context.store.releaseUserIds()
+  // In sequence: a lost state directory leaves many disks, and the pool has few places.
+  for (const id of withDisk) {
+    await reserveUserId(context, id).catch((error: unknown) =>
+      warnOfFault(context.log, error, 'disk not looked at, so its user id may go to a new VM', { vm_id: id }),
+    )
   }
 }
 
