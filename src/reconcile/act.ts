@@ -19,39 +19,52 @@ import type { Delivery } from '../core/world/network-state.ts'
 import type { Cause, Next, Pass } from './progress.ts'
 import type { StepNotes } from './steps/executor.ts'
 
-/** Runs the steps that no back-off holds. No back-off holds a change. */
+/** Runs the steps that no back-off holds. */
 export async function act(
   pass: Pass,
   steps: readonly [Step, ...Step[]],
   state: ObservedState,
 ): Promise<Next> {
-  const { record, host, cause } = pass
-  const hold =
-    cause.changedAtMs === undefined
-      ? backOffOf(steps, record.observed.fault, host.clock.now())
-      : { ms: 0, free: steps }
-  const [first] = hold.free
+  const { record, cause } = pass
+  const { free, ms: heldMs } = holdOf(pass, steps)
+  const [first] = free
   if (first === undefined) {
     write(pass, { observed: observed(pass, record.observed.state) })
-    return { kind: 'after', ms: hold.ms }
+    return { kind: 'after', ms: heldMs }
   }
   if (cause.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
-  const savesGuest = isSave(hold.free)
-  const shown = observed(pass, hold.ms > 0 ? record.observed.state : state)
-  const launch = launchBeforeMove(record, hold.free)
-  write(pass, { observed: shown, ...given({ launch }), ...(savesGuest ? { mayBeSaved: true } : {}) })
+  const shown = observed(pass, heldMs > 0 ? record.observed.state : state)
+  const launch = launchBeforeMove(record, free)
+  write(pass, { observed: shown, ...given({ launch }), ...(isSave(free) ? { mayBeSaved: true } : {}) })
   // The note that the daemon ends the guest must be on the disk before the guest ends.
   if (launch !== undefined) await pass.store.flushed()
-  const run = (): Promise<Next> => runSteps(pass, hold.free, state)
-  if (savesGuest) {
-    return pass.saves.run(record.id, async () => {
+  return inPlace(pass, free, () => runSteps(pass, free, state))
+}
+
+/** Returns the steps that may run now, and for how long the back-off holds the others. It never holds a change. */
+function holdOf(
+  { record, host, cause }: Pass,
+  steps: readonly Step[],
+): { readonly free: readonly Step[]; readonly ms: number } {
+  if (cause.changedAtMs !== undefined) return { ms: 0, free: steps }
+  return backOffOf(steps, record.observed.fault, host.clock.now())
+}
+
+/** Runs the steps in a place among those that save a guest, or restore one in its turn, if they do that. */
+function inPlace(
+  { store, saves, restores, record }: Pass,
+  steps: readonly Step[],
+  run: () => Promise<Next>,
+): Promise<Next> {
+  if (isSave(steps)) {
+    return saves.run(record.id, async () => {
       // The note that something may be saved must be on the disk before anything is saved.
-      await pass.store.flushed()
+      await store.flushed()
       return run()
     })
   }
-  const needsPlace = isInTurn(record.wake?.reason) && isRestore(hold.free)
-  return needsPlace ? pass.restores.run(record.id, run) : run()
+  if (isRestore(steps) && isInTurn(record.wake?.reason)) return restores.run(record.id, run)
+  return run()
 }
 
 const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kind === 'monitor.ensure-saved')
@@ -106,6 +119,9 @@ function writeLog({ host, log, cause }: Pass, { startedAtMs, count, unwritten }:
 /** The state that the VM shows meanwhile, and the log of its steps. */
 type RunContext = { readonly state: ObservedState; readonly stepLog: StepLog }
 
+/** A step that was done: what it noted, and when it began. */
+type Done = RunContext & { readonly notes: StepNotes; readonly startedAtMs: number }
+
 /** Runs the steps in order. A failed step ends its lane; a failed step without a lane ends the pass. */
 async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContext): Promise<Outcome> {
   const endedLanes = new Set<Step['lane']>()
@@ -143,32 +159,33 @@ async function runOne(pass: Pass, step: Step, context: RunContext): Promise<Outc
     const failure = { step: step.kind, code, retry, message: errorChain(error) }
     return { kind: 'failed', ended: step.lane === undefined ? 'pass' : 'lane', failure }
   }
-  noteStepDone(pass, step, { ...context, notes, startedAtMs })
+  const done = { ...context, notes, startedAtMs }
+  logDone(pass, step, done)
+  recordDone(pass, step, done)
   return { kind: 'done' }
 }
 
-/** Adds a step that was done to the log, and what it changed to the record. */
-function noteStepDone(
-  pass: Pass,
-  step: Step,
-  {
-    state,
-    stepLog,
-    notes,
-    startedAtMs,
-  }: RunContext & { readonly notes: StepNotes; readonly startedAtMs: number },
+/** Adds a step that was done to the log. */
+function logDone(
+  { host, observer }: Pass,
+  { kind, because }: Step,
+  { stepLog, notes, startedAtMs }: Done,
 ): void {
-  const elapsedMs = pass.host.clock.monotonicMs() - startedAtMs
-  pass.observer?.stepEnded(step.kind, elapsedMs)
+  const elapsedMs = host.clock.monotonicMs() - startedAtMs
+  observer?.stepEnded(kind, elapsedMs)
   stepLog.count += 1
   stepLog.unwritten.push({
-    step: step.kind,
-    because: step.because,
+    step: kind,
+    because,
     after_ms: rounded(startedAtMs - stepLog.startedAtMs),
     elapsed_ms: rounded(elapsedMs),
     ...notes.delivery,
     ...given({ given_up: notes.givenUp }),
   })
+}
+
+/** Adds to the record what a step changed that was done. */
+function recordDone(pass: Pass, step: Step, { state, notes }: Done): void {
   if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })

@@ -89,27 +89,30 @@ function withLastStop({ observed: shown, stops: { accepted } }: VmRecord, nowMs:
  * Returns the record with a wake that this look begins or ends. On a drained host none begins. The wake is on record
  * before any step runs.
  */
-function noteWake(
-  { store, host, log, observer }: PassContext,
-  record: VmRecord,
-  world: World,
-  drain: Facts['drain'],
-): VmRecord {
+function noteWake(context: PassContext, record: VmRecord, world: World, drain: Facts['drain']): VmRecord {
   // The request for the time after the maintenance is not over because the guest still runs.
   if (drain === 'save') return record
-  const nowMs = host.clock.now()
-  const end = wakeThatEnds(record, world, nowMs)
-  if (end !== undefined) {
-    const { wake: _over, ...rest } = record
-    const shown = { ...record.observed, ...end }
-    store.vms.recordProgress(record.id, { observed: shown, wake: null, nowMs })
-    if (end.lastWake !== undefined) {
-      log.info({ ...wakeFields(end.lastWake) }, 'woken')
-      observer?.woken(end.lastWake)
-    }
-    return { ...rest, observed: shown }
+  const end = wakeThatEnds(record, world, context.host.clock.now())
+  if (end !== undefined) return noteWakeEnd(context, record, end)
+  return drain === undefined ? noteWakeBegin(context, record, world) : record
+}
+
+function noteWakeEnd(
+  { store, host, log, observer }: PassContext,
+  { wake: _over, ...rest }: VmRecord,
+  end: NonNullable<ReturnType<typeof wakeThatEnds>>,
+): VmRecord {
+  const shown = { ...rest.observed, ...end }
+  store.vms.recordProgress(rest.id, { observed: shown, wake: null, nowMs: host.clock.now() })
+  if (end.lastWake !== undefined) {
+    log.info({ ...wakeFields(end.lastWake) }, 'woken')
+    observer?.woken(end.lastWake)
   }
-  if (drain !== undefined) return record
+  return { ...rest, observed: shown }
+}
+
+function noteWakeBegin({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
+  const nowMs = host.clock.now()
   const { capabilities } = host.monitors[record.monitor]
   // Reads the record as it is now: a request for the guest during this look came first.
   const asked = record.wake ?? store.vms.wantedOf(record.id)?.wake

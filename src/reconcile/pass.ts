@@ -138,52 +138,52 @@ async function planAndAct(pass: Pass): Promise<Next> {
 function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   if (waiting.for === 'a turn to wake') pass.restores.waitForPlace(pass.record.id)
   const shown = observed(pass, state)
-  const nowMs = pass.host.clock.now()
-  const waits = waitOf(pass, waiting, nowMs)
-  const waitedMs = waiting.waitedMs ?? nowMs - shown.sinceMs
-  if (waitedMs >= (waiting.deadlineMs ?? Infinity)) {
-    const message = `${state} for ${Math.round(waitedMs / 1000)} s, waiting for ${waiting.for}`
-    return overdue(pass, waiting, { state, message, waits })
-  }
-  const { fault, ...rest } = shown
-  const seen = waitsForOthers(waiting) ? rest : { ...rest, ...given({ fault }) }
-  write(pass, { observed: { ...seen, ...waits } })
+  const waitedMs = waiting.waitedMs ?? pass.host.clock.now() - shown.sinceMs
+  if (waiting.deadlineMs !== undefined && waitedMs >= waiting.deadlineMs)
+    return overdue(pass, waiting, { state, waitedMs })
+  const { fault: _past, ...withoutFault } = shown
+  const seen = waitsForOthers(waiting) ? withoutFault : shown
+  write(pass, { observed: { ...seen, ...waitsOf(pass, waiting) } })
   return { kind: 'after', ms: waiting.recheckMs }
 }
 
-type Waits = Pick<Observed, 'waitingFor' | 'memoryQueue'>
-
-function waitOf({ store, record }: Pass, { for: waitingFor, queue }: Waiting, nowMs: number): Waits {
-  const sinceMs = store.vms.get(record.id)?.memoryWantedAtMs ?? nowMs
+/** Returns what the record shows of a wait. */
+function waitsOf(
+  { store, record, host }: Pass,
+  { for: waitingFor, queue }: Waiting,
+): Pick<Observed, 'waitingFor' | 'memoryQueue'> {
+  const sinceMs = store.vms.get(record.id)?.memoryWantedAtMs ?? host.clock.now()
   return { waitingFor, ...given({ memoryQueue: queue && { ...queue, sinceMs } }) }
 }
 
-/**
- * Counts and logs an overdue wait once in each back-off. A place in a queue is looked at as often as before, because no
- * event says that the host has more to give.
- */
+/** Counts and logs an overdue wait once in each back-off. */
 function overdue(
   pass: Pass,
   waiting: Waiting,
-  {
-    state,
-    message,
-    waits,
-  }: { readonly state: ObservedState; readonly message: string; readonly waits: Waits },
+  { state, waitedMs }: { readonly state: ObservedState; readonly waitedMs: number },
 ): Next {
   const step = INSPECTION_OF[waiting.for] ?? 'unit.inspect'
+  const waits = waitsOf(pass, waiting)
   const { fault } = pass.record.observed
   const isKnown = fault?.step === step && fault.code === 'wait_overdue'
   const leftMs = isKnown ? backOffLeftMs(fault, pass.host.clock.now()) : 0
-  const soonEnoughMs = (ms: number): number =>
-    waiting.queue === undefined ? ms : Math.min(ms, waiting.recheckMs)
   if (leftMs > 0) {
     write(pass, { observed: { ...observed(pass, state), ...waits } })
-    return { kind: 'after', ms: soonEnoughMs(leftMs) }
+    return lookAgain(waiting, leftMs)
   }
+  const message = `${state} for ${Math.round(waitedMs / 1000)} s, waiting for ${waiting.for}`
   const failure = { step, code: 'wait_overdue', retry: 'backoff', message, ...waits } as const
-  return { kind: 'after', ms: soonEnoughMs(fail(pass, failure, {}, state).ms) }
+  return lookAgain(waiting, fail(pass, failure, {}, state).ms)
 }
+
+/**
+ * Returns when to look at an overdue wait again. A place in a queue is looked at as often as before, because no event
+ * says that the host has more to give.
+ */
+const lookAgain = ({ queue, recheckMs }: Waiting, backOffMs: number): Next => ({
+  kind: 'after',
+  ms: queue === undefined ? backOffMs : Math.min(backOffMs, recheckMs),
+})
 
 /** The inspections that show the end of a wait; of the unit if none is named. */
 const INSPECTION_OF: { readonly [R in WaitReason]?: string } = {

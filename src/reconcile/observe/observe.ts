@@ -10,7 +10,7 @@ import { tapSpecOf } from '../intent.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { VmCounters } from '../../core/world/counters.ts'
 import type { TrafficState } from '../../core/world/network-state.ts'
-import type { SavedState } from '../../core/world/saved-state.ts'
+import type { SavedState, SavingMonitor } from '../../core/world/saved-state.ts'
 import type { MonitorState, Probe, StorageState, UnitState, World } from '../../core/world/world.ts'
 import type { Host } from '../../ports/host.ts'
 
@@ -56,15 +56,13 @@ async function inspectSaved(host: Host, { id, monitor, desired }: VmRecord): Pro
   if (installed.known) {
     return judgeShape(await host.savedStates.inspect(id, installed.value), desired.compute)
   }
-  const seen = await host.savedStates.inspect(id, {
-    program: '',
-    version: '',
-    accelerator: '',
-    form: 'mapped',
-  })
+  const seen = await host.savedStates.inspect(id, UNKNOWN_MONITOR)
   if (seen.kind === 'absent' || seen.kind === 'unfinished') return seen
   return { kind: 'unusable', code: installed.code, because: installed.message }
 }
+
+/** A monitor that has saved no state. */
+const UNKNOWN_MONITOR: SavingMonitor = { program: '', version: '', accelerator: '', form: 'mapped' }
 
 async function probe<T>(inspection: Promise<T>): Promise<Probe<T>> {
   try {

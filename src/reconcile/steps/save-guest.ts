@@ -38,13 +38,16 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, any
     context.abandoned.throwIfAborted()
     // A request without a packet wants the guest for longer than until the next look.
     if (signal.aborted) await host.traffic.restart(subject)
-    // The first fault is the one to report; the next look finds what was not undone. A guest that is wanted is not a
-    // failure.
-    if (undone.status === 'rejected') {
-      if (wanted.signal.aborted && !signal.aborted) throw undone.reason
-      context.log.warn({ error: errorChain(undone.reason) }, 'failed save not fully undone')
+    const isOnlyWanted = wanted.signal.aborted && !signal.aborted
+    if (isOnlyWanted) {
+      // That a guest is wanted is not a failure. That it was not let run again is one.
+      if (undone.status === 'rejected') throw undone.reason
+      return
     }
-    if (!wanted.signal.aborted || signal.aborted) throw error
+    // The first fault is the one to report; the next look finds what was not undone.
+    if (undone.status === 'rejected')
+      context.log.warn({ error: errorChain(undone.reason) }, 'failed save not fully undone')
+    throw error
   } finally {
     stopWatching()
   }
