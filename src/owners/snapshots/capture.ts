@@ -50,13 +50,14 @@ async function cloneBetweenPasses(task: Task): Promise<Cloned | Outcome> {
     return cloneUnlessPreempted(task, vmMustChange, guestMustEnd)
   })
   const cancel = host.clock.after(limits.captureRetryMs, () => late.abort())
-  const outcome = await abortable(capturing, AbortSignal.any([signal, late.signal])).catch(
-    (error: unknown) => {
-      if (begun) return capturing
-      if (signal.aborted) throw error
-      return UNDER_WAY
-    },
-  )
+  let outcome: Cloned | Outcome | undefined
+  try {
+    outcome = await abortable(capturing, AbortSignal.any([signal, late.signal]))
+  } catch (error) {
+    if (begun) outcome = await capturing
+    else if (signal.aborted) throw error
+    else outcome = UNDER_WAY
+  }
   cancel()
   if (outcome !== undefined) return outcome
   return vmOf(task) === undefined ? gone(entry.record) : vmBusy('the VM has no worker')

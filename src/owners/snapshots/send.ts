@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { given } from '../../lib/given.ts'
 import { done, failed } from './outcome.ts'
 import { warnOfFault } from '../../log/log.ts'
 import type { SnapshotPart, UrlPurpose, StagingId } from '../../core/snapshots/record.ts'
@@ -98,17 +99,13 @@ export function afterRefusal(
   unsent: Unsent,
   { purpose, url }: { readonly purpose: UrlPurpose; readonly url: SignedUrl },
 ): Outcome {
-  const { kind } = unsent
   const what = typeof purpose === 'number' ? `part ${purpose}` : 'the completion'
   const message = `${what}: ${unsent.because}`
-  switch (kind) {
+  switch (unsent.kind) {
     case 'damaged':
-    case 'busy': {
-      const { retryAfterMs } = { retryAfterMs: undefined, ...unsent }
-      const attemptsMax = limits.sendAttemptsMax
-      const wish = retryAfterMs === undefined ? {} : { retryAfterMs }
-      return { kind: 'retry', code: 'upload_busy', message, attemptsMax, ...wish }
-    }
+      return { ...TRY_AGAIN, message }
+    case 'busy':
+      return { ...TRY_AGAIN, message, ...given({ retryAfterMs: unsent.retryAfterMs }) }
     case 'expired':
       // The store no longer accepts this URL. Fresh URLs, which may have come meanwhile, are tried at once.
       return entry.dropUrls(purpose, url) ? { kind: 'expired', message } : done
@@ -119,9 +116,12 @@ export function afterRefusal(
     case 'not_allowed':
       return failed('upload_url_not_allowed', message, true)
     default:
-      return unreachable(kind)
+      return unreachable(unsent)
   }
 }
+
+/** Says that the store may take another try. */
+const TRY_AGAIN = { kind: 'retry', code: 'upload_busy', attemptsMax: limits.sendAttemptsMax } as const
 
 /** Frees the space of sent parts, adjacent parts in one call. Throws HostFault. */
 export async function freeParts(

@@ -29,7 +29,7 @@ export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'l
  * "staged" is right after any crash. Returns false when the pool failed, because a failed listing proves nothing.
  */
 export async function sweepStaging(options: SweepOptions): Promise<boolean> {
-  const { store, host, room, log, isInUse } = options
+  const { store, host, room, log } = options
   try {
     room.look()
     failStale(options)
@@ -43,27 +43,40 @@ export async function sweepStaging(options: SweepOptions): Promise<boolean> {
     const needed = neededNow(store)
     // A loss of power takes unflushed changes back: a deletion, or a record that gave up its staging.
     await store.flushed()
-    const stays = new Set(needed.keys())
-    let isDone = true
-    for (const staging of listed) {
-      const { stagingId } = staging
-      const record = needed.get(stagingId)
-      if (record === undefined && isInUse(stagingId)) {
-        // Its course removes it, or asks for another sweep if that fails.
-        stays.add(stagingId)
-        continue
-      }
-      const fields = record === undefined ? fieldsOfStaging(options, stagingId) : fieldsOf(record)
-      if (await inLogContext(fields, () => sweepOne(options, staging, record))) continue
-      stays.add(stagingId)
-      isDone = false
-    }
-    for (const stagingId of counted) if (!stays.has(stagingId)) room.set(stagingId, 0)
+    const { left, isDone } = await sweepListed(options, listed, needed)
+    for (const stagingId of counted)
+      if (!needed.has(stagingId) && !left.has(stagingId)) room.set(stagingId, 0)
     return isDone
   } catch (error) {
     warnOfFault(log, error, 'staging sweep failed')
     return false
   }
+}
+
+/** Staging that the sweep did not remove, and whether it did all that it had to. */
+type Swept = { readonly left: ReadonlySet<StagingId>; readonly isDone: boolean }
+
+async function sweepListed(
+  options: SweepOptions,
+  listed: readonly Staged[],
+  needed: ReadonlyMap<StagingId, SnapshotRecord>,
+): Promise<Swept> {
+  const left = new Set<StagingId>()
+  let isDone = true
+  for (const staging of listed) {
+    const { stagingId } = staging
+    const record = needed.get(stagingId)
+    if (record === undefined && options.isInUse(stagingId)) {
+      // Its course removes it, or asks for another sweep if that fails.
+      left.add(stagingId)
+      continue
+    }
+    const fields = record === undefined ? fieldsOfStaging(options, stagingId) : fieldsOf(record)
+    if (await inLogContext(fields, () => sweepOne(options, staging, record))) continue
+    left.add(stagingId)
+    isDone = false
+  }
+  return { left, isDone }
 }
 
 /**
