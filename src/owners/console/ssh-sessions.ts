@@ -101,15 +101,14 @@ export class SshSessions {
     if (release === undefined) return err({ kind: 'full', taken: this.taken(record.id) })
     try {
       const until = AbortSignal.any([signal, this.#ending.signal])
-      const awake = await awaken(this.#options, record, until)
-      const asked = awake.ok ? { ...request, record: awake.value } : request
-      const shell = awake.ok ? await this.#connect(asked, address, until) : awake
-      if (!shell.ok) {
+      const connected = await this.#wakeAndConnect(request, address, until)
+      if (!connected.ok) {
         release()
-        this.#logRefusal(request, shell.error)
-        return shell
+        this.#logRefusal(request, connected.error)
+        return connected
       }
-      return ok(this.#begin(asked, shell.value, release))
+      const { record: awake, shell } = connected.value
+      return ok(this.#begin({ ...request, record: awake }, shell, release))
     } catch (error) {
       release()
       if (this.#ending.signal.aborted && !signal.aborted) return err({ kind: 'daemon_stops' })
@@ -122,6 +121,19 @@ export class SshSessions {
     this.#ending.abort(new Error('the daemon stops'))
     this.#stopWatching()
     for (const session of this.#live.keys()) session.end({ kind: 'daemon_stops' })
+  }
+
+  /** Opens a shell in the guest, which is woken first. Returns the shell, and the record of the awake VM. */
+  async #wakeAndConnect(
+    request: SessionRequest,
+    address: string,
+    signal: AbortSignal,
+  ): Promise<Result<{ readonly record: VmRecord; readonly shell: GuestShell }, SessionRefusal>> {
+    const awake = await awaken(this.#options, request.record, signal)
+    if (!awake.ok) return awake
+    const record = awake.value
+    const shell = await this.#connect({ ...request, record }, address, signal)
+    return shell.ok ? ok({ record, shell: shell.value }) : shell
   }
 
   async #connect(
@@ -219,15 +231,16 @@ export class SshSessions {
   }
 }
 
+/** Returns how a run has ended; undefined while it continues. Another start is another run. */
 function endOf({ createdAtMs, startedAtMs }: Run, now: VmRecord | undefined): SessionEnd | undefined {
   if (now === undefined || now.createdAtMs !== createdAtMs) return { kind: 'vm_deleted' }
   // Its connection has the gateway's address, which is another host's device where the guest is now.
   const node = nodeAfter(now)
   if (node !== undefined) return { kind: 'vm_moved', node }
   const { state, startedAtMs: after } = now.observed
-  const startedAgain =
-    !isSleepingOrWaking(now) && startedAtMs !== undefined && after !== undefined && startedAtMs !== after
-  return state === 'stopped' || startedAgain ? { kind: 'vm_stopped' } : undefined
+  if (state === 'stopped') return { kind: 'vm_stopped' }
+  if (isSleepingOrWaking(now) || startedAtMs === undefined || after === undefined) return undefined
+  return startedAtMs === after ? undefined : { kind: 'vm_stopped' }
 }
 
 /** Updates a run that continues. A start after a sleep still belongs to the same run. */

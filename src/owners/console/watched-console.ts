@@ -34,13 +34,14 @@ type Watcher = {
   stoppedAt?: StoppedAt
 }
 
+/** The answer to a viewer that asks for a pause of the output. */
+const NOT_HELD_BACK =
+  'the output of a serial console is not held back: read it when it comes, or connect again with session and since'
+
 /**
  * Serves the viewers of one VM's console over successive sessions. All attached viewers have received the same bytes,
  * up to `#sent`. A new viewer is brought there first, so that it neither misses nor repeats a byte.
  */
-const NOT_HELD_BACK =
-  'the output of a serial console is not held back: read it when it comes, or connect again with session and since'
-
 export class WatchedConsole {
   readonly #watchers = new Set<Watcher>()
   readonly #options: WatchedConsoleOptions
@@ -68,9 +69,14 @@ export class WatchedConsole {
     })
     if (window !== undefined) this.#resize(window)
     if (this.#inputPaused) viewer.pauseInput()
-    const end = this.#session === undefined ? this.#options.endsWith() : undefined
-    if (this.#session !== undefined) this.#attach(viewer, this.#session, stoppedAt)
-    else if (end !== undefined) viewer.close(end.code, end.words)
+    if (this.#session === undefined) this.#watchWithoutSession(watcher, stoppedAt)
+    else this.#attach(viewer, this.#session, stoppedAt)
+  }
+
+  #watchWithoutSession(watcher: Watcher, stoppedAt: StoppedAt | undefined): void {
+    const { viewer, follow } = watcher
+    const end = this.#options.endsWith()
+    if (end !== undefined) viewer.close(end.code, end.words)
     else if (follow) this.#await(watcher, stoppedAt)
     else this.#showLast(viewer, stoppedAt)
   }
