@@ -107,10 +107,8 @@ export class HostInspector implements Capacity {
     if (!last.known) return { memoryMib: last, diskMib: last, consolePlaces }
     const { memory, pool } = last.value
     return {
-      memoryMib: memory.ok
-        ? { known: true, value: this.allocatableMemoryMib(memory.value) }
-        : unknown(memory.error),
-      diskMib: pool.ok ? { known: true, value: this.allocatableDiskMib(pool.value) } : unknown(pool.error),
+      memoryMib: probeOf(memory, (figures) => this.allocatableMemoryMib(figures)),
+      diskMib: probeOf(pool, (figures) => this.allocatableDiskMib(figures)),
       consolePlaces,
     }
   }
@@ -162,8 +160,7 @@ export class HostInspector implements Capacity {
   hostAddresses(): Probe<ReadonlySet<string>> {
     const last = this.#fresh()
     if (!last.known) return last
-    const { addresses } = last.value
-    return addresses.ok ? { known: true, value: addresses.value } : unknown(addresses.error)
+    return probeOf(last.value.addresses, (addresses) => addresses)
   }
 
   imageMib(sha256: Sha256): number | undefined {
@@ -216,24 +213,20 @@ export class HostInspector implements Capacity {
     this.#imagesMib = new Map(images.value.map(({ sha256, sizeMib }) => [sha256, sizeMib]))
   }
 
-  /** Reports what changed since the last look. Without an earlier look there is nothing to report. */
+  /** Reports which figures were lost or are available again since the last look. At first, all count as available. */
   #notify(before: Look | undefined, { memory, pool, addresses }: Look): void {
-    const { log, onChange } = this.#options
-    for (const [name, now, was] of [
-      ['memory', memory, before?.memory],
-      ['storage pool', pool, before?.pool],
-      ['addresses', addresses, before?.addresses],
-    ] as const) {
-      const { ok: known } = now
-      if (known === (was?.ok ?? true)) continue
-      if (now.ok) log.info({ figures: name }, 'host figures available again')
-      else
-        log.error(
-          { figures: name, code: now.error.code, error: errorChain(now.error) },
-          'host figures unavailable',
-        )
-    }
+    this.#logChange('memory', before?.memory.ok ?? true, memory)
+    this.#logChange('storage pool', before?.pool.ok ?? true, pool)
+    this.#logChange('addresses', before?.addresses.ok ?? true, addresses)
+    const { onChange } = this.#options
     if (before !== undefined && before.pool.ok !== pool.ok) onChange(pool.ok ? 'pool found' : 'pool lost')
+  }
+
+  #logChange(figures: string, wasKnown: boolean, now: Result<unknown, HostFault>): void {
+    const { log } = this.#options
+    if (now.ok && !wasKnown) log.info({ figures }, 'host figures available again')
+    if (!now.ok && wasKnown)
+      log.error({ figures, code: now.error.code, error: errorChain(now.error) }, 'host figures unavailable')
   }
 }
 
@@ -251,6 +244,10 @@ async function settle<T>(look: Promise<T>): Promise<Result<T, HostFault>> {
     throw error
   }
 }
+
+/** Returns what follows from a part of a look, or why the part is unknown. */
+const probeOf = <T, V>(seen: Result<T, HostFault>, valueOf: (value: T) => V): Probe<V> =>
+  seen.ok ? { known: true, value: valueOf(seen.value) } : unknown(seen.error)
 
 const unknown = (fault: HostFault): Probe<never> => ({
   known: false,
