@@ -74,23 +74,33 @@ export class Drainer {
   }
 
   #giveTurns(drain: Drain, of: LineFields): void {
-    const { store, clock, bootId, poke, stop, log } = this.#options
+    const { store, clock, bootId, log } = this.#options
     const { records, unreadable } = recordsIn(store)
-    const atMs = clock.now()
+    const nowMs = clock.now()
     for (const id of nextToRest(records, { drain, bootId })) {
       log.info({ ...of, vm_id: id, guests: drain.guests }, 'guest comes to rest: the host is drained')
-      if (drain.guests === 'stop') stop(id, drain.graceSeconds)
-      else {
-        store.vms.requestWake(id, { reason: 'maintenance', atMs })
-        poke(id, 'the host is drained')
-      }
+      this.#bringToRest(id, drain, nowMs)
     }
-    const isRestEmpty = leftGuests(records, { drain, bootId }).length === 0
-    const isEmpty = isRestEmpty && unreadable.length === 0
-    for (const id of isRestEmpty ? unreadable : [])
-      log.warn({ ...of, vm_id: id }, 'host not drained: the record cannot be read, so a guest may be left')
-    const wasEmpty = store.maintenance.get().emptySinceMs !== undefined
-    if (isEmpty !== wasEmpty) store.maintenance.noteEmpty(isEmpty, atMs)
+    const hasNoneLeft = leftGuests(records, { drain, bootId }).length === 0
+    if (hasNoneLeft) {
+      for (const id of unreadable)
+        log.warn({ ...of, vm_id: id }, 'host not drained: the record cannot be read, so a guest may be left')
+    }
+    this.#noteEmpty(hasNoneLeft && unreadable.length === 0, nowMs)
+  }
+
+  #bringToRest(id: VmId, drain: Drain, nowMs: number): void {
+    const { store, poke, stop } = this.#options
+    if (drain.guests === 'stop') return stop(id, drain.graceSeconds)
+    // The guest is wanted again after the maintenance.
+    store.vms.requestWake(id, { reason: 'maintenance', atMs: nowMs })
+    poke(id, 'the host is drained')
+  }
+
+  #noteEmpty(isEmpty: boolean, nowMs: number): void {
+    const { maintenance } = this.#options.store
+    const wasEmpty = maintenance.get().emptySinceMs !== undefined
+    if (isEmpty !== wasEmpty) maintenance.noteEmpty(isEmpty, nowMs)
   }
 }
 
