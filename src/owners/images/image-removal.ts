@@ -65,36 +65,25 @@ export class ImageRemoval {
 
   /** Returns whether nothing is left to do. */
   async #removeAll(): Promise<boolean> {
-    const { storage, store, log } = this.#options
-    const failures: Failure[] = []
+    const { store } = this.#options
+    let failures: readonly Failure[] = []
     try {
       const wanted = store.imageRemovals.all()
       if (wanted.length === 0) return true
-      await this.#removeEach(wanted, failures)
-      const left = new Set((await storage.images()).map(({ sha256 }) => sha256))
-      const gone = wanted.filter(({ sha256 }) => !left.has(sha256))
-      store.imageRemovals.forget(gone.map(({ sha256 }) => sha256))
-      for (const removal of gone) log.info(wordsOf(removal), 'image removed')
-      return failures.length === 0 ? store.imageRemovals.all().length === 0 : this.#postpone(failures)
+      failures = await this.#removeEach(wanted)
+      await this.#forgetGone(wanted)
+      if (failures.length === 0) return store.imageRemovals.all().length === 0
+      this.#logPostponed(failures)
     } catch (error) {
-      return this.#postpone(failures, error)
+      this.#logPostponed(failures, error)
     }
-  }
-
-  /** Writes one line, because all fail for one reason if the pool is away. */
-  #postpone([first, ...others]: readonly Failure[], thrown?: unknown): false {
-    const { log } = this.#options
-    const error = first?.error ?? thrown
-    const words = first === undefined ? {} : { ...wordsOf(first.removal), others: others.length }
-    if (error instanceof HostFault)
-      log.warn({ ...words, code: error.code, error: errorChain(error) }, 'image removal postponed')
-    else log.error({ ...words, error }, 'image removal failed: internal error')
     return false
   }
 
-  /** Adds the removals that fail: an image that cannot be removed must not keep the others. */
-  async #removeEach(wanted: readonly StoredRemoval[], failures: Failure[]): Promise<void> {
+  /** Returns the removals that fail: an image that cannot be removed must not keep the others. */
+  async #removeEach(wanted: readonly StoredRemoval[]): Promise<readonly Failure[]> {
     const { storage, store } = this.#options
+    const failures: Failure[] = []
     for (const removal of wanted) {
       if (this.#stopped) break
       try {
@@ -105,6 +94,26 @@ export class ImageRemoval {
         failures.push({ removal, error })
       }
     }
+    return failures
+  }
+
+  /** Ends the removals whose images are no longer in the pool. */
+  async #forgetGone(wanted: readonly StoredRemoval[]): Promise<void> {
+    const { storage, store, log } = this.#options
+    const left = new Set((await storage.images()).map(({ sha256 }) => sha256))
+    const gone = wanted.filter(({ sha256 }) => !left.has(sha256))
+    store.imageRemovals.forget(gone.map(({ sha256 }) => sha256))
+    for (const removal of gone) log.info(wordsOf(removal), 'image removed')
+  }
+
+  /** Writes one line, because all fail for one reason if the pool is away. */
+  #logPostponed([first, ...others]: readonly Failure[], thrown?: unknown): void {
+    const { log } = this.#options
+    const error = first?.error ?? thrown
+    const words = first === undefined ? {} : { ...wordsOf(first.removal), others: others.length }
+    if (error instanceof HostFault)
+      log.warn({ ...words, code: error.code, error: errorChain(error) }, 'image removal postponed')
+    else log.error({ ...words, error }, 'image removal failed: internal error')
   }
 }
 

@@ -187,7 +187,10 @@ export class ImageShelf {
   }
 }
 
-const inUse = (sha256: Sha256, count: number): Rejection => ({
-  code: 'image_in_use',
-  detail: `the image ${sha256.slice(0, 8)} is in use by ${count === 1 ? 'a VM' : `${count} VMs`} on this host: delete ${count === 1 ? 'it' : 'them'} first`,
-})
+function inUse(sha256: Sha256, count: number): Rejection {
+  const [users, them] = count === 1 ? ['a VM', 'it'] : [`${count} VMs`, 'them']
+  return {
+    code: 'image_in_use',
+    detail: `the image ${sha256.slice(0, 8)} is in use by ${users} on this host: delete ${them} first`,
+  }
+}
