@@ -3,6 +3,7 @@ import { HostFault } from '../../core/errors.ts'
 import { hasOwnRules } from '../../core/network/guest-rule.ts'
 import { compileChange } from '../../core/network/ruleset-change.ts'
 import { compileRuleset } from '../../core/network/ruleset.ts'
+import { given } from '../../lib/given.ts'
 import { run } from '../exec/exec.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
 import { Connections } from './connections.ts'
@@ -101,15 +102,17 @@ export class NftFirewall implements Firewall {
   async inspect(device: DeviceName): Promise<FirewallState> {
     try {
       const kind = this.#written.isUntouched() ? 'intact' : await this.#compare()
-      if (kind !== 'intact' && kind !== 'absent') return { kind }
-      const rule =
-        kind === 'intact'
-          ? this.#written.rule(device)
-          : (this.#wanted.get(device) ?? this.#leaving.get(device))
-      return rule === undefined ? { kind } : { kind, rule }
+      return { kind, ...given({ rule: this.#ruleFor(device, kind) }) }
     } catch (error) {
       throw failed(`inspecting the table inet ${TABLE}`, error)
     }
+  }
+
+  /** Returns the rule that a guest has in a table of this kind; of an absent table, the rule that it should have. */
+  #ruleFor(device: DeviceName, kind: FirewallState['kind']): GuestRule | undefined {
+    if (kind === 'intact') return this.#written.rule(device)
+    if (kind === 'absent') return this.#wanted.get(device) ?? this.#leaving.get(device)
+    return undefined
   }
 
   /**
@@ -164,15 +167,16 @@ export class NftFirewall implements Firewall {
   async #transact(): Promise<void> {
     const guests: Guests = new Map(this.#wanted)
     const leaving = [...this.#leaving.values()]
-    const comes = this.#comes || this.#failed
+    const writesAbsent = this.#comes || this.#failed
     this.#comes = false
     const kind = await this.#written.state()
-    const change = this.#failed || kind !== 'intact' ? undefined : this.#written.changeTo(guests)
-    const before = change?.gone.flatMap(addressesOf) ?? this.#written.addressesInForce()
-    const former = [...leaving.flatMap(addressesOf), ...before, ...this.#formerPrefixes]
+    // Without a change that is known, the whole table is written, and any address may leave its guest.
+    const change = kind === 'intact' && !this.#failed ? this.#written.changeTo(guests) : undefined
+    const inForce = change === undefined ? this.#written.addressesInForce() : change.gone.flatMap(addressesOf)
+    const former = [...leaving.flatMap(addressesOf), ...inForce, ...this.#formerPrefixes]
     await this.#forgetFormer(former, guests)
     this.#formerPrefixes = former.filter(isPrefix)
-    if (kind !== 'absent' || comes) await this.#write(guests, change)
+    if (kind !== 'absent' || writesAbsent) await this.#write(guests, change)
     await this.#forgetFormer(this.#formerPrefixes, guests)
     this.#formerPrefixes = []
     for (const rule of leaving) {
@@ -192,19 +196,25 @@ export class NftFirewall implements Firewall {
     }
   }
 
-  /** Applies a change, or writes the whole table. */
+  /** Applies a change; without one, writes the whole table. */
   async #write(guests: Guests, change: RulesetChange | undefined): Promise<void> {
-    if (change?.gone.length === 0 && change.come.length === 0) return
+    const changesNothing = change?.gone.length === 0 && change.come.length === 0
+    if (changesNothing) return
     this.#failed = true
-    if (change === undefined) {
-      const before = this.#netlink.generation()
-      await nft(compileRuleset(this.#policy, guests.values(), this.#written.drops()))
-      await this.#written.record(guests, before)
-    } else {
-      if (!this.#addElements(change)) await nft(compileChange(change))
-      await this.#written.recordChange(guests, change)
-    }
+    if (change === undefined) await this.#writeAll(guests)
+    else await this.#apply(change, guests)
     this.#failed = false
+  }
+
+  async #writeAll(guests: Guests): Promise<void> {
+    const before = this.#netlink.generation()
+    await nft(compileRuleset(this.#policy, guests.values(), this.#written.drops()))
+    await this.#written.record(guests, before)
+  }
+
+  async #apply(change: RulesetChange, guests: Guests): Promise<void> {
+    if (!this.#addElements(change)) await nft(compileChange(change))
+    await this.#written.recordChange(guests, change)
   }
 
   /**
