@@ -198,29 +198,37 @@ export class PoolSavedStates implements SavedStates {
       await this.#looks.take(doing, this.#verifyPool)
       const metadata = await this.#metadata.read(id)
       if (!metadata.ok) throw corruptFault(doing, metadata.error.because)
-      const { lengthBytes, crc32 } = metadata.value.memory
       const path = this.paths(id).published
-      const handle = await ifThere(open(path, constants.O_RDONLY | constants.O_NOFOLLOW))
-      if (handle === undefined) throw corruptFault(doing, 'it is gone')
+      const file = await ifThere(open(path, constants.O_RDONLY | constants.O_NOFOLLOW))
+      if (file === undefined) throw corruptFault(doing, 'it is gone')
       try {
-        const now = await handle.stat({ bigint: true })
-        const ofFile = (): Promise<number> =>
-          checksumOf(handle, lengthBytes, signal, this.#checked.progressOf(id, now))
-        const isWhole = now.size === BigInt(lengthBytes)
-        const found = isWhole ? (this.#checked.crc32Of(id, now) ?? (await ofFile())) : undefined
-        if (found !== crc32) {
-          // If a read gave a wrong checksum, earlier results are not trusted either.
-          this.#checked.forget(id)
-          throw corruptFault(doing, 'it is not as it was saved')
-        }
+        if (await this.#holds(file, id, metadata.value.memory, signal)) return
+        // If a read gave a wrong checksum, earlier results are not trusted either.
+        this.#checked.forget(id)
+        throw corruptFault(doing, 'it is not as it was saved')
       } finally {
-        await handle.close()
+        await file.close()
       }
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof FileCutShort) throw corruptFault(doing, error.message)
       throw storageFault(error, doing)
     }
+  }
+
+  /** Returns whether a file has a memory of this length and checksum. Reads it, unless that is known already. */
+  async #holds(
+    file: GatedFile,
+    id: VmId,
+    { lengthBytes, crc32 }: SavedMetadata['memory'],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const now = await file.stat({ bigint: true })
+    if (now.size !== BigInt(lengthBytes)) return false
+    const known = this.#checked.crc32Of(id, now)
+    if (known !== undefined) return known === crc32
+    const progress = this.#checked.progressOf(id, now)
+    return (await checksumOf(file, lengthBytes, signal, progress)) === crc32
   }
 
   describe(id: VmId): Promise<MovedMemory | undefined> {
