@@ -120,9 +120,10 @@ export class TapTraffic implements Traffic {
       const ifindex = this.#holding(subject)
       if (ifindex === undefined) return NOTHING
       let delivered = 0
-      for (let attempt = 0, sent = 1; attempt < SETTLE_ATTEMPTS_MAX && sent > 0; attempt++) {
-        sent = held.settle(ifindex, how)
+      for (let attempt = 0; attempt < SETTLE_ATTEMPTS_MAX; attempt++) {
+        const sent = held.settle(ifindex, how)
         delivered += sent
+        if (sent === 0) break
       }
       this.#program.setGuest(ifindex, { userId, frames: 'flowing' })
       delivered += held.settle(ifindex, how)
