@@ -42,6 +42,18 @@ type StoreBounds = {
   readonly completeMs: number
 }
 
+/** The status of a store that does not support expectations (RFC 9110, 15.5.18). */
+const EXPECTATION_FAILED = 417
+
+type PutOutcome = PartOutcome | typeof EXPECTATION_FAILED
+
+type Putting = {
+  readonly patience: Patience
+  readonly onSent: (bytes: number) => void
+  /** Sends the body only when the store says that it takes it, or says nothing for a while. */
+  readonly expects: boolean
+}
+
 /** Sends to an S3-compatible store by signed URLs over HTTP. */
 export class HttpObjectStore implements ObjectStore {
   readonly #outbound: Outbound
@@ -69,30 +81,17 @@ export class HttpObjectStore implements ObjectStore {
     return this.#try<PartOutcome>({ totalMs, stallMs }, signal, async (patience) => {
       const reported = activity(part.onSent, this.#clock)
       try {
-        const outcome = await this.#put(part, patience, reported.add, true)
-        // A store that does not support expectations answers 417, and gets the request without one (RFC 9110, 15.5.18).
-        return outcome === 'unexpected' ? await this.#putPlainly(part, patience, reported.add) : outcome
+        const cautious = await this.#put(part, { patience, onSent: reported.add, expects: true })
+        if (cautious !== EXPECTATION_FAILED) return cautious
+        const plain = await this.#put(part, { patience, onSent: reported.add, expects: false })
+        return plain === EXPECTATION_FAILED ? judgeAnswer({ status: EXPECTATION_FAILED }) : plain
       } finally {
         reported.flush()
       }
     })
   }
 
-  async #putPlainly(
-    part: PartToSend,
-    patience: Patience,
-    onSent: (bytes: number) => void,
-  ): Promise<PartOutcome> {
-    const outcome = await this.#put(part, patience, onSent, false)
-    return outcome === 'unexpected' ? judgeAnswer({ status: 417 }) : outcome
-  }
-
-  async #put(
-    { url, body, md5 }: PartToSend,
-    patience: Patience,
-    onSent: (bytes: number) => void,
-    expect: boolean,
-  ): Promise<PartOutcome | 'unexpected'> {
+  async #put({ url, body, md5 }: PartToSend, { patience, onSent, expects }: Putting): Promise<PutOutcome> {
     let last: ClientRequest | undefined
     const request = {
       method: 'PUT',
@@ -100,16 +99,16 @@ export class HttpObjectStore implements ObjectStore {
         'content-length': body.bytes,
         'content-type': 'application/octet-stream',
         'content-md5': Buffer.from(md5, 'hex').toString('base64'),
-        ...(expect ? { expect: '100-continue' } : {}),
+        ...(expects ? { expect: '100-continue' } : {}),
       },
       write: async (sent, stop) => {
         last = sent
-        if (expect && !(await this.#mayContinue(sent, stop))) return
+        if (expects && !(await this.#mayContinue(sent, stop))) return
         await sendBody(sent, { body, limit: this.#limit, patience, onSent }, stop)
       },
     } satisfies Omit<OutboundRequest, 'url' | 'signal'>
-    return this.#ask<PartOutcome | 'unexpected'>(url, request, patience, async (answer) => {
-      if (answer.status === 417) return 'unexpected'
+    return this.#ask<PutOutcome>(url, request, patience, async (answer) => {
+      if (answer.status === EXPECTATION_FAILED) return EXPECTATION_FAILED
       if (answer.status !== 200) return this.#refusalIn(answer)
       // The body is read to its end, so that the connection is kept.
       await textOf(answer)
