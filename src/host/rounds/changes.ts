@@ -28,14 +28,13 @@ export async function* changesOf(
 ): AsyncGenerator<Extent, void> {
   const cutter = new ExtentCutter(limits.roundFrameBytesMax)
   const [earlier, later] = [new MapPages(before), new MapPages(now)]
-  let quietFrom = from
-  let quietPages = 0
+  let run: QuietRun = { from, pages: 0 }
   for (let at = from; at < sizeBytes;) {
     signal.throwIfAborted()
     const quietTo = quiet?.endOf(at)
     if (quietTo !== undefined) {
-      at = quietFrom = quietTo
-      quietPages = 0
+      at = quietTo
+      run = { from: at, pages: 0 }
       continue
     }
     const [was, is] = [await earlier.from(at), await later.from(at)]
@@ -44,15 +43,17 @@ export async function* changesOf(
     const changes = changedExtents({ before: was.extents, now: is.extents, from: at, to })
     for (const change of changes) yield* cutter.add(change)
     at = to
-    quietPages = changes.length === 0 ? quietPages + 1 : 0
-    if (quietPages === limits.quietPagesMin) quiet?.note(quietFrom, at)
-    if (quietPages === 0 || quietPages === limits.quietPagesMin) {
-      quietFrom = at
-      quietPages = 0
+    run = changes.length > 0 ? { from: at, pages: 0 } : { from: run.from, pages: run.pages + 1 }
+    if (run.pages === limits.quietPagesMin) {
+      quiet?.note(run.from, at)
+      run = { from: at, pages: 0 }
     }
   }
   yield* cutter.end()
 }
+
+/** Pages without a difference, one after another. A run that is long enough is noted as a quiet stretch. */
+type QuietRun = { readonly from: number; readonly pages: number }
 
 type KnownMap = {
   readonly extents: readonly PhysicalExtent[]
