@@ -89,7 +89,7 @@ export class ConsoleMasters implements Consoles {
     const name = consoleName(id)
     // A master that is stored under the name but not open here is useless.
     if ((await this.#store.names()).has(name)) await this.#store.remove(name)
-    return session === undefined || session.isOver ? this.#beginSession(id) : this.#goOn(id, session)
+    return session === undefined || session.isOver ? this.#beginSession(id) : this.#attachNew(id, session)
   }
 
   passInput(id: VmId): void {
@@ -217,7 +217,8 @@ export class ConsoleMasters implements Consoles {
     return master.path
   }
 
-  async #goOn(id: VmId, session: PtySession): Promise<string> {
+  /** Continues a session that has no master, with a new one. */
+  async #attachNew(id: VmId, session: PtySession): Promise<string> {
     const master = this.#openPty(id, session.history)
     try {
       await this.#storeMaster(id, master)
@@ -291,16 +292,19 @@ export class ConsoleMasters implements Consoles {
     const fds = this.#left.get(id)
     if (fds === undefined) return
     this.#left.delete(id)
-    const byUse = fds.toReversed().toSorted((a, b) => Number(hasSession(b)) - Number(hasSession(a)))
-    for (const fd of byUse) {
+    // Of those in use the newest comes first, and then of the others.
+    const newestFirst = fds.toReversed()
+    const used = new Set(newestFirst.filter((fd) => hasSession(fd)))
+    const unused = newestFirst.filter((fd) => !used.has(fd))
+    for (const fd of [...used, ...unused]) {
       if (this.#sessions.has(id)) closeSync(fd)
       else this.#adoptMaster(id, fd)
     }
-    if (!this.#sessions.has(id)) this.#adoptAlone(id)
+    if (!this.#sessions.has(id)) this.#adoptHistoryAlone(id)
   }
 
   #adoptMaster(id: VmId, fd: number): void {
-    const history = this.#adoptHistory(id)
+    const history = this.#historyOfLeft(id)
     let master
     try {
       master = ConsoleMaster.adopt(fd, { history, log: this.#logOf(id), shared: this.#shared })
@@ -312,8 +316,8 @@ export class ConsoleMasters implements Consoles {
     this.#begin(id, history, master)
   }
 
-  /** Returns a history for a console on which a VM runs. If its history cannot be used, it gets a new one. */
-  #adoptHistory(id: VmId): ConsoleHistory {
+  /** Returns the history of a master that an earlier process left; a new one if there is none that can be used. */
+  #historyOfLeft(id: VmId): ConsoleHistory {
     try {
       const history = this.#files.open(id)
       if (!history.isOver) return history
@@ -346,7 +350,7 @@ export class ConsoleMasters implements Consoles {
     }
   }
 
-  #adoptAlone(id: VmId): void {
+  #adoptHistoryAlone(id: VmId): void {
     try {
       this.#begin(id, this.#files.open(id))
     } catch (error) {
