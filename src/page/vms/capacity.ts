@@ -68,7 +68,11 @@ function cpuMeter({
 const residentWords = ({ resident_mib: mib = 0 }: Sync['capacity']['memory']): readonly string[] =>
   mib === 0 ? [] : [`${showMib(mib)} resident in VMs`]
 
-const partOf = (some: number, all: number): number => (all <= 0 ? (some > 0 ? 1 : 0) : some / all)
+/** Returns the part that some is of all. Without anything to commit, something is everything. */
+function partOf(some: number, all: number): number {
+  if (all > 0) return some / all
+  return some > 0 ? 1 : 0
+}
 
 const leftWords = ({ committed_mib: committed, allocatable_mib: allocatable }: Committed): string =>
   committed > allocatable

@@ -174,20 +174,20 @@ export class LiveList {
 
   /** Waits for an event, for the next regular look, or after a failure for a while. */
   async #rest(beganMs: number, failures: number, signal: AbortSignal): Promise<void> {
-    const { hostPageAskEveryMs, hostPageRefreshMsMin, clientReconnectMsMin, clientReconnectMsMax } = limits
-    const waitMs =
-      failures === 0
-        ? hostPageAskEveryMs
-        : Math.min(clientReconnectMsMin * 2 ** failures, clientReconnectMsMax)
-    const waiting = new AbortController()
-    const either = AbortSignal.any([signal, waiting.signal])
-    const slept = this.#platform.sleep(waitMs, either).catch(() => {})
-    await Promise.race([slept, ...(failures === 0 ? [this.#poked.promise] : [])])
-    waiting.abort()
-    signal.throwIfAborted()
-    const leftMs = beganMs + hostPageRefreshMsMin - this.#platform.monotonicMs()
+    if (failures === 0) await this.#untilPoked(limits.hostPageAskEveryMs, signal)
+    else await this.#platform.sleep(delayAfter(failures), signal)
+    const leftMs = beganMs + limits.hostPageRefreshMsMin - this.#platform.monotonicMs()
     if (leftMs > 0) await this.#platform.sleep(leftMs, signal)
     if (this.#platform.isHidden) await this.#platform.visible()
+  }
+
+  /** Waits for an event, at most this long. */
+  async #untilPoked(ms: number, signal: AbortSignal): Promise<void> {
+    const poked = new AbortController()
+    const slept = this.#platform.sleep(ms, AbortSignal.any([signal, poked.signal])).catch(() => {})
+    await Promise.race([slept, this.#poked.promise])
+    poked.abort()
+    signal.throwIfAborted()
   }
 
   #update(change: Partial<Picture>): void {
@@ -195,3 +195,7 @@ export class LiveList {
     this.#show(this.#picture)
   }
 }
+
+/** Returns the milliseconds to wait after so many failures in a row. */
+const delayAfter = (failures: number): number =>
+  Math.min(limits.clientReconnectMsMin * 2 ** failures, limits.clientReconnectMsMax)

@@ -5,7 +5,7 @@ import { daemon } from './daemon.ts'
 import { LiveList } from './live-list.ts'
 import { find, setText } from '../browser/elements.ts'
 import { sleep } from '../browser/sleep.ts'
-import { rowOf } from './row.ts'
+import { hasError, rowOf } from './row.ts'
 import { statusWords } from './status.ts'
 import { Summary } from './summary.ts'
 import { VmTable } from './table.ts'
@@ -58,14 +58,11 @@ function draw(): void {
   if (isRefused) setText(find('refusal-words', HTMLElement), `${status.title}: ${status.detail}.`)
   summary.show(sync, trouble)
   drawVms(picture)
-  const failing = inventory === undefined ? 0 : countErrors(inventory.vms.values())
+  const failing = [...(inventory?.vms.values() ?? [])].filter(hasError).length
   document.title = [sync?.host.id, ...(failing === 0 ? [] : [`${failing} with an error`]), 'vmhostd']
     .filter((part) => part !== undefined)
     .join(' · ')
 }
-
-const countErrors = (vms: Iterable<Parameters<typeof rowOf>[0]>): number =>
-  countsOf(vms, 'error').find(({ choice }) => choice === 'error')?.count ?? 0
 
 function drawVms({ inventory, sync, aheadMs }: Picture): void {
   find('vms-part', HTMLElement).hidden = inventory === undefined
