@@ -85,7 +85,7 @@ export class Images {
   }
 
   async #ensureFromServer(asked: Asked, signal: AbortSignal): Promise<void> {
-    const { sha256, origin, bound } = asked
+    const { sha256, origin } = asked
     for (;;) {
       signal.throwIfAborted()
       if (await this.#has(sha256)) return
@@ -94,12 +94,7 @@ export class Images {
         return await this.#join(shared, signal)
       } catch (error) {
         signal.throwIfAborted()
-        // Another origin proves nothing about this one: a URL may have expired, and a stream from another host ends
-        // with the request that brought it.
-        if (error instanceof Overtaken || !isSameOrigin(shared.origin, origin)) continue
-        // A caller that accepts a larger image tries again.
-        const isTooLong = error instanceof HostFault && error.code === shared.bound.excess
-        if (!isTooLong || shared.bound.bytesMax >= bound.bytesMax) throw error
+        if (provesFailure(error, shared, asked)) throw error
       }
     }
   }
@@ -253,7 +248,9 @@ export class Images {
     const { sha256, origin, bound } = wanted
     let { roomBytes } = wanted
     // Others may have taken room since the look before the fetch, and may give it back.
-    const onShort = (bytes: number): void => void (roomBytes = Math.min(roomBytes, bytes))
+    const onShort = (bytes: number): void => {
+      roomBytes = Math.min(roomBytes, bytes)
+    }
     const target = join(this.#paths.tmp, `image-${randomUUID()}`)
     try {
       await fetchImage({ sha256, origin, target, signal, onThread, onShort, bound }, this.#terms)
@@ -269,6 +266,16 @@ export class Images {
       await removeFile(target)
     }
   }
+}
+
+/** Returns whether the failure of a shared fetch shows that a fetch for this caller would fail too. */
+function provesFailure(error: unknown, shared: Shared, { origin, bound }: Asked): boolean {
+  if (error instanceof Overtaken) return false
+  // A URL may have expired, and a stream from another host ends with the request that brought it.
+  if (!isSameOrigin(shared.origin, origin)) return false
+  const isTooLong = error instanceof HostFault && error.code === shared.bound.excess
+  const acceptsMore = bound.bytesMax > shared.bound.bytesMax
+  return !(isTooLong && acceptsMore)
 }
 
 function isSameOrigin(one: ImageOrigin, other: ImageOrigin): boolean {
