@@ -214,9 +214,10 @@ export class RoutedTaps implements Taps {
   }
 
   /**
-   * Removes a tap of the VM that somebody gave another name, which no rule of the firewall is about. One with a name of
-   * ours is that of another VM with the same id, whose record is not here. Throws `network_failed` if the host has
-   * another route to an address or the prefix of the guest.
+   * Removes a tap of the VM that another program has renamed, if it has a route to the guest. No rule of the firewall
+   * names such a tap. A tap with the VM's mark and a name of ours is not removed: it belongs to another VM with the
+   * same id, whose record is not here. Throws `network_failed` if the host has any other route to an address or
+   * the prefix of the guest.
    */
   async #clearTheWay(spec: TapSpec, tap: Link, { routes }: TapFacts): Promise<void> {
     const { vmId } = spec
@@ -225,8 +226,9 @@ export class RoutedTaps implements Taps {
       const other = routeInTheWay(this.#links, route, tap)
       if (other === undefined) continue
       const { link } = other
-      const isRenamed = link?.tap !== undefined && parseDeviceName(link.name) === undefined
-      if (!isRenamed || link.alias !== this.#mark(vmId)) throw routedElsewhere(vmId, route, other)
+      const isTapOfVm = link?.tap !== undefined && link.alias === this.#mark(vmId)
+      const isRenamed = isTapOfVm && parseDeviceName(link.name) === undefined
+      if (!isRenamed) throw routedElsewhere(vmId, route, other)
       await this.#delete(link.name, vmId)
     }
   }
