@@ -152,27 +152,35 @@ export class Reconciler {
     const { store, hostEnd } = this.#context
     hostEnd.begin(policy === 'save' ? 'save' : 'ask')
     const ids = this.#guests()
-    const atMs = this.#context.host.clock.now()
+    await this.#noteAllWanted(ids)
+    this.pokeAll('the host shuts down')
+    await this.#untilIdle(savesMs)
+    // From here on, guests that could not be saved are asked to end too.
+    hostEnd.begin('ask')
+    const isUnsaved = (id: VmId): boolean => store.vms.get(id)?.observed.savedState === undefined
+    if (ids.some(isUnsaved)) this.pokeAll('the host shuts down')
+    const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
+    const left = await this.#untilEnded(() => ids.filter(isUnsaved), graceMs, signal)
+    const unsaved = new Set(ids.filter(isUnsaved))
+    const saved = ids.filter((id) => !unsaved.has(id))
+    const ended = [...unsaved].filter((id) => !left.includes(id))
+    // A pass that began before would write what it read.
+    await Promise.all(ended.map((id) => this.betweenPasses(id, async () => this.#noteStop(id, 'graceful'))))
+    // systemd ends their units. A pass of them may hang, and the time is over.
+    for (const id of left) this.#noteStop(id, 'deadline')
+    return { saved, ended, left }
+  }
+
+  /** Notes on the disk that guests are wanted after the boot, and gives each VM a worker. */
+  async #noteAllWanted(ids: readonly VmId[]): Promise<void> {
+    const { store, host } = this.#context
+    const atMs = host.clock.now()
     for (const id of ids) {
       // A daemon that was just started has no workers yet.
       this.#worker(id)
       this.#noteWanted(id, atMs)
     }
     await store.flushed()
-    this.pokeAll('the host shuts down')
-    await this.#untilIdle(savesMs)
-    const isSaved = (id: VmId): boolean => store.vms.get(id)?.observed.savedState !== undefined
-    hostEnd.begin('ask')
-    if (!ids.every(isSaved)) this.pokeAll('the host shuts down')
-    const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
-    const left = await this.#untilEnded(() => ids.filter((id) => !isSaved(id)), graceMs, signal)
-    const saved = ids.filter(isSaved)
-    const ended = ids.filter((id) => !saved.includes(id) && !left.includes(id))
-    // A pass that began before would write what it read.
-    await Promise.all(ended.map((id) => this.betweenPasses(id, async () => this.#noteStop(id, 'graceful'))))
-    // systemd ends their units. A pass of them may hang, and the time is over.
-    for (const id of left) this.#noteStop(id, 'deadline')
-    return { saved, ended, left }
   }
 
   /**
