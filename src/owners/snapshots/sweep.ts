@@ -125,10 +125,11 @@ function failStale({ store, host, fail, maxAgeMs, sightings }: SweepOptions): vo
   for (const id of sightings.keys()) if (!ids.has(id)) sightings.delete(id)
   const graceMs = Math.min(limits.stagingGraceMs, maxAgeMs)
   for (const record of open) {
-    const seenMs = quietMs(record, sightings, host.clock.monotonicMs())
+    const watchedMs = quietMs(record, sightings, host.clock.monotonicMs())
     // The clock may have been ahead at the last activity.
-    const ageMs = Math.max(seenMs, host.clock.now() - record.lastActivityAtMs)
-    if (ageMs < maxAgeMs || seenMs < graceMs || record.capture === undefined) continue
+    const ageMs = Math.max(watchedMs, host.clock.now() - record.lastActivityAtMs)
+    const isOld = ageMs >= maxAgeMs && watchedMs >= graceMs
+    if (!isOld || record.capture === undefined) continue
     const { lacks } = standingOf(record, store.snapshots.tally(record))
     const waits = record.stage === 'failed' || record.trouble !== undefined || needsUrls(lacks)
     if (waits) fail(record.id, `nothing moved since ${new Date(record.lastActivityAtMs).toISOString()}`)
