@@ -167,6 +167,8 @@ export const limits = {
   resyncsTogetherMs: 10_000,
   /** Records that a start reads in one turn of the event loop; some milliseconds. */
   recordsPerTurn: 64,
+  /** A daemon that has worked for so long is restarted at once after its next crash, whatever came before. */
+  restartsForgottenMs: 600_000,
   retrySoonMs: 1000,
   /** Attempts in a row that a busy host is asked soon. What lasts longer has growing delays. */
   retriesSoonMax: 10,

@@ -2,9 +2,16 @@ import { limits } from '../config/limits.ts'
 import { systemClock } from '../host/system-clock.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { isHostShuttingDown } from '../host/systemd/host-shutdown.ts'
-import { notifyReady, notifyStarting, notifyStopping } from '../host/systemd/own-unit.ts'
+import {
+  findOwnUnit,
+  forgetRestarts,
+  notifyReady,
+  notifyStarting,
+  notifyStopping,
+} from '../host/systemd/own-unit.ts'
 import { startWatchdog } from '../host/systemd/watchdog.ts'
 import { FileFlusher } from '../host/threads/file-flusher.ts'
+import { errorChain } from '../log/error-chain.ts'
 import { newOperationId, warnOfFault } from '../log/log.ts'
 import { takeConsoleCensus } from '../owners/console/console-census.ts'
 import { sweepUntilDone } from '../reconcile/sweep-orphans.ts'
@@ -166,7 +173,21 @@ export class Daemon {
     const { host } = this.#built
     await sweepUntilDone({ store: this.#store, host, log: this.#log }, ending)
     // Later, because requests that waited for the start are answered first.
-    if (!ending.aborted) returnMemoryUntil(ending)
+    if (ending.aborted) return
+    returnMemoryUntil(ending)
+    const cancel = host.clock.after(limits.restartsForgottenMs, () => void this.#forgetRestarts())
+    ending.addEventListener('abort', cancel, { once: true })
+  }
+
+  async #forgetRestarts(): Promise<void> {
+    const { bus } = this.#built
+    try {
+      const unit = await findOwnUnit(bus)
+      if (unit !== undefined) await forgetRestarts(bus, unit.name)
+    } catch (error) {
+      const reason = errorChain(error)
+      this.#log.warn({ reason }, 'systemd still counts earlier restarts: the next one may come late')
+    }
   }
 
   #report(adopted: number): Promise<void> {

@@ -16,6 +16,7 @@ import {
   UNIT,
   unitPath,
 } from '../../src/host/systemd/bus-names.ts'
+import { forgetRestarts } from '../../src/host/systemd/own-unit.ts'
 import { SystemdBus } from '../../src/host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../src/host/systemd/systemd-units.ts'
 import { silentLog } from '../../src/log/log.ts'
@@ -122,6 +123,34 @@ for (const address of [PRIVATE_SOCKET, SYSTEM_BUS])
       (ids) => ids.includes(web),
     )
   })
+
+test('the restarts of a unit are counted from 0 again, and it runs on', { skip }, async (t) => {
+  const name = 'vmhostd-restarts.service'
+  const bus = new SystemdBus({ log: silentLog })
+  atEnd(t, () => bus.close())
+  const show = async (property: string): Promise<string> =>
+    (await run(['systemctl', 'show', '--value', `--property=${property}`, name])).stdout.trim()
+  const settings = ['--property=Restart=always', '--property=RestartSec=10ms']
+  await run(['systemd-run', '--quiet', `--unit=${name}`, ...settings, 'sleep', 'infinity'])
+  atEnd(t, () => systemctl('stop', name))
+  const first = await show('MainPID')
+  await systemctl('kill', '--signal=KILL', name)
+  await until(
+    () => show('NRestarts'),
+    (restarts) => restarts === '1',
+  )
+  await until(
+    () => show('ActiveState'),
+    (state) => state === 'active',
+  )
+  const second = await show('MainPID')
+  assert.notEqual(second, first)
+  await forgetRestarts(bus, name)
+  assert.deepEqual(
+    [await show('NRestarts'), await show('ActiveState'), await show('MainPID')],
+    ['0', 'active', second],
+  )
+})
 
 test('over the message bus, a signal that systemd did not send is ignored', { skip }, async (t) => {
   const units = unitsOver(t, SYSTEM_BUS)

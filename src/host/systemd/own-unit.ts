@@ -45,6 +45,14 @@ export async function findUnit(bus: SystemdBus, name: string): Promise<OwnUnit |
   return state === 'loaded' ? { name, properties } : undefined
 }
 
+/**
+ * Makes systemd count the restarts of a unit from 0. It does so by itself only when somebody starts the unit
+ * (systemd.service(5), RestartSteps=), so rare crashes would add up to the longest delay. Throws HostFault or BusError.
+ */
+export async function forgetRestarts(bus: SystemdBus, unit: string): Promise<void> {
+  await bus.callManager('ResetFailedUnit', 's', [unit])
+}
+
 const propertiesOf =
   (bus: SystemdBus, path: string): OwnUnit['properties'] =>
   (iface, ...names) =>
