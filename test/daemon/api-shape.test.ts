@@ -160,6 +160,18 @@ test('a resize is all or nothing, and its refusal names the shortage and its siz
   assert.equal(accepted.json.desired.compute.memory_mib, 1024)
 })
 
+test('a resize to the present values changes nothing, and one of the disk alone is a change of the disk', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await create(host, { compute })
+  assert.equal((await put(host, '/resize', { ...compute, disk: { size_mib: 2048 } })).status, 200)
+  assert.equal((await put(host, '/resize', { ...compute, disk: { size_mib: 4096 } })).status, 202)
+  const events = host.store.events.list({ after: 0, limit: 10, kind: 'vm_requested' })
+  assert.deepEqual(
+    events.map(({ body }) => 'changes' in body && body.changes),
+    [['disk']],
+  )
+})
+
 test('a disk that would shrink is refused with 422', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)

@@ -255,8 +255,14 @@ export const computeFromWire = fromWire<CreateVmWire['compute'], Compute>()({})
 
 export const diskFromWire = fromWire<CreateVmWire['disk'], Disk>()({})
 
-export const computeChangeFromWire = ({ wake, ...compute }: SetComputeWire): ComputeChange => ({
-  ...computeFromWire(compute),
+/** Takes the members one by one, because the body of a resize has others beside them. */
+export const computeChangeFromWire = ({
+  cpu_millicores,
+  memory_mib,
+  sleep_after_idle_seconds,
+  wake,
+}: SetComputeWire): ComputeChange => ({
+  ...computeFromWire({ cpu_millicores, memory_mib, sleep_after_idle_seconds }),
   ...given({ wake }),
 })
 

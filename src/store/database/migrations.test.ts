@@ -86,3 +86,16 @@ test('a VM without an address that was counted as one that sleeps holds a consol
   })
   assert.deepEqual(stage.store.vms.recorded(), right)
 })
+
+test('compute of a VM that an older build has resized loses the disk that was stored in it', (t) => {
+  const stage = new StoreStage(t)
+  const id = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
+  const right = stage.store.vms.get(id)
+  stage.reopen(() => {
+    ageStore(stage.directory, 22)
+    const db = new DatabaseSync(`${stage.directory}/vmhostd.db`)
+    db.exec(`UPDATE vms SET desired = json_set(desired, '$.compute.disk', json('{"size_mib":160}'))`)
+    db.close()
+  })
+  assert.deepEqual(stage.store.vms.get(id), right)
+})

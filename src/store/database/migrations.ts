@@ -192,6 +192,10 @@ const migrations: readonly string[] = [
   -- NULL for a removal that was stored before.
   ALTER TABLE image_removals ADD COLUMN operation_id TEXT;
   `,
+  `
+  -- Builds before this one stored the disk of a resize in compute, too. It made each later resize a change.
+  UPDATE vms SET desired = json_remove(desired, '$.compute.disk') WHERE desired -> '$.compute.disk' IS NOT NULL;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length
