@@ -235,7 +235,7 @@ test('a VM that was released takes nothing but a deletion', (t) => {
   const { context, id, offers, accepted, refusal, happens } = stage(t)
   accepted(offers())
   happens(...RELEASED)
-  for (const power of ['stopped', 'paused'] as const)
+  for (const power of ['running', 'stopped', 'paused'] as const)
     assert.equal(refusal(setPower(context, id, power)).code, 'vm_migrated')
   assert.equal(refusal(withdrawOffer(context, id)).code, 'vm_migrated')
   assert.equal(refusal(offers({ id: 'move-8' as MigrationId })).code, 'vm_migrated')

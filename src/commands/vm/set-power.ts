@@ -1,4 +1,5 @@
 import { err, ok } from '../../lib/result.ts'
+import { hasLeft, refuseWhileMoving } from '../../core/vm/leaving.ts'
 import { isNewStop, stopOf } from '../../core/vm/stop.ts'
 import { storeDesired } from './store-desired.ts'
 import { requestWake, wakeVm } from './wake-vm.ts'
@@ -14,7 +15,7 @@ import { hasEnded } from '../../core/vm/exit-policy.ts'
  * Stores the desired power state. `stopped` is a hard stop unless the terms give the guest time. `running` for a
  * sleeping guest is a change even if `running` was desired before: its generation is reached when the guest is back. So
  * is `running` or `paused` for a guest that ended for good. A request for the power that is already desired makes the
- * worker try again at once, if its last attempt failed.
+ * worker try again at once, if its last attempt failed; it is refused if it asks for a guest that another host has.
  */
 export function setPower(
   context: CommandContext,
@@ -24,7 +25,11 @@ export function setPower(
 ): CommandResult {
   const result = storeDesired(context, id, {
     reason: `power ${power}`,
-    decide: ({ desired }) => ok({ ...desired, power }),
+    decide: (before) => {
+      // A repeated request, too: its success would promise a guest that never runs here.
+      const left = power !== 'stopped' && hasLeft(before) ? refuseWhileMoving(before) : undefined
+      return left === undefined ? ok({ ...before.desired, power }) : err(left)
+    },
     stops: (before) => (power === 'stopped' ? askedStop(before, terms, context.now()) : undefined),
     repeatsPower: (before) =>
       (power === 'running' && asksForWake(before)) || (power !== 'stopped' && hasEnded(before)),
