@@ -44,7 +44,7 @@ test('a move shows its stages, and ends with the guest at the destination and no
   await hosts.arrive()
   await hosts.removed(hosts.source)
   const { status, out } = await running.result
-  assert.equal(out, 'web-1: moved to host-1 (127.0.0.1), running\n')
+  assert.equal(out, 'web-1: moved to host-2 (127.0.0.1), running\n')
   assert.equal(status, 0)
   const lines = running.printed().trimEnd().split('\n')
   for (const [index, line] of [
@@ -105,7 +105,7 @@ test('for a program each change is a line of JSON', async (t) => {
     ...{ round: 1, copied_mib: 3, total_mib: 10 },
   })
   assert.deepEqual(lines.at(-1), {
-    ...{ vm: 'web-1', stage: 'moved', node: 'host-1', state: 'running', kept: true },
+    ...{ vm: 'web-1', stage: 'moved', node: 'host-2', state: 'running', kept: true },
   })
 })
 
@@ -131,7 +131,7 @@ test('the same command again continues the same migration, at any moment', async
   await hosts.removed(hosts.source)
   assert.equal((await last.result).status, 0)
   const after = await hosts.run()
-  assert.equal(after.out, 'web-1: moved to host-1 (127.0.0.1), running\n')
+  assert.equal(after.out, 'web-1: moved to host-2 (127.0.0.1), running\n')
   assert.equal(after.status, 0)
 })
 
@@ -250,7 +250,7 @@ test('an offer to another node is not touched; --cancel withdraws it', async (t)
   hosts.departs({ node: 'host-7' as NodeName })
   const { status, err } = await hosts.run('--node host-9')
   assert.equal(status, 1)
-  assert.match(err, /web-1 is offered already, to host-1\n/)
+  assert.match(err, /web-1 is offered already, to host-2\n/)
   assert.match(err, /to withdraw that offer: vmhostctl vm migrate web-1 --cancel/)
   const { out } = await hosts.source.run('vm migrate web-1 --cancel')
   assert.equal(out, 'web-1: stays here; its offer is withdrawn\n')
@@ -264,7 +264,7 @@ test('a protected VM keeps its record at the source, with what to do about it', 
   await hosts.arrive()
   const { status, out, err } = await result
   assert.equal(status, 0)
-  assert.equal(out, 'web-1: moved to host-1 (127.0.0.1), running; its record is still at 127.0.0.1\n')
+  assert.equal(out, 'web-1: moved to host-2 (127.0.0.1), running; its record is still at 127.0.0.1\n')
   assert.match(err, /is protected, so its record stays .*vmhostctl vm set web-1 --protected no/)
 })
 
@@ -335,6 +335,17 @@ test('what cannot be meant is refused before a host is asked', async (t) => {
   assert.match((await ctl(['vm', 'migrate', '--help'])).out, /is down for .*safe at any time/s)
 })
 
+test('a move to the host that has the VM is refused before anything is offered', async (t) => {
+  const { source } = await TwoHosts.start(t, pki)
+  const url = '--source-url https://10.0.0.1:9001'
+  const { status, err } = await source.run(`vm migrate web-1 --to ${source.profile} ${url}`)
+  assert.equal(status, 2)
+  assert.match(err, /--to names 127\.0\.0\.1, which is the host that web-1 is to leave \(host-1\)\n/)
+  assert.match(err, /\n {2}give the profile of another host\n/)
+  assert.doesNotMatch(err, /delete it/)
+  assert.equal(source.host.store.vms.get(WEB)?.departure, undefined)
+})
+
 test('a move whose record at the source was deleted too early is followed to its end', async (t) => {
   const hosts = await TwoHosts.start(t, pki)
   const first = await hosts.begin()
@@ -347,7 +358,7 @@ test('a move whose record at the source was deleted too early is followed to its
   settle(hosts.destination, WEB)
   for (const { result } of [first, again]) {
     const { status, out } = await result
-    assert.deepEqual([status, out], [0, 'web-1: moved to host-1 (127.0.0.1), running\n'])
+    assert.deepEqual([status, out], [0, 'web-1: moved to host-2 (127.0.0.1), running\n'])
   }
 })
 

@@ -5,6 +5,7 @@ import { create, settle } from './vms.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../../src/core/ids.ts'
 import type { Arrival } from '../../../src/core/migration/arrival.ts'
+import type { NodeName } from '../../../src/core/migration/offer.ts'
 import type { Departure } from '../../../src/core/migration/departure.ts'
 import type { Pki } from '../../daemon/support/controller-host.ts'
 import type { CtlStage, Ran, Running, RunOptions } from './ctl-stage.ts'
@@ -25,7 +26,8 @@ export class TwoHosts {
   /** Starts both, with a VM that runs at the source. */
   static async start(t: TestContext, pki: Pki): Promise<TwoHosts> {
     const source = await startCtlStage(t, pki)
-    const destination = await startCtlStage(t, pki)
+    const destination = await startCtlStage(t, pki, { settings: { host: { id: 'host-2' } } })
+    destination.host.host.sourceHosts.node = 'host-2' as NodeName
     destination.host.host.sourceHosts.peers.set(SOURCE_URL, source.host.departures)
     assert.equal((await create(source, WEB)).status, 0)
     settle(source, WEB)
