@@ -62,9 +62,16 @@ export type Wait<T> = {
   /** The goal that was not reached, as "is not as desired". */
   readonly missed: string
   /** The state when the time was up. */
-  readonly standing: (seen: T) => { readonly words: string; readonly advice: readonly string[] }
+  readonly standing: (seen: T) => Standing
   /** Advice for when the time is up. */
   readonly onwards: string
+}
+
+type Standing = {
+  readonly words: string
+  readonly advice: readonly string[]
+  /** Advice in place of that of the wait, if more time alone does not help. */
+  readonly onwards?: string | undefined
 }
 
 const TIMED_OUT = Symbol('timed out')
@@ -84,7 +91,8 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   let last: T | undefined
   const forgetInterrupt = shell.onInterrupt(() => {
     progress.end()
-    if (!json) shell.stderr.write(`vmhostctl: ${wait.onwards}\n`)
+    const { onwards = wait.onwards } = last === undefined ? {} : wait.standing(last)
+    if (!json) shell.stderr.write(`vmhostctl: ${printable(onwards)}\n`)
   })
   try {
     for await (const sight of wait.watch(context.client(), wait.id, options)) {
@@ -134,12 +142,12 @@ const silenceWords = <T>({ id }: Wait<T>, { because }: Extract<Sight<T>, { kind:
   `${id}: no answer, trying again: ${errorChain(because)}`
 
 function timedOut<T>(wait: Wait<T>, last: T | undefined, timeoutMs: number): CtlError {
-  const { words = '', advice = [] } = last === undefined ? {} : wait.standing(last)
+  const { words = '', advice = [], onwards = wait.onwards } = last === undefined ? {} : wait.standing(last)
   const where = words === '' ? '' : `; ${words}`
   return new CtlError(`${wait.id} ${wait.missed} after ${showSpan(timeoutMs)}${where}`, {
     code: 'wait_timed_out',
     status: exitStatus.timedOut,
-    advice: [...advice, wait.onwards],
+    advice: [...advice, onwards],
   })
 }
 

@@ -108,6 +108,24 @@ test('a wait can be for sleep, or for the end of it', async (t) => {
   const { status, err } = await stage.run(`vm wait ${id} --for running --timeout 0`)
   assert.equal(status, 3)
   assert.match(err, /web-1 is not running after 0 s; sleeping, generation 1/)
+  const ready = await stage.run(`vm wait ${id} --for ready --timeout 0`)
+  for (const text of [err, ready.err]) {
+    assert.match(
+      text,
+      /\n {2}it sleeps: a packet wakes it, and so do vmhostctl vm start web-1 and vmhostctl vm keep-awake web-1 TIME\n/,
+    )
+    assert.doesNotMatch(text, /the daemon continues/)
+  }
+})
+
+test('a wait for the sleep of a VM that never sleeps says so', async (t) => {
+  const stage = await stageWithSleeper(t)
+  await stage.run(`vm resize ${id} --sleep-after 0`)
+  see(stage, { state: 'running' })
+  assert.match(
+    (await stage.run(`vm wait ${id} --for sleeping --timeout 0`)).err,
+    /\n {2}its idle timeout is 0, so it never sleeps: vmhostctl vm resize web-1 --sleep-after TIME changes that\n/,
+  )
 })
 
 test('a wait for a state that no VM stays in is refused', async (t) => {

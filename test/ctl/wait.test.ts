@@ -224,6 +224,32 @@ test('a wait that times out ends with status 3, and reports the state and how to
   assert.match(err, /vmhostctl vm wait web-1 waits again, vmhostctl vm plan web-1 shows what comes next/)
 })
 
+for (const { power, goal, hint } of [
+  { power: 'stopped', goal: 'running', hint: 'vm start web-1 starts it' },
+  { power: 'stopped', goal: 'ready', hint: 'vm start web-1 starts it' },
+  { power: 'paused', goal: 'running', hint: 'vm resume web-1 resumes it' },
+  { power: 'running', goal: 'paused', hint: 'vm pause web-1 pauses it' },
+  { power: 'running', goal: 'stopped', hint: 'vm stop web-1 stops it' },
+] as const) {
+  test(`a wait for ${goal} of a VM whose power is ${power} says what makes it so`, async (t) => {
+    const stage = await stageWithVm(t)
+    const verbs = { stopped: 'stop', paused: 'pause', running: 'start' }
+    await stage.run(`vm ${verbs[power]} ${id}`)
+    settle(stage, id)
+    const { status, err } = await stage.run(`vm wait ${id} --for ${goal} --timeout 0`)
+    assert.equal(status, 3)
+    assert.ok(err.includes(`\n  its power is ${power}: vmhostctl ${hint}\n`), err)
+    assert.doesNotMatch(err, /the daemon continues/)
+  })
+}
+
+test('a wait for the end of a guest that may end by itself says that the daemon continues', async (t) => {
+  const stage = await stageWithVm(t)
+  await stage.run(`vm exit ${id} --restart never`)
+  settle(stage, id)
+  assert.match((await stage.run(`vm wait ${id} --for stopped --timeout 0`)).err, /\n {2}the daemon continues/)
+})
+
 test('a wait for a settled VM ends at once, even with a timeout of 0', async (t) => {
   const stage = await stageWithVm(t)
   progress(stage, 'running', true)

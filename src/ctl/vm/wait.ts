@@ -81,12 +81,8 @@ function waitForVm(
     missed: `is not ${goalWords(goal)}`,
     standing: (vm) => ({
       words: words(vm).slice(id.length + 2),
-      advice: [
-        ...(vm.observed.error === undefined ? [] : [`the reason: ${vm.observed.error}`]),
-        ...(isEnded(vm)
-          ? [`its guest ended and is not started again: vmhostctl vm start ${id} starts it`]
-          : []),
-      ],
+      advice: vm.observed.error === undefined ? [] : [`the reason: ${vm.observed.error}`],
+      onwards: whyEndless(vm, goal),
     }),
     onwards: `the daemon continues: vmhostctl vm wait ${id}${goalOption(goal)} waits again, vmhostctl vm plan ${id} shows what comes next`,
   })
@@ -105,6 +101,43 @@ function withLastWait(words: (vm: Vm) => string): (vm: Vm) => string {
     if (shown !== bare || last.bare !== bare) last = { bare, shown }
     return last.shown
   }
+}
+
+/** Says why the daemon does not bring a VM to the goal, and what does; undefined if it may. */
+function whyEndless(vm: Vm, goal: Goal): string | undefined {
+  const { id, desired, observed } = vm
+  const power = powerFor(vm, goal)
+  if (power === undefined || observed.state === 'deleting' || observed.state === 'migrated') return undefined
+  if (isEnded(vm)) return `its guest ended and is not started again: vmhostctl vm start ${id} starts it`
+  if (power !== desired.power) {
+    const verb = power === 'running' && desired.power === 'paused' ? 'resume' : VERBS[power]
+    return `its power is ${desired.power}: vmhostctl vm ${verb} ${id} ${verb}s it`
+  }
+  if (goal === 'ready' || (typeof goal === 'object' && goal.state === 'running')) {
+    if (!isSettled(vm) || observed.state !== 'sleeping') return undefined
+    return `it sleeps: a packet wakes it, and so do vmhostctl vm start ${id} and vmhostctl vm keep-awake ${id} TIME`
+  }
+  const neverSleeps =
+    typeof goal === 'object' && goal.state === 'sleeping' && desired.compute.sleep_after_idle_seconds === 0
+  return neverSleeps
+    ? `its idle timeout is 0, so it never sleeps: vmhostctl vm resize ${id} --sleep-after TIME changes that`
+    : undefined
+}
+
+const VERBS = { running: 'start', paused: 'pause', stopped: 'stop' } as const
+
+/** Returns the power that a VM must have for the goal; undefined if it may reach the goal with another. */
+function powerFor(
+  { desired: { restart_policy: policy } }: Vm,
+  goal: Goal,
+): Vm['desired']['power'] | undefined {
+  if (goal === 'ready') return 'running'
+  if (typeof goal !== 'object') return undefined
+  const { state } = goal
+  if (state === 'paused') return state
+  // A guest that is not started again may end by itself.
+  if (state === 'stopped') return policy === undefined || policy === 'always' ? state : undefined
+  return state === 'running' || state === 'sleeping' ? 'running' : undefined
 }
 
 /** Notes an error. The same error after another attempt is not repeated. */

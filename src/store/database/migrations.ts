@@ -194,7 +194,8 @@ const migrations: readonly string[] = [
   `,
   `
   -- Builds before this one stored the disk of a resize in compute, too. It made each later resize a change.
-  UPDATE vms SET desired = json_remove(desired, '$.compute.disk') WHERE desired -> '$.compute.disk' IS NOT NULL;
+  UPDATE vms SET desired = json_remove(desired, '$.compute.disk')
+    WHERE CASE WHEN json_valid(desired) THEN desired -> '$.compute.disk' IS NOT NULL END;
   `,
 ]
 
