@@ -5,7 +5,7 @@ import { eventually } from '../daemon/support/eventually.ts'
 import { ctl } from './support/ctl-stage.ts'
 import { TwoHosts, WEB } from './support/two-hosts.ts'
 import { settle } from './support/vms.ts'
-import type { Generation } from '../../src/core/ids.ts'
+import type { Generation, VmId } from '../../src/core/ids.ts'
 import type { Fault } from '../../src/core/vm/record.ts'
 import type { NodeName } from '../../src/core/migration/offer.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
@@ -196,6 +196,20 @@ test('a migration that ended without the guest says so; the next one removes wha
   assert.match(again.printed(), /web-1: removing what an earlier attempt has left at 127\.0\.0\.1/)
   assert.notEqual(hosts.departure.id, id)
   assert.equal(hosts.destination.host.store.vms.get(WEB)?.arrival?.migrationId, hosts.departure.id)
+})
+
+test('a destination that hears first of a withdrawal does not hide its reason', async (t) => {
+  const hosts = await TwoHosts.start(t, pki)
+  const { result } = await hosts.begin()
+  const { vms } = hosts.source.host.store
+  const read = t.mock.method(vms, 'revisionOf', (id: VmId) => {
+    read.mock.restore()
+    // The watch of the source has not shown this yet.
+    hosts.departs({ stage: 'withdrawn', because: 'expired' })
+    return vms.revisionOf(id)
+  })
+  hosts.arrives({ stage: 'refused', because: 'withdrawn' })
+  assert.match((await result).err, /web-1 stays at 127\.0\.0\.1: the migration has ended \(expired\)\n/)
 })
 
 test('another migration begins only when the destination has heard of the end of the last one', async (t) => {

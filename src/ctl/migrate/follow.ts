@@ -3,7 +3,7 @@ import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { isInTrouble } from '../vm/vm-words.ts'
 import { waitFor } from '../wait.ts'
-import { arrivalOf, departureOf, hostOf } from './hosts.ts'
+import { arrivalOf, departureOf, hostOf, lookAt } from './hosts.ts'
 import { hasArrived, lineOf, moveNotes, moveWriter, stageWords } from './migrate-words.ts'
 import { watchVm } from '../../client/watch.ts'
 import type { Context, Daemon } from '../command.ts'
@@ -35,7 +35,7 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
       const line = JSON.stringify(lineOf(seen, move))
       if (json && line !== printed) shell.stdout.write(`${line}\n`)
       printed = line
-      refuseEnd(seen, move, offered)
+      if (isEndedWithout(seen, offered)) return true
       if (given.isSet('fail-on-error')) refuseTrouble(seen, offered)
       return hasArrived(seen)
     },
@@ -43,6 +43,7 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
     standing: (seen) => ({ words: stageWords(seen, move), advice: [] }),
     onwards: `the hosts continue; run the command again to follow, or vmhostctl vm migrate ${id} --cancel to keep the guest where it is`,
   })
+  if (sides !== undefined && isEndedWithout(sides, offered)) throw await endOf(sides, move, offered)
   if (sides !== undefined) return sides
   throw new CtlError(`${id} was deleted at ${hostOf(destination)} on its way`, {
     code: 'gone',
@@ -50,16 +51,27 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
   })
 }
 
-/** Throws if the migration has ended without the guest. */
-function refuseEnd(sides: Sides, { id, source, destination }: Move, { migrationId }: Offered): void {
+/** Returns whether the migration has ended without the guest. */
+function isEndedWithout(sides: Sides, { migrationId }: Offered): boolean {
   const departure = departureOf(sides)
   const arrival = arrivalOf(sides)
   const isWithdrawn = departure?.migration_id === migrationId && departure.stage === 'withdrawn'
-  const isRefused = arrival?.migration_id === migrationId && arrival.stage === 'refused'
-  if (!isWithdrawn && !isRefused) return
-  const because = (isWithdrawn ? departure.withdrawn_because : undefined) ?? arrival?.refused_because
+  return isWithdrawn || (arrival?.migration_id === migrationId && arrival.stage === 'refused')
+}
+
+/** Returns the error for a migration that has ended without the guest. */
+async function endOf(
+  sides: Sides,
+  { id, source, destination }: Move,
+  { migrationId }: Offered,
+): Promise<CtlError> {
+  // The source knows why, and the destination may be seen first.
+  const here = await lookAt(source, id).catch(() => sides.here)
+  const departure = departureOf({ here })
+  const withdrawn = departure?.migration_id === migrationId ? departure.withdrawn_because : undefined
+  const because = withdrawn ?? arrivalOf(sides)?.refused_because
   const error = sides.there?.observed.error
-  throw new CtlError(
+  return new CtlError(
     `${id} stays at ${hostOf(source)}: the migration has ended${because === undefined ? '' : ` (${because})`}`,
     {
       code: sides.there?.observed.fault?.code ?? 'migration_ended',
