@@ -23,12 +23,33 @@ export function stageWords(sides: Sides, { source, destination }: Move): string 
     return `released; ${sides.there.observed.state} at ${hostOf(destination)}`
   if (arrival?.stage === 'pulled') return `complete at ${hostOf(destination)}, waiting for the release`
   if (stage === 'withdrawn') return `stays at ${hostOf(source)}`
-  if (stage === 'handing_over') return 'the guest is down for the handover and is being saved'
+  if (stage === 'handing_over') return handoverWords(sides)
   const copied = copiedOf(sides)
   const what = copied === undefined ? undefined : `copying round ${copied.round}`
-  if (stage === 'handed_over') return `the guest is down for the handover; ${what ?? 'copying what is left'}`
+  if (stage === 'handed_over')
+    return movesDiskOnly(sides)
+      ? `the guest is stopped for the handover; ${what ?? 'copying what is left of its disk'}`
+      : `the guest is down for the handover; ${what ?? 'copying what is left'}`
   const round = arrival?.round ?? 0
   return what ?? (round === 0 ? 'waiting for the source' : `round ${round} is copied`)
+}
+
+/** Says what becomes of the guest when its host hands it over. */
+function handoverWords(sides: Sides): string {
+  const state = sides.here?.observed.state
+  if (movesDiskOnly(sides))
+    return state === 'stopped'
+      ? 'the guest is stopped for the handover'
+      : 'the guest is being stopped for the handover'
+  const saved = state === 'sleeping' ? 'is saved' : 'is being saved'
+  return `the guest is down for the handover and ${saved}`
+}
+
+/** Returns whether no memory of the guest moves. */
+function movesDiskOnly({ here }: Sides): boolean {
+  if (here === undefined) return false
+  const { desired, observed } = here
+  return desired.migration?.mode === 'cold' || desired.power === 'stopped' || observed.state === 'stopped'
 }
 
 function copiedOf(sides: Sides): Copied | undefined {
