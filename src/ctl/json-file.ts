@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { isObject } from '../lib/parsed-values.ts'
+import { isObject, placeOfJsonError } from '../lib/parsed-values.ts'
 import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
 import type { Context } from './command.ts'
@@ -20,16 +20,10 @@ export async function readJsonFile(
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw unusable(`${name} is not JSON${placeOf(error)}`)
+    throw unusable(`${name} is not JSON${placeOfJsonError(error)}`)
   }
   if (!isObject(value)) throw unusable(`${name} is not a JSON object`)
   return { ...value }
-}
-
-/** Returns the place of a syntax error, without the text that the error quotes: it may be a signed URL. */
-function placeOf(error: unknown): string {
-  const [, line, column] = /line (\d+) column (\d+)/.exec(error instanceof Error ? error.message : '') ?? []
-  return line === undefined ? '' : `: line ${line}, column ${column}`
 }
 
 /** Reads the text of a file that an option names, or of standard input for `-`. Throws CtlError. */

@@ -14,6 +14,15 @@ export function parsedJson(text: string): unknown {
   }
 }
 
+/**
+ * Returns the place that an error of JSON.parse names, as `: line 2, column 7`; empty if it names none. Leaves out the
+ * text that the error quotes: it may be a signed URL.
+ */
+export function placeOfJsonError(error: unknown): string {
+  const [, line, column] = /line (\d+) column (\d+)/.exec(error instanceof Error ? error.message : '') ?? []
+  return line === undefined ? '' : `: line ${line}, column ${column}`
+}
+
 /** Parses JSON that should be an object; returns one without members if it is something else. */
 export function objectInJson(text: string): Readonly<Record<string, unknown>> {
   const value = parsedJson(text)

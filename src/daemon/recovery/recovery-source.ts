@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { desiredOf, inputsOf } from '../../commands/vm/create-vm.ts'
 import { createFromWire } from '../../api/wire/vm-from-wire.ts'
 import { createVmSchema } from '../../api/wire/requests.ts'
+import { placeOfJsonError } from '../../lib/parsed-values.ts'
 import { checkerFor } from '../../lib/schema-check.ts'
 import { nameServersOf } from '../policies.ts'
 import type { Config } from '../../config/config.ts'
@@ -16,7 +17,7 @@ const check = checkerFor(createVmSchema, new Map())
 
 /** Reads the request that created a VM, as the API takes it. Throws an error for the operator. */
 export function sourceFromRequest(path: string, config: Config, orphan: Orphan): RecoverySource {
-  const body: unknown = JSON.parse(readFileSync(path, 'utf8'))
+  const body = jsonIn(path)
   refuse(path, check(body))
   const request = createFromWire(body as CreateVmWire)
   if (!request.ok) {
@@ -35,6 +36,19 @@ export function sourceFromRequest(path: string, config: Config, orphan: Orphan):
     inputs: inputsOf(value),
   }
 }
+
+function jsonIn(path: string): unknown {
+  const text = readFileSync(path, 'utf8')
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw notJson(path, error)
+  }
+}
+
+/** Leaves out the cause, which quotes the text. */
+const notJson = (path: string, cause: unknown): Error =>
+  new Error(`${path} is not JSON${placeOfJsonError(cause)}`)
 
 function refuse(path: string, complaints: readonly Complaint[]): void {
   if (complaints.length === 0) return
