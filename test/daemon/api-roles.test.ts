@@ -173,6 +173,9 @@ test('a console client reads its own VM alone, and does not learn whether there 
     return assertProblem(answer, 403, 'role_required').detail.replace(id, 'ID')
   }
   assert.equal(await detailOf(OTHER), await detailOf('nothing-1'))
+  assert.match(await detailOf(OTHER), /^for VM ID this request needs the role controller or reader: /)
+  const log = await host.ask('anna', { path: `/v1/vms/${OTHER}/console/log` })
+  assert.match(assertProblem(log, 403, 'role_required').detail, / needs the role controller: /)
   assertProblem(await host.ask('ops', { path: '/v1/vms/nothing-1' }), 403, 'role_required')
   host.storeIsOpen = false
   assertProblem(await host.ask('ops', { path: '/v1/vms/web-1' }), 503, 'starting_up')

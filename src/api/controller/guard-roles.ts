@@ -28,16 +28,17 @@ export function guardRoles(app: App, dependencies: ApiDependencies): void {
       if (client === undefined) return done(new Error('a peer was admitted that is not among the clients'))
       request.peer = { ...request.peer, role: client.role }
       if (!roles.includes(client.role)) return done(refusal(roles, client.role))
-      done(scoped ? scopeRefusal(dependencies, request, client) : undefined)
+      done(scoped ? scopeRefusal(dependencies, request, { client, roles }) : undefined)
     })
     if (!scoped) return
     // While a VM wakes for a shell, it may have left the scope; an answer to an upgrade is not sent through hooks.
     addTo(route, 'preHandler', (request, _reply, done) => {
-      done(scopeRefusal(dependencies, request, clientOf(request)))
+      done(scopeRefusal(dependencies, request, { client: clientOf(request), roles }))
     })
     // During a long poll the VM may have left the scope.
     addTo(route, 'onSend', (request, { statusCode }, payload, done) => {
-      const refused = statusCode >= 400 ? undefined : scopeRefusal(dependencies, request, clientOf(request))
+      const client = clientOf(request)
+      const refused = statusCode >= 400 ? undefined : scopeRefusal(dependencies, request, { client, roles })
       if (refused === undefined) done(null, payload)
       else done(refused)
     })
@@ -79,14 +80,15 @@ const isOfVm = (url: string): boolean => url.startsWith('/v1/vms/:id') || url.st
 function scopeRefusal(
   dependencies: ApiDependencies,
   { params }: FastifyRequest,
-  client: Client | undefined,
+  { client, roles }: { readonly client: Client | undefined; readonly roles: readonly Role[] },
 ): Refused | undefined {
   if (client?.role !== 'console') return undefined
   const id = String(Reflect.get(Object(params), 'id')) as VmId
   if (isInScope(dependencies, id, client.scope)) return undefined
+  const others = roles.filter((role) => role !== 'console').join(' or ')
   return new Refused({
     code: 'role_required',
-    detail: `for VM ${id} this request needs the role controller: the client certificate is for the console of other VMs`,
+    detail: `for VM ${id} this request needs the role ${others}: the client certificate is for the console of other VMs`,
   })
 }
 
