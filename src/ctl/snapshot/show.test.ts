@@ -28,6 +28,13 @@ test('phase and consistency are shown in words', () => {
   assert.match(shown({}), /^ {2}consistency +file systems were flushed and frozen by an agent in the guest$/m)
 })
 
+test('a phase that says the same as the status is not shown beside it', () => {
+  for (const status of ['failed', 'completed'] as const) {
+    const text = shown({ status, progress: { ...snapshot.progress, phase: status } })
+    assert.match(text, new RegExp(`^ {2}status +${status}$`, 'm'))
+  }
+})
+
 test('words that a newer daemon adds are shown as they are', () => {
   const text = shown({ progress: { ...snapshot.progress, phase: 'toString' }, consistency: 'application' })
   assert.match(text, /^ {2}status +uploading: toString$/m)

@@ -48,7 +48,7 @@ export function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint):
   const facts = renderFacts(
     [
       ['VM', snapshot.vm_id],
-      ['status', `${snapshot.status}: ${phaseWords(snapshot)}`, statusColour(snapshot)],
+      ['status', statusWords(snapshot), statusColour(snapshot)],
       ['done', `${doneWords(snapshot)}, ${snapshot.progress.percent} %`],
       ['parts', partsWords(snapshot)],
       ['needs URLs', lacking, 'yellow'],
@@ -67,6 +67,12 @@ export function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint):
     paint,
   )
   return `${paint(printable(snapshot.id), 'bold')}\n${facts}`
+}
+
+function statusWords(snapshot: Snapshot): string {
+  const { status } = snapshot
+  const phase = phaseWords(snapshot)
+  return phase === status ? status : `${status}: ${phase}`
 }
 
 const stagedWords = ({ staged_mib: staged }: Snapshot): string =>
