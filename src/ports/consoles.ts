@@ -21,8 +21,8 @@ export interface Consoles {
   /** Does the same, and removes the output: nothing of the console is left. */
   remove(id: VmId): Promise<void>
   /**
-   * Lets input through to the terminal with which a session continues. Until then it waits: a monitor takes input
-   * before it has loaded the saved guest, and then drops it.
+   * Lets input through to the terminal of a session that continues, after a sleep or in the next life of the daemon.
+   * Until then it waits: a monitor takes input before it has loaded the saved guest, and then drops it.
    */
   passInput(id: VmId): void
   /** Ids of all VMs with a stored master, a session, or output of the last one. */

@@ -22,14 +22,17 @@ export function noteLook(
   read: VmRecord,
   { world, isHostShuttingDown }: { readonly world: World; readonly isHostShuttingDown: boolean },
 ): Noted {
-  const { monitor } = world
   // Only now does the guest get what was typed while it slept.
-  if (monitor.known && isLiveMonitor(monitor.value)) context.host.consoles.passInput(read.id)
+  if (!mayBeRestoring(world)) context.host.consoles.passInput(read.id)
   const unsaved = noteUnsaved(context, read, world)
   const stopped = noteStop(context, noteGrace(context, unsaved, world), world)
   const drain = drainFact(context.store.maintenance.get(), stopped)
   return { record: isHostShuttingDown ? stopped : noteWake(context, stopped, world, drain), drain }
 }
+
+/** Returns whether a monitor may still have to load the guest. One that does not answer runs it if nothing is saved. */
+const mayBeRestoring = ({ monitor, saved }: World): boolean =>
+  !(monitor.known && isLiveMonitor(monitor.value)) && !(saved.known && saved.value.kind === 'absent')
 
 /** Returns the record without the note that something may be saved, if this look finds nothing saved. */
 function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: World): VmRecord {
@@ -48,7 +51,7 @@ function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: 
 /** Returns the record to plan with while a guest may end by itself, and notes the end of that time. */
 function noteGrace({ store, host, log, graces }: NoteContext, read: VmRecord, world: World): VmRecord {
   const nowMs = host.clock.now()
-  const { record, ended } = withGrace(graces.timed(read), world, nowMs)
+  const { record, ended } = withGrace(graces.timed(read, nowMs), world, nowMs)
   if (ended === undefined) return record
   const shown = { ...record.observed, lastStop: ended }
   store.vms.recordProgress(record.id, { observed: shown, graceOver: ended.generation, nowMs })

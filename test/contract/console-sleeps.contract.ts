@@ -99,7 +99,6 @@ function terminalContract(promise: Promised): void {
     await stage.restart()
     assert.equal((await viewOf(stage, web)).inputWaiting, 0, 'delivered input waits no longer')
   })
-
 }
 
 function heldInputContract(promise: Promised): void {

@@ -48,7 +48,7 @@ export class FakeConsoles implements Consoles {
   adopt(): number {
     for (const [id, terminal] of this.#store.sessions) {
       const session = this.#begin(id, terminal)
-      if (this.#store.terminals.has(id)) session.attach(true)
+      if (this.#store.terminals.has(id)) session.attach(true, { holdsInput: true })
     }
     return this.#store.terminals.size
   }

@@ -45,6 +45,16 @@ export class ByteQueue {
     this.#gone = 0
   }
 
+  /** Removes all bytes, and returns them in order. */
+  takeAll(): Uint8Array {
+    const pieces: Uint8Array[] = []
+    for (let head = this.head(); head.length > 0; head = this.head()) {
+      pieces.push(head.slice())
+      this.drop(head.length)
+    }
+    return Buffer.concat(pieces)
+  }
+
   clear(): void {
     this.#blocks.length = 0
     this.#gone = 0

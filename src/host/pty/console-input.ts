@@ -45,12 +45,7 @@ export class ConsoleInput {
 
   /** Removes the waiting input, and returns it in order. */
   takeWaiting(): Uint8Array {
-    const pieces: Uint8Array[] = []
-    for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
-      pieces.push(head.slice())
-      this.#waiting.drop(head.length)
-    }
-    return Buffer.concat(pieces)
+    return this.#waiting.takeAll()
   }
 
   /** Drops the waiting input. */

@@ -15,6 +15,7 @@ import type { ConsoleState } from '../../core/world/world.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Log } from '../../log/log.ts'
 import type { ConsoleSession, Consoles, MovedConsole, SessionOutput } from '../../ports/consoles.ts'
+import type { InputTerms } from './pty-session.ts'
 import type { DescriptorStore } from '../systemd/descriptor-store.ts'
 
 export type ConsoleMastersOptions = {
@@ -264,10 +265,10 @@ export class ConsoleMasters implements Consoles {
     return this.#log.child({ vm_id: id })
   }
 
-  #begin(id: VmId, history: ConsoleHistory, master?: ConsoleMaster): void {
+  #begin(id: VmId, history: ConsoleHistory, master?: ConsoleMaster, terms?: InputTerms): void {
     const session = new PtySession({ id, history, files: this.#files, log: this.#logOf(id) })
     this.#sessions.set(id, session)
-    if (master !== undefined) session.attach(master)
+    if (master !== undefined) session.attach(master, terms)
     if (!session.isOver) this.#begins.notify(id, session)
   }
 
@@ -313,7 +314,8 @@ export class ConsoleMasters implements Consoles {
       this.#log.error({ vm_id: id, reason: errorChain(error) }, 'stored console not usable')
       return
     }
-    this.#begin(id, history, master)
+    // The guest may be being restored.
+    this.#begin(id, history, master, { holdsInput: true })
   }
 
   /** Returns the history of a master that an earlier process left; a new one if there is none that can be used. */

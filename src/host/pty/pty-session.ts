@@ -17,6 +17,9 @@ export type PtySessionOptions = {
   readonly log: Log
 }
 
+/** Whether input waits for `passInput` although there is a terminal. */
+export type InputTerms = { readonly holdsInput: boolean }
+
 /**
  * One VM's console from its start to its stop. It has a terminal while the VM may run. It has none while the VM sleeps:
  * then it has no new output, and input waits for the next terminal, and until that passes input. Input that waits is
@@ -103,7 +106,7 @@ export class PtySession implements ConsoleSession {
    * Attaches a terminal, which reads into the history of this session. Waiting input is written to it, at once or by
    * `passInput`.
    */
-  attach(master: ConsoleMaster, { holdsInput = false } = {}): void {
+  attach(master: ConsoleMaster, { holdsInput }: InputTerms = { holdsInput: false }): void {
     this.#master = master
     this.#holdsInput = true
     master.onOutput(() => this.#outputs.notify())
@@ -134,7 +137,7 @@ export class PtySession implements ConsoleSession {
     if (master === undefined) return
     const unread = master.takeLeave()
     this.#master = undefined
-    if (unread.length > 0 && !this.isOver) this.#wait(unread)
+    if (unread.length > 0 && !this.isOver) this.#waitAgain(unread)
     await master.closed
   }
 
@@ -162,6 +165,14 @@ export class PtySession implements ConsoleSession {
   /** The terminal if it takes input now. */
   get #inputTarget(): ConsoleMaster | undefined {
     return this.#holdsInput ? undefined : this.#master
+  }
+
+  /** Takes back input that the guest has not read. It was typed before what waits here. */
+  #waitAgain(unread: Uint8Array): void {
+    const later = this.#waiting.takeAll()
+    if (later.length > 0) this.#tryFile('removed', () => this.#files.removeInput(this.#vm))
+    this.#wait(unread)
+    if (later.length > 0) this.#wait(later)
   }
 
   #wait(bytes: Uint8Array): void {
