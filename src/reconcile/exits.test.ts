@@ -264,19 +264,25 @@ test('a clock that is set ahead deletes no VM before its time', async (t) => {
   assert.ok(!isThere())
 })
 
-test('a VM that stopped while the clock was a year ahead is deleted in time after the clock is corrected', async (t) => {
-  const { clock, context, id, idle, isThere, pass } = await stoppedForAnHour(t)
-  assert.ok(setPower(context, id, 'running').ok)
-  await idle()
-  clock.set(365 * DAY_MS)
-  assert.ok(setPower(context, id, 'stopped').ok)
-  await idle()
-  clock.set(-365 * DAY_MS)
-  await pass(HOUR_MS - 1)
-  assert.ok(isThere())
-  await pass(1)
-  assert.ok(!isThere())
-})
+for (const [ahead, aheadMs] of [
+  ['a year', 365 * DAY_MS],
+  ['half an hour', HOUR_MS / 2],
+] as const)
+  test(`a VM that stopped while the clock was ${ahead} ahead is deleted in time after the clock is corrected`, async (t) => {
+    const { clock, context, id, idle, isThere, pass } = await stoppedForAnHour(t)
+    assert.ok(setPower(context, id, 'running').ok)
+    await idle()
+    clock.set(aheadMs)
+    assert.ok(setPower(context, id, 'stopped').ok)
+    await idle()
+    clock.set(-aheadMs)
+    await pass(HOUR_MS / 4)
+    await pass(HOUR_MS / 4 + 1)
+    await pass(HOUR_MS / 2 - 2)
+    assert.ok(isThere())
+    await pass(1)
+    assert.ok(!isThere())
+  })
 
 test('a daemon whose clock is behind the stop counts the whole time itself', async (t) => {
   const { clock, idle, isThere, pass, start, stop } = await stoppedForAnHour(t)

@@ -26,7 +26,8 @@ export async function planFor(
   const intent = intentOf(host, record, inputs)
   const world = await observe(host, record)
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
-  const { record: graced } = withGrace(graces.timed(record), world, host.clock.now())
+  const nowMs = host.clock.now()
+  const { record: graced } = withGrace(graces.timed(record, nowMs), world, nowMs)
   // Plans as if no other guest were being saved or restored.
   const drain = drainFact(store.maintenance.get(), graced)
   const own = { maySave: true, mayRestore: true, silentMs, ...given({ drain }) }

@@ -158,12 +158,12 @@ export class Graces {
     return Math.max(0, this.#count(id, grace).endsMs - this.#clock.monotonicMs())
   }
 
-  /** Returns the record with the end of its grace as the clock shows that time now. */
-  timed(record: VmRecord): VmRecord {
+  /** Returns the record with the end of its grace by a clock that shows `nowMs`. */
+  timed(record: VmRecord, nowMs: number): VmRecord {
     const { stops } = record
     const leftMs = this.leftMs(record)
     if (stops.grace === undefined || leftMs === undefined) return record
-    return { ...record, stops: { ...stops, grace: { ...stops.grace, untilMs: this.#clock.now() + leftMs } } }
+    return { ...record, stops: { ...stops, grace: { ...stops.grace, untilMs: nowMs + leftMs } } }
   }
 
   /** Forgets a VM that has no worker any more. */
@@ -182,9 +182,15 @@ export class Graces {
 
 /**
  * A stopped VM. `sinceMs`: since when, by its record. `agedMs`: how long that was at the first look. `atMs`: the time
- * of that look by the monotonic clock.
+ * of that look by the monotonic clock. `wasAhead`: a look found the clock behind the stop, so it was wrong at one of
+ * the two.
  */
-type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atMs: number }
+type Stopped = {
+  readonly sinceMs: number
+  readonly agedMs: number
+  readonly atMs: number
+  readonly wasAhead: boolean
+}
 
 /**
  * Measures by the monotonic clock how long VMs have been stopped: the host's clock may be set, and a deletion cannot be
@@ -194,11 +200,15 @@ type Stopped = { readonly sinceMs: number; readonly agedMs: number; readonly atM
 export class StoppedVms {
   readonly #stopped = new Map<VmId, Stopped>()
 
-  /** Notes a look at a VM that is stopped; returns what the first look at this stop found. */
+  /** Notes a look at a VM that is stopped; returns what the looks at this stop have found. */
   note(id: VmId, sinceMs: number, clock: Clocks): Stopped {
     const known = this.#stopped.get(id)
-    if (known?.sinceMs === sinceMs) return known
-    const stopped = { sinceMs, agedMs: Math.max(0, clock.now() - sinceMs), atMs: clock.monotonicMs() }
+    const ageMs = clock.now() - sinceMs
+    const first =
+      known?.sinceMs === sinceMs
+        ? known
+        : { sinceMs, agedMs: Math.max(0, ageMs), atMs: clock.monotonicMs(), wasAhead: false }
+    const stopped = { ...first, wasAhead: first.wasAhead || ageMs < 0 }
     this.#stopped.set(id, stopped)
     return stopped
   }
@@ -210,14 +220,17 @@ export class StoppedVms {
 }
 
 /**
- * Returns the milliseconds until a VM has certainly been stopped for `forMs`. If the clock is behind the stop, it was
- * wrong then or is now. So nothing counts but the time of this process.
+ * Returns the milliseconds until a VM has certainly been stopped for `forMs`. If the clock was ahead at the stop,
+ * nothing counts but the time of this process.
  */
-export function stoppedLeftMs({ sinceMs, agedMs, atMs }: Stopped, forMs: number, clock: Clocks): number {
+export function stoppedLeftMs(
+  { sinceMs, agedMs, atMs, wasAhead }: Stopped,
+  forMs: number,
+  clock: Clocks,
+): number {
   const watchedMs = clock.monotonicMs() - atMs
-  const clockMs = clock.now() - sinceMs
-  if (clockMs < 0) return Math.max(0, forMs - watchedMs)
-  const byClockMs = forMs - clockMs
+  if (wasAhead) return Math.max(0, forMs - watchedMs)
+  const byClockMs = forMs - (clock.now() - sinceMs)
   const byWatchMs = forMs - (agedMs + watchedMs)
   const heldMs = Math.min(forMs, limits.deletionHoldMs) - watchedMs
   return Math.max(0, byClockMs, byWatchMs, heldMs)

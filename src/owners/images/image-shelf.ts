@@ -35,7 +35,7 @@ export type ImageShelfOptions = {
 export type RemovalRequest = 'gone' | 'removing' | 'recorded'
 
 /** An unused image: when it was last used, by the clock, and since when that is seen, in monotonic milliseconds. */
-type Unused = { readonly usedAtMs: number; readonly sinceMs: number }
+type Unused = { readonly lastUsedAtMs: number; readonly sinceMs: number }
 
 /** The images of the pool: shown, removed on request, and removed when no VM has used them for long. */
 export class ImageShelf {
@@ -139,7 +139,7 @@ export class ImageShelf {
     for (const { sha256, fetchedAtMs, lastUsedAtMs = 0 } of unused) {
       if (this.#stopped) return
       const usedAtMs = Math.max(fetchedAtMs, lastUsedAtMs)
-      const watchedMs = this.#watchedMs(sha256, usedAtMs)
+      const watchedMs = this.#watchedMs(sha256, lastUsedAtMs)
       // The clock may have been ahead at the last use.
       const idleMs = Math.max(watchedMs, clock.now() - usedAtMs)
       // It may be ahead now, as before it is set after a boot.
@@ -150,11 +150,11 @@ export class ImageShelf {
   }
 
   /** Returns for how long sweeps have seen the image unused. */
-  #watchedMs(sha256: Sha256, usedAtMs: number): number {
+  #watchedMs(sha256: Sha256, lastUsedAtMs: number): number {
     const nowMs = this.#options.clock.monotonicMs()
     const seen = this.#unused.get(sha256)
-    if (seen?.usedAtMs === usedAtMs) return nowMs - seen.sinceMs
-    this.#unused.set(sha256, { usedAtMs, sinceMs: nowMs })
+    if (seen?.lastUsedAtMs === lastUsedAtMs) return nowMs - seen.sinceMs
+    this.#unused.set(sha256, { lastUsedAtMs, sinceMs: nowMs })
     return 0
   }
 
