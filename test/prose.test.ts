@@ -52,7 +52,7 @@ test('the page of limits has the limits that hold', () => {
     `${limits.firewallRulesMax} rules for what comes in, and ${limits.firewallRulesMax} for what goes out`,
     `${limits.userDataBytesMax / 1024} KiB, and ${limits.sshKeysMax} SSH keys`,
     `labels | ${limits.labelsMax} |`,
-    `${limits.consoleViewersMax} viewers of it`,
+    `${limits.consoleViewersMax} viewers, and ${limits.consoleViewersMax} shells`,
     `${limits.imageBytesMax / MIB / TIB} TiB unpacked; kernel and initrd ${limits.bootImageBytesMax / MIB / GIB} GiB each`,
     `running VMs | ${count(limits.consolePlacesMax)}, because`,
     `${limits.savesMax} saves, ${limits.restoresMax} restores after a boot, ${limits.imageFetchesMax} fetches of images`,

@@ -112,7 +112,7 @@ test('a wait can be for sleep, or for the end of it', async (t) => {
   for (const text of [err, ready.err]) {
     assert.match(
       text,
-      /\n {2}it sleeps: a packet wakes it, and so do vmhostctl vm start web-1 and vmhostctl vm keep-awake web-1 TIME\n/,
+      /\n {2}it sleeps: unless its host is drained, a packet wakes it, and so do vmhostctl vm start web-1 and vmhostctl vm keep-awake web-1 TIME\n/,
     )
     assert.doesNotMatch(text, /the daemon continues/)
   }

@@ -26,7 +26,6 @@ export async function moveAway(context: Context, drain: Drain): Promise<ExitStat
   const destinations = await destinationsOf(
     source,
     profiles.map((profile) => context.daemon(profile)),
-    'is to be emptied',
   )
   const { data: maintenance } = await answered(client().GET('/v1/maintenance', {}))
   if (maintenance.state === 'drained') {

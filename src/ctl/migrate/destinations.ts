@@ -10,22 +10,17 @@ import type { Offered } from './offer.ts'
 /** A host that VMs may move to, and the name of its node certificate. */
 export type Destination = { readonly daemon: Daemon; readonly node: string }
 
-/**
- * Looks at each host that VMs are to move to. Throws CtlError if one does not answer, or is the source.
- *
- * @param leaves says after "the host that" how VMs leave the source: "is to be emptied"
- */
+/** Looks at each host that VMs are to move to. Throws CtlError if one does not answer, or is the source. */
 export async function destinationsOf(
   source: Daemon,
   daemons: readonly Daemon[],
-  leaves: string,
 ): Promise<readonly Destination[]> {
   const here = await lookAtHost(source)
   const found = await Promise.all(daemons.map(async (daemon) => ({ daemon, ...(await lookAtHost(daemon)) })))
   const same = found.find(({ node }) => node === here.node)
   if (same === undefined) return found
   throw usageError(
-    `--to names ${hostOf(same.daemon)}, which is the host that ${leaves} (${here.node})`,
+    `--to names ${hostOf(same.daemon)}, which is the host that is to be emptied (${here.node})`,
     'give the profile of another host',
   )
 }

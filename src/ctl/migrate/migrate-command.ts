@@ -5,7 +5,6 @@ import { showSpan } from '../../lib/shown-units.ts'
 import { printable } from '../../lib/text.ts'
 import { parseSeconds } from '../units.ts'
 import { boundOptions } from '../wait.ts'
-import { destinationsOf } from './destinations.ts'
 import { beginMove, movedLine, movedWords, seeThrough, stayed } from './move-vm.ts'
 import { parseSourceUrl, sourceUrl, withdraw } from './offer.ts'
 import type { Command, Context } from '../command.ts'
@@ -70,7 +69,6 @@ async function migrate(context: Context, move: Move): Promise<ExitStatus> {
   const url = sourceUrl(context, move)
   const seen = { sides: {} as Sides }
   try {
-    await destinationsOf(move.source, [move.destination], `${move.id} is to leave`)
     const offered = await beginMove(context, move, url)
     showMoved(context, move, await seeThrough(context, move, { offered, seen }))
     return exitStatus.done

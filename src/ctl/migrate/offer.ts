@@ -6,7 +6,7 @@ import { exitStatus } from '../exit-status.ts'
 import { parseSeconds } from '../units.ts'
 import { at, hostOf, lookAt } from './hosts.ts'
 import type { Vm } from '../../client/api-client.ts'
-import type { Context } from '../command.ts'
+import type { Context, Daemon } from '../command.ts'
 import type { Departure, Move } from './hosts.ts'
 
 /** An offer at the source, and whether this call has made it. */
@@ -29,6 +29,7 @@ export async function ensureOffer(context: Context, move: Move): Promise<Offered
   const { desired, observed } = here
   const { migration: departure } = observed
   if (departure === undefined || departure.stage === 'withdrawn') {
+    await refuseSameHost(move)
     const offer = { migrationId: idFor(here, node), node, isNew: true }
     const mode = given.isSet('cold') ? 'cold' : 'live'
     const lasts = given.text('expires') ?? String(limits.ctlOfferSecondsDefault)
@@ -62,9 +63,22 @@ export const withdraw = ({ id, source }: Pick<Move, 'id' | 'source'>): Promise<V
   )
 
 /** Returns the name of the destination's node certificate: set-up gives it the id of the host. */
-async function nameOf({ destination }: Move): Promise<string> {
-  const { data } = await at(destination, answered(destination.client.GET('/v1/sync', {})))
+const nameOf = ({ destination }: Move): Promise<string> => hostIdOf(destination)
+
+async function hostIdOf(daemon: Daemon): Promise<string> {
+  const { data } = await at(daemon, answered(daemon.client.GET('/v1/sync', {})))
   return data.host.id
+}
+
+/** Throws CtlError if the destination is the source. A host that cannot look at itself now is not compared. */
+async function refuseSameHost({ id, source, destination }: Move): Promise<void> {
+  const ids = [source, destination].map((daemon) => hostIdOf(daemon).catch(() => undefined))
+  const [here, there] = await Promise.all(ids)
+  if (here === undefined || here !== there) return
+  throw usageError(
+    `--to names ${hostOf(destination)}, which is the host that ${id} is to leave (${here})`,
+    'give the profile of another host',
+  )
 }
 
 /**

@@ -89,8 +89,8 @@ function waitForVm(
 }
 
 /**
- * Returns words that keep what a VM waited for until something else changes. Each time its guest is asked to end, the
- * wait is over for a moment.
+ * Returns words that keep what a stopping VM waited for until something else changes. Each time its guest is asked to
+ * end, the wait is over for a moment.
  */
 function withLastWait(words: (vm: Vm) => string): (vm: Vm) => string {
   let last = { bare: '', shown: '' }
@@ -98,7 +98,8 @@ function withLastWait(words: (vm: Vm) => string): (vm: Vm) => string {
     const { waiting_for: _waiting, memory_queue: _queue, ...observed } = vm.observed
     const bare = words({ ...vm, observed })
     const shown = words(vm)
-    if (shown !== bare || last.bare !== bare) last = { bare, shown }
+    const goesOn = observed.state === 'stopping' && last.bare === bare
+    if (shown !== bare || !goesOn) last = { bare, shown }
     return last.shown
   }
 }
@@ -114,8 +115,10 @@ function whyEndless(vm: Vm, goal: Goal): string | undefined {
     return `its power is ${desired.power}: vmhostctl vm ${verb} ${id} ${verb}s it`
   }
   if (goal === 'ready' || (typeof goal === 'object' && goal.state === 'running')) {
-    if (!isSettled(vm) || observed.state !== 'sleeping') return undefined
-    return `it sleeps: a packet wakes it, and so do vmhostctl vm start ${id} and vmhostctl vm keep-awake ${id} TIME`
+    // What it waits for is shown, such as the end of the maintenance of its host.
+    if (!isSettled(vm) || observed.state !== 'sleeping' || observed.waiting_for !== undefined)
+      return undefined
+    return `it sleeps: unless its host is drained, a packet wakes it, and so do vmhostctl vm start ${id} and vmhostctl vm keep-awake ${id} TIME`
   }
   const neverSleeps =
     typeof goal === 'object' && goal.state === 'sleeping' && desired.compute.sleep_after_idle_seconds === 0
