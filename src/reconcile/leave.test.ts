@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { HostFault } from '../core/errors.ts'
 import { limits } from '../config/limits.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
 import { offerVm, withdrawOffer } from '../commands/migration/offer-vm.ts'
@@ -93,6 +94,19 @@ test('a guest that was released leaves nothing on this host but its record', asy
   assert.deepEqual(host.savedFiles.paths(), [])
   assert.deepEqual(await host.storage.list(), [])
   assert.equal((await host.consoles.inspect(id)).kind, 'absent')
+})
+
+test('a guest that was released is at its new host, also if what it left here cannot be removed', async (t) => {
+  const { happens, later, shown, host, store } = await leaveStage(t)
+  await happens(COPY, HAND_OVER, SAVED)
+  host.storage.failNext('remove', new HostFault('storage_failed', 'busy', { retry: 'backoff' }))
+  const states: string[] = []
+  store.onVmChange(() => states.push(shown()))
+  await happens(RELEASE)
+  await later(120_000)
+  const after = new Set(states.slice(states.indexOf('migrated')))
+  assert.deepEqual(after, new Set(['migrated', 'migrated storage_failed']))
+  assert.deepEqual(await host.storage.list(), [])
 })
 
 test('a cold migration ends the guest and saves nothing', async (t) => {

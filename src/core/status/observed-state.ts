@@ -76,9 +76,11 @@ const isNetworkLost = ({ observed }: VmRecord, step: string): boolean =>
 
 /**
  * Returns the state after a step failed. A stopped VM is not failed because of what it needs only at its next start. A
- * VM that still has something left of its guest is not stopped yet.
+ * VM that still has something left of its guest is not stopped yet. A VM that has left is where it is, whatever cannot
+ * be removed here.
  */
 export function failedState(record: VmRecord, world: World): ObservedState {
+  if (hasLeft(record)) return 'migrated'
   if (seenState(world) !== 'stopped' || record.observed.disk === undefined) return 'failed'
   if (owesStop(record)) return 'stopping'
   return record.desired.power === 'stopped' || hasEnded(record) ? 'stopped' : 'failed'
