@@ -24,6 +24,8 @@ export type CommandContext = {
   readonly localImagesDirectory?: string
   readonly stagingQuotaMib: () => number
   readonly now: () => number
+  /** Returns the record with the end of its grace by the present clock, which may have been set since. */
+  readonly timed: (record: VmRecord) => VmRecord
   readonly newOperationId: () => OperationId
   /** Wakes the VM's worker; carries no payload beyond the reason for the log. */
   readonly poke: (id: VmId, reason: string) => void

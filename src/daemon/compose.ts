@@ -35,6 +35,7 @@ import type { Metrics } from '../owners/metrics/metrics.ts'
 import type { OperationId, VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { Capacity } from '../ports/capacity.ts'
+import type { Graces } from '../reconcile/process-facts.ts'
 import type { GuestProbes } from '../ports/guest-probes.ts'
 import type { GuestShells } from '../ports/guest-shells.ts'
 import type { Host } from '../ports/host.ts'
@@ -117,7 +118,7 @@ export function compose(parts: Parts): Composition {
     },
     pokeSnapshot: (id, request) => snapshots.poke(id, request),
   }
-  const commands = buildCommands(parts, { ...actors, inspector })
+  const commands = buildCommands(parts, { ...actors, inspector, graces: reconciler.graces })
   const drainer: Drainer = buildDrainer(parts, commands)
   const offers = new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log })
   const source = buildSource(parts, reconciler, actors.poke)
@@ -258,7 +259,7 @@ const buildCoordination = (
 
 function buildCommands(
   { store, host, settings, newOperationId, instead }: Parts,
-  { inspector, ...actors }: Actors & { readonly inspector: HostInspector },
+  { inspector, graces, ...actors }: Actors & { readonly inspector: HostInspector; readonly graces: Graces },
 ): CommandContext {
   const { localImagesDirectory } = settings.storage
   return {
@@ -271,6 +272,7 @@ function buildCommands(
     ...(localImagesDirectory === undefined ? {} : { localImagesDirectory }),
     stagingQuotaMib: () => inspector.stagingQuotaMib(),
     now: () => host.clock.now(),
+    timed: (record) => graces.timed(record, host.clock.now()),
     newOperationId,
     ...actors,
   }

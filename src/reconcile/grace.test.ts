@@ -91,6 +91,34 @@ for (const [what, byMs] of [
   })
 }
 
+for (const [what, byMs] of [
+  ['ahead', DAY_MS],
+  ['back', -DAY_MS],
+] as const)
+  test(`of two requests with a clock between them that is set ${what}, the earlier end holds`, async (t) => {
+    const stage = await running(t, { hasAgent: false })
+    const { clock, context, id, shown, idle, later, lastStop } = stage
+    rebootVm(context, id, GRACE)
+    await idle()
+    await later(GRACE_MS / 3)
+    clock.set(byMs)
+    // A stop with as much time takes only what is left of the reboot's.
+    setPower(context, id, 'stopped', GRACE)
+    await idle()
+    assert.equal(shown(), 'stopping')
+    // A repeat changes nothing, and a shorter time does.
+    const changes = (graceSeconds: number): boolean => {
+      const result = setPower(context, id, 'stopped', { graceSeconds })
+      return result.ok && result.value.changed
+    }
+    assert.deepEqual([changes(30), changes(10)], [false, true])
+    await idle()
+    await later(9999)
+    assert.equal(shown(), 'stopping')
+    await later(1)
+    assert.deepEqual([shown(), lastStop()], ['stopped', 'deadline'])
+  })
+
 test('a clock that is set during a step leaves the guest its time, and no more', async (t) => {
   const stage = await running(t, { hasAgent: false })
   const { clock, context, host, id, shown, idle, turns, pokeAll, lastStop } = stage

@@ -30,7 +30,7 @@ export function setPower(
       const left = power !== 'stopped' && hasLeft(before) ? refuseWhileMoving(before) : undefined
       return left === undefined ? ok({ ...before.desired, power }) : err(left)
     },
-    stops: (before) => (power === 'stopped' ? askedStop(before, terms, context.now()) : undefined),
+    stops: (before) => (power === 'stopped' ? askedStop(context, before, terms) : undefined),
     repeatsPower: (before) =>
       (power === 'running' && asksForWake(before)) || (power !== 'stopped' && hasEnded(before)),
   })
@@ -47,8 +47,9 @@ export function setPower(
 }
 
 /** Returns the stop of a request for `stopped`; undefined if it changes nothing. */
-function askedStop(before: VmRecord, terms: StopTerms, nowMs: number): Stop | undefined {
-  const stop = stopOf(before, terms, nowMs)
+function askedStop(context: CommandContext, record: VmRecord, terms: StopTerms): Stop | undefined {
+  const before = context.timed(record)
+  const stop = stopOf(before, terms, context.now())
   if (before.desired.power !== 'stopped') return stop
   return owesStop(before) && isNewStop(before, stop) ? stop : undefined
 }
@@ -64,7 +65,8 @@ export function rebootVm(context: CommandContext, id: VmId, terms: StopTerms): C
       desired.power === 'stopped'
         ? err({ code: 'vm_stopped', detail: `${id} is to be stopped, and cannot reboot: start it` })
         : ok(desired),
-    stops: (before) => {
+    stops: (record) => {
+      const before = context.timed(record)
       const stop = stopOf(before, terms, context.now())
       return isNewStop(before, stop) ? stop : undefined
     },
