@@ -12,7 +12,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../store/store.ts'
 
 /** The part of a host's figures that decides about memory. */
-export type MemoryFigures = Pick<Capacity, 'allocatable' | 'memoryTerms'>
+export type MemoryPromises = Pick<Capacity, 'allocatable' | 'memoryTerms'>
 
 /**
  * Lends the memory of VMs that sleep, and gives it back in order. Nothing is lent if the whole memory of sleeping VMs
@@ -20,13 +20,13 @@ export type MemoryFigures = Pick<Capacity, 'allocatable' | 'memoryTerms'>
  */
 export class MemoryRoom {
   readonly #store: Store
-  readonly #capacity: MemoryFigures
+  readonly #capacity: MemoryPromises
   readonly #clock: Clock
   readonly #call: (id: VmId, reason: string) => void
 
   /** @param call asks for a pass of this VM */
   constructor(
-    { store, capacity, clock }: { store: Store; capacity: MemoryFigures; clock: Clock },
+    { store, capacity, clock }: { store: Store; capacity: MemoryPromises; clock: Clock },
     call: (id: VmId, reason: string) => void,
   ) {
     this.#store = store

@@ -12,7 +12,7 @@ import { ReportedLooks } from './reported-looks.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
 import type { StopKind } from '../core/vm/record.ts'
-import type { MemoryFigures } from './memory-room.ts'
+import type { MemoryPromises } from './memory-room.ts'
 import type { PassContext, WorkerContext } from './progress.ts'
 import type { TaskBetweenPasses } from './worker.ts'
 
@@ -43,7 +43,7 @@ export class Reconciler {
   #stopping = false
 
   /** @param capacity returns the figures of the host, which exist only after the reconciler */
-  constructor(context: PassContext, capacity: () => MemoryFigures) {
+  constructor(context: PassContext, capacity: () => MemoryPromises) {
     const memory = new MemoryRoom(
       {
         store: context.store,

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { ByteQueue } from '../../core/console/byte-queue.ts'
-import { closeReason, closes, isFinal } from '../../core/console/close.ts'
+import { closeReason, closes, losesOutput } from '../../core/console/close.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 import { daemonMessageToWire } from '../wire/console.ts'
 import { shownText } from '../wire/values.ts'
@@ -109,7 +109,7 @@ export class ConsoleSocket implements ConsoleViewer {
    */
   close(code: CloseCode, words?: string): void {
     if (!this.isOpen) {
-      if (!isFinal(code)) this.#sayClose()
+      if (!losesOutput(code)) this.#sayClose()
       return
     }
     this.#closedWith = code
@@ -119,7 +119,7 @@ export class ConsoleSocket implements ConsoleViewer {
     // Resume reading, because the answer to the close must be read.
     this.#isHeldBack = false
     this.#socket.resume()
-    if (this.#unsent === 0 || !isFinal(code)) this.#sayClose()
+    if (this.#unsent === 0 || !losesOutput(code)) this.#sayClose()
     else this.#cancelTimer = this.#options.time.after(limits.consoleLastOutputMs, () => this.#sayClose())
   }
 

@@ -53,7 +53,7 @@ export type CloseCode = keyof typeof closes
 
 const meanings: ReadonlyMap<string, CloseMeaning> = new Map(Object.entries(closes))
 
-const FINAL: ReadonlySet<CloseCode> = new Set([
+const LOSES_OUTPUT: ReadonlySet<CloseCode> = new Set([
   'vm_stopped',
   'vm_deleted',
   'vm_moved',
@@ -62,7 +62,7 @@ const FINAL: ReadonlySet<CloseCode> = new Set([
 ])
 
 /** Returns whether earlier output is lost for every later connection to this host. */
-export const isFinal = (code: CloseCode): boolean => FINAL.has(code)
+export const losesOutput = (code: CloseCode): boolean => LOSES_OUTPUT.has(code)
 
 /** Maximum bytes of a reason: a control frame has 125, and the status takes two (RFC 6455, section 5.5). */
 const REASON_BYTES_MAX = 123

@@ -105,7 +105,7 @@ export function encodeChange(index: number, change: LinkChange): Request {
 }
 
 function addressBody(index: number, { kind, address }: AddressChange): Buffer {
-  const { family, bytes, prefixLength } = parseNetwork(address)
+  const { family, bytes, prefixLength } = networkFields(address)
   const header = Buffer.alloc(ADDRESS_HEADER_BYTES)
   header.writeUInt8(family, 0)
   header.writeUInt8(prefixLength, 1)
@@ -120,7 +120,7 @@ function addressBody(index: number, { kind, address }: AddressChange): Buffer {
 
 function routeBody(index: number, { kind, route, metric }: RouteChange): Buffer {
   const [destination = '', router] = route.split(' via ')
-  const { family, bytes, prefixLength } = parseNetwork(destination)
+  const { family, bytes, prefixLength } = networkFields(destination)
   const isAdded = kind === 'add-route'
   const header = Buffer.alloc(ROUTE_HEADER_BYTES)
   header.writeUInt8(family, 0)
@@ -160,7 +160,7 @@ function neighbourBody(index: number, change: NeighbourChange): Buffer {
 type Network = { readonly family: number; readonly bytes: Uint8Array; readonly prefixLength: number }
 
 /** Parses an address or destination with its prefix length. Throws RangeError on other text. */
-export function parseNetwork(text: string): Network {
+export function networkFields(text: string): Network {
   const [address = '', prefixLength] = text.split('/')
   if (prefixLength === undefined) throw new RangeError(`${JSON.stringify(text)} has no prefix length`)
   const bytes = parse(address)

@@ -24,7 +24,7 @@ import {
   setLink,
 } from './route-codec.ts'
 import { decodeHostRoute, getRoute, isRouteTo } from './host-route.ts'
-import { encodeChange, parseNetwork } from './link-change.ts'
+import { encodeChange, networkFields } from './link-change.ts'
 import { decodeFilter, decodeQdisc, getIngressFilter, getRootQdisc } from './traffic-control-codec.ts'
 import type { Neighbour } from '../../core/world/network-state.ts'
 import type { LinkChange } from './link-change.ts'
@@ -98,7 +98,7 @@ export class Rtnetlink {
    * of the host for it.
    */
   routesTo(network: string): readonly HostRoute[] {
-    const wanted = parseNetwork(network)
+    const wanted = networkFields(network)
     return this.#socket
       .dump(dumpRoutes(wanted.family), [ENOENT])
       .filter(({ body }) => isRouteTo(body, wanted))
@@ -110,7 +110,7 @@ export class Rtnetlink {
    * larger one, or there is none.
    */
   routeToHost(network: string): HostRoute | undefined {
-    const wanted = parseNetwork(network)
+    const wanted = networkFields(network)
     const answer = this.#socket.getIfThere(getRoute(wanted.family, wanted.bytes), UNROUTED)
     return answer === undefined || !isRouteTo(answer.body, wanted) ? undefined : decodeHostRoute(answer.body)
   }

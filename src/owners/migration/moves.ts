@@ -10,14 +10,15 @@ import type { DepartureContext } from './context.ts'
 /** A request of a destination: the migration, the node that asks, and its attempt. */
 export type Move = { readonly id: MigrationId; readonly node: NodeName; readonly arrival: ArrivalId }
 
-export type Leaving = {
+/** A VM that leaves or has left, with its migration. */
+export type FoundMove = {
   /** Absent if the VM was released and then deleted. */
   readonly record?: VmRecord
   readonly departure: Departure
 }
 
 /** A VM whose migration is not decided; its record is there until then. */
-export type Undecided = Required<Leaving>
+export type Undecided = Required<FoundMove>
 
 /** The departures as the nodes see them, each its own. */
 export class Moves {
@@ -28,7 +29,7 @@ export class Moves {
   }
 
   /** Returns the VM that leaves by this migration; `unknown` for any node but the one it is offered to. */
-  find({ id, node }: Pick<Move, 'id' | 'node'>): Result<Leaving, SourceRefusal> {
+  find({ id, node }: Pick<Move, 'id' | 'node'>): Result<FoundMove, SourceRefusal> {
     const { departures } = this.#context.store
     const record = departures.of(id)
     const departure = record === undefined ? departures.departed(id) : record.departure
@@ -54,7 +55,7 @@ export class Moves {
   }
 
   /** Stores what follows from a request of a destination, and returns it. It is on the disk after a flush. */
-  happens(move: Move, eventOf: (leaving: Leaving) => DepartureEvent): Result<Leaving, SourceRefusal> {
+  happens(move: Move, eventOf: (leaving: FoundMove) => DepartureEvent): Result<FoundMove, SourceRefusal> {
     const { store, clock, poke, log } = this.#context
     const nowMs = clock.now()
     const found = this.find(move)
