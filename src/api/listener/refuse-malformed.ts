@@ -18,8 +18,8 @@ export function refuseMalformed(request: IncomingMessage): Rejection | undefined
  * Returns whether a request has exactly one Host header (RFC 9112, section 3.2). Of several, Node would show the first,
  * and a proxy may have read another.
  */
-export const hasOneHost = ({ headersDistinct }: IncomingMessage): boolean =>
-  headersDistinct.host?.length === 1
+export const hasOneHost = ({ rawHeaders }: IncomingMessage): boolean =>
+  rawHeaders.filter((text, index) => index % 2 === 0 && text.toLowerCase() === 'host').length === 1
 
 /** The only expectation that HTTP defines (RFC 9110, section 10.1.1). */
 const isContinue = (expect: string): boolean =>
