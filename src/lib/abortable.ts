@@ -1,5 +1,5 @@
 /** A signal that never aborts. */
-export const never = new AbortController().signal
+export const never: AbortSignal = new AbortController().signal
 
 /**
  * Settles as `promise` does, or rejects with the signal's reason as soon as that aborts; `promise` itself continues.
