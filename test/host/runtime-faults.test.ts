@@ -11,6 +11,7 @@ import { guestRequest } from '../../lab/inside/guest.ts'
 import { mainPid, ready, sh } from '../../lab/inside/shell.ts'
 import { until } from '../../lab/inside/until.ts'
 import { QmpClient } from '../../src/host/qemu/qmp.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { sharedHost } from './shared-host.ts'
 import type { Vm } from '../../lab/inside/controller.ts'
 
@@ -214,13 +215,16 @@ test('a guest that has ended in a live unit is reported, ended, and started agai
   await remove(id)
 })
 
-test('a missing disk and a taken device are both reported, and repaired under the guest', async () => {
+test('a missing disk and a taken device are both reported, and repaired under the guest', async (t) => {
   const [id, address] = ['twice', '192.0.2.51']
   await create(id, { network: { ipv4_address: address } })
   await answers(address)
   const pid = await mainPid(`vmhost-${id}`)
   const device = await deviceOf(id)
   const disk = `${POOL}/disks/${id}/disk.raw`
+  atEnd(t, () =>
+    sh('sh', '-c', `if ip link show type bridge | grep -q ${device}; then ip link delete ${device}; fi`),
+  )
   // Otherwise the daemon would make the device again first.
   await withoutDaemon(async () => {
     renameSync(disk, `${disk}.away`)

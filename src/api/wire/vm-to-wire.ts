@@ -3,7 +3,6 @@ import { shownText, time } from './values.ts'
 import { guestToWire, readinessToWire } from './guest.ts'
 import { exitToWire, exitsToWire } from './exit.ts'
 import { sleepToWire } from './sleep.ts'
-import { isSaidBy } from '../../core/status/partial-faults.ts'
 import { given } from '../../lib/given.ts'
 import type {
   InboundRule,
@@ -177,11 +176,13 @@ const queueToWire = ({ place, missingMib, sinceMs }: MemoryQueuePlace) => ({
 })
 
 /**
- * Returns the fault that keeps the VM from its desired state, then what else the last inspection found wrong; undefined
- * for a healthy VM.
+ * Returns the fault that keeps the VM from its desired state, then other faults of the last inspection; undefined for a
+ * healthy VM.
  */
 export function errorToWire({ fault, partialFaults = [] }: Faults): string | undefined {
-  const others = partialFaults.filter((partial) => fault === undefined || !isSaidBy(partial, fault))
+  const others = partialFaults.filter(
+    ({ step, message }) => step !== fault?.step || message !== fault.message,
+  )
   const reported = [...(fault === undefined ? [] : [fault]), ...others]
   return reported.length === 0
     ? undefined

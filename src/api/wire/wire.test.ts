@@ -57,24 +57,6 @@ test('the error of a VM names every partial fault but the one that is the fault 
   )
 })
 
-test('the error of a guest that a full pool paused says so once', () => {
-  const fault = {
-    ...{ code: 'disk_io_error', step: 'monitor.ensure-running', message: 'resuming VM web-1: no room' },
-    ...{ generation: 1, sinceMs: 1, attempt: 1, nextAttemptAtMs: 1 },
-  } as Fault
-  const stalled: PartialFault = {
-    code: 'disk_io_error',
-    step: 'monitor.inspect',
-    message: 'the monitor paused the guest',
-  }
-  const altered: PartialFault = { code: 'firewall_failed', step: 'network.inspect', message: 'altered' }
-  assert.equal(
-    errorToWire({ fault, partialFaults: [stalled, altered] }),
-    'monitor.ensure-running: resuming VM web-1: no room; network.inspect: altered',
-  )
-  assert.equal(errorToWire({ partialFaults: [stalled] }), 'monitor.inspect: the monitor paused the guest')
-})
-
 test('a cursor leads back to its id and nothing else does', () => {
   assert.equal(parseCursor('vms', cursorAfter('vms', 'web-1')), 'web-1')
   const digest = 'a'.repeat(64)

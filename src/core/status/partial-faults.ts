@@ -3,8 +3,7 @@ import { isDiskMissing } from '../plan/plan-storage.ts'
 import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
 import { isLive, isLiveMonitor } from '../world/world.ts'
 import type { Facts } from '../plan/facet.ts'
-import type { FaultCode } from '../errors.ts'
-import type { Fault, PartialFault, VmRecord } from '../vm/record.ts'
+import type { PartialFault, VmRecord } from '../vm/record.ts'
 import type { Probe, World } from '../world/world.ts'
 
 /**
@@ -29,23 +28,6 @@ export function partialFaults(
     ...(isLive(world) ? ofLive() : []),
   ]
 }
-
-/** Codes that stand for one thing of a VM, so that two faults with one of them have the same cause. */
-const OF_ONE_CAUSE: ReadonlySet<FaultCode> = new Set<FaultCode>([
-  'disk_io_error',
-  'monitor_unreachable',
-  'disk_missing',
-  'disk_foreign',
-  'unit_foreign',
-  'sleep_unsupported',
-])
-
-/** Returns whether a partial fault says only what the fault says already. */
-export const isSaidBy = (
-  { code, step, message }: PartialFault,
-  fault: Pick<Fault, 'code' | 'step' | 'message'>,
-): boolean =>
-  code === fault.code && (OF_ONE_CAUSE.has(code) || (step === fault.step && message === fault.message))
 
 function neverSleeps(record: VmRecord): PartialFault[] {
   if (idleTimeoutMs(record) === undefined) return []

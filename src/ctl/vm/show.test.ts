@@ -75,15 +75,6 @@ test('a VM is shown with everything that is not as it should be', () => {
   )
 })
 
-test('a finding of the kind that the error names is not shown a second time', () => {
-  const found = { code: 'tap_name_taken', step: 'network.inspect', detail: 'the tap is of another program' }
-  const partial_faults = [found, ...(vm.observed.partial_faults ?? [])]
-  const text = renderVm({ ...vm, observed: { ...vm.observed, partial_faults } }, 0, (word) => word)
-  assert.deepEqual(text.match(/^ {2}also.*$/gm), [
-    '  also        network.inspect: nft: no such table (firewall_failed)',
-  ])
-})
-
 const {
   partial_faults: _faults,
   fault: _fault,

@@ -40,12 +40,6 @@ export const getCommand: Command = {
   },
 }
 
-/** Shows what an inspection found beside the kind of fault that the error names. */
-const otherFaults = ({ partial_faults: found = [], fault }: Vm['observed']) =>
-  found
-    .filter(({ code }) => code !== fault?.code)
-    .map(({ step, detail, code }) => ['also', `${step}: ${detail} (${code})`, 'yellow'] as const)
-
 /** Renders a VM for people. */
 export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
   const { desired, observed } = vm
@@ -59,7 +53,9 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ],
       ['waits for', waitWords(vm)],
       ['error', errorWords(vm, nowMs), 'red'],
-      ...otherFaults(observed),
+      ...(observed.partial_faults ?? []).map(
+        ({ step, detail, code }) => ['also', `${step}: ${detail} (${code})`, 'yellow'] as const,
+      ),
       ['desired', desired.power],
       ['monitor', vm.monitor],
       ['generation', generationWords(vm)],
