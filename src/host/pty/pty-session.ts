@@ -121,10 +121,7 @@ export class PtySession implements ConsoleSession {
     this.#holdsInput = false
     const wasFull = this.#waiting.length > limits.consoleInputBytesMax
     if (this.#waiting.length === 0) return
-    for (let head = this.#waiting.head(); head.length > 0; head = this.#waiting.head()) {
-      master.write(head)
-      this.#waiting.drop(head.length)
-    }
+    master.write(this.#waiting.takeAll())
     this.#tryFile('removed', () => this.#files.removeInput(this.#vm))
     if (wasFull && master.inputWaiting <= limits.consoleInputBytesMax) this.#roomListeners.notify()
   }
