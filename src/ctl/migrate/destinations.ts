@@ -1,6 +1,6 @@
 import { answered } from '../../client/api-client.ts'
-import { CtlError, usageError } from '../ctl-error.ts'
-import { at, hostOf, lookAt } from './hosts.ts'
+import { CtlError } from '../ctl-error.ts'
+import { at, hostOf, lookAt, namesSource } from './hosts.ts'
 import { beginMove } from './move-vm.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Daemon } from '../command.ts'
@@ -19,10 +19,7 @@ export async function destinationsOf(
   const found = await Promise.all(daemons.map(async (daemon) => ({ daemon, ...(await lookAtHost(daemon)) })))
   const same = found.find(({ node }) => node === here.node)
   if (same === undefined) return found
-  throw usageError(
-    `--to names ${hostOf(same.daemon)}, which is the host that is to be emptied (${here.node})`,
-    'give the profile of another host',
-  )
+  throw namesSource(same.daemon, here.node, 'is to be emptied')
 }
 
 /** Returns whether the source offers the VM, or has released it. */

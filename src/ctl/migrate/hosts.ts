@@ -2,8 +2,10 @@ import { answered } from '../../client/api-client.ts'
 import { ApiProblem } from '../../client/api-problem.ts'
 import { watchVm } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
+import { usageError } from '../ctl-error.ts'
 import { waitFor } from '../wait.ts'
 import type { Vm } from '../../client/api-client.ts'
+import type { CtlError } from '../ctl-error.ts'
 import type { Context, Daemon } from '../command.ts'
 import type { Wait } from '../wait.ts'
 
@@ -58,3 +60,10 @@ export const waitAt = (
 
 /** Returns the host of a daemon's URL. */
 export const hostOf = ({ url }: Pick<Daemon, 'url'>): string => new URL(url).hostname
+
+/** Returns the error for a destination that is the source. `leaves` says how VMs leave that: "is to be emptied". */
+export const namesSource = (destination: Daemon, node: string, leaves: string): CtlError =>
+  usageError(
+    `--to names ${hostOf(destination)}, which is the host that ${leaves} (${node})`,
+    'give the profile of another host',
+  )

@@ -4,7 +4,7 @@ import { limits } from '../../config/limits.ts'
 import { CtlError, usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { parseSeconds } from '../units.ts'
-import { at, hostOf, lookAt } from './hosts.ts'
+import { at, hostOf, lookAt, namesSource } from './hosts.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Daemon } from '../command.ts'
 import type { Departure, Move } from './hosts.ts'
@@ -23,7 +23,7 @@ export type Offered = {
  */
 export async function ensureOffer(context: Context, move: Move): Promise<Offered> {
   const { given, shell } = context
-  const node = given.text('node') ?? (await nameOf(move))
+  const node = given.text('node') ?? (await hostIdOf(move.destination))
   const here = await lookAt(move.source, move.id)
   if (here === undefined) return alreadyThere(move, node)
   const { desired, observed } = here
@@ -62,9 +62,7 @@ export const withdraw = ({ id, source }: Pick<Move, 'id' | 'source'>): Promise<V
     ),
   )
 
-/** Returns the name of the destination's node certificate: set-up gives it the id of the host. */
-const nameOf = ({ destination }: Move): Promise<string> => hostIdOf(destination)
-
+/** Returns the id of a host. It is also the name of its node certificate: set-up gives it that name. */
 async function hostIdOf(daemon: Daemon): Promise<string> {
   const { data } = await at(daemon, answered(daemon.client.GET('/v1/sync', {})))
   return data.host.id
@@ -75,10 +73,7 @@ async function refuseSameHost({ id, source, destination }: Move): Promise<void> 
   const ids = [source, destination].map((daemon) => hostIdOf(daemon).catch(() => undefined))
   const [here, there] = await Promise.all(ids)
   if (here === undefined || here !== there) return
-  throw usageError(
-    `--to names ${hostOf(destination)}, which is the host that ${id} is to leave (${here})`,
-    'give the profile of another host',
-  )
+  throw namesSource(destination, here, `${id} is to leave`)
 }
 
 /**
