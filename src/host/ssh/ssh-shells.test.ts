@@ -85,7 +85,7 @@ test('a guest that stops responding is noticed by unanswered keepalives', async 
 })
 
 test('a guest that answers keepalives is left alone, also while it is not read', async (t) => {
-  const stage = await open(t, { keepaliveMs: 10 })
+  const stage = await open(t, { keepaliveMs: 50 })
   stage.shell.pause()
   stage.inside.say('y'.repeat(4 * 1024 * 1024))
   const before = stage.server.bytesHeard
