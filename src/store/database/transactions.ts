@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { HostFault } from '../../core/errors.ts'
 
 /**
@@ -152,4 +152,20 @@ export class Statements {
     }
     return statement
   }
+
+  /** Inserts a row. The names of columns are the code's own, never of a request. */
+  insert(table: string, columns: Columns): void {
+    const names = Object.keys(columns)
+    const values = names.map((name) => `:${name}`)
+    this.of(`INSERT INTO ${table} (${names.join(', ')}) VALUES (${values.join(', ')})`).run(columns)
+  }
+
+  /** Sets columns of the row with this id. The names are those of {@link insert}. */
+  update(table: string, id: string, columns: Columns): void {
+    const settings = Object.keys(columns).map((name) => `${name} = :${name}`)
+    this.of(`UPDATE ${table} SET ${settings.join(', ')} WHERE id = :id`).run({ ...columns, id })
+  }
 }
+
+/** Values by the names of their columns. */
+type Columns = Readonly<Record<string, SQLInputValue>>

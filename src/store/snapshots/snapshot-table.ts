@@ -202,21 +202,19 @@ export class SnapshotTable {
   insert(snapshot: NewSnapshot): SnapshotRecord {
     const { id, nowMs } = snapshot
     this.#transactions.commit(() => {
-      this.#sql(
-        `INSERT INTO snapshots (id, vm_id, vm_created_at_ms, staging_id, operation_id, stage, part_mib, revision,
-           created_at_ms, updated_at_ms, last_activity_at_ms) VALUES (?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?)`,
-      ).run(
+      this.#statements.insert('snapshots', {
         id,
-        snapshot.vmId,
-        snapshot.vmCreatedAtMs,
-        snapshot.stagingId,
-        snapshot.operationId,
-        snapshot.partMib,
-        this.#revisions.next(),
-        nowMs,
-        nowMs,
-        nowMs,
-      )
+        vm_id: snapshot.vmId,
+        vm_created_at_ms: snapshot.vmCreatedAtMs,
+        staging_id: snapshot.stagingId,
+        operation_id: snapshot.operationId,
+        stage: 'waiting',
+        part_mib: snapshot.partMib,
+        revision: this.#revisions.next(),
+        created_at_ms: nowMs,
+        updated_at_ms: nowMs,
+        last_activity_at_ms: nowMs,
+      })
       this.#urls.put(id, snapshot.urls)
       this.#happened(undefined, id, nowMs)
     })

@@ -1,3 +1,5 @@
+import { holdsPlace } from '../../core/capacity/ledger.ts'
+import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { OperationId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
@@ -21,6 +23,19 @@ export type DesiredChange = {
   readonly operationId: OperationId
   readonly nowMs: number
 }
+
+/** Renders desired state as columns: itself, and what sums and searches over all VMs need of it. */
+export const desiredColumns = (desired: Desired) => ({
+  desired: JSON.stringify(desired),
+  ipv4_address: desired.network?.ipv4Address ?? null,
+  ipv6_address: desired.network?.ipv6Address ?? null,
+  ipv6_prefix: desired.network?.ipv6Prefix ?? null,
+  cpu_millicores: desired.compute.cpuMillicores,
+  memory_mib: desired.compute.memoryMib,
+  disk_mib: desired.disk.sizeMib,
+  can_sleep: canSleep(desired) ? 1 : 0,
+  holds_place: holdsPlace(desired) ? 1 : 0,
+})
 
 /** The power of a VM after a change, and its last stop. */
 export type PowerAfter = {

@@ -1,10 +1,10 @@
-import { holdsPlace } from '../../core/capacity/ledger.ts'
 import { imagesOf } from '../../core/desired.ts'
 import { deviceName } from '../../core/network/tap.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
-import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { given } from '../../lib/given.ts'
+import { desiredColumns } from './desired-change.ts'
+import { jsonOf } from './vm-row.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { OperationId, Sha256, UserId, VmId } from '../../core/ids.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
@@ -51,57 +51,40 @@ export type Move = {
 
 /** Writes the rows of a new VM, within a transaction. */
 export function insertVm(statements: Statements, vm: NewVm, revision: number): void {
-  const { network } = vm.desired
   const { move, recovered } = vm
   const isNew = move === undefined && recovered === undefined
-  statements
-    .of(
-      `INSERT INTO vms (id, user_id, device, monitor, ipv4_address, ipv6_address, ipv6_prefix, desired, cpu_millicores, memory_mib,
-         disk_mib, can_sleep, holds_place, labels, protected, desired_generation, power_generation, stop_accepted,
-         observed_generation, operation_id, state, observed, arrival, may_be_saved, keep_awake_until_ms,
-         exit_streak, revision, created_at_ms, updated_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?)`,
-    )
-    .run(
-      vm.id,
-      vm.userId,
-      deviceName(vm.userId),
-      vm.monitor,
-      network?.ipv4Address ?? null,
-      network?.ipv6Address ?? null,
-      network?.ipv6Prefix ?? null,
-      JSON.stringify(vm.desired),
-      vm.desired.compute.cpuMillicores,
-      vm.desired.compute.memoryMib,
-      vm.desired.disk.sizeMib,
-      canSleep(vm.desired) ? 1 : 0,
-      holdsPlace(vm.desired) ? 1 : 0,
-      JSON.stringify(vm.metadata.labels),
-      vm.metadata.protected ? 1 : 0,
-      // The power of a VM that comes or is recovered was set before, and its guest is neither made nor ended for it.
-      isNew ? 1 : 0,
-      isNew && vm.desired.power === 'stopped' ? 1 : 0,
-      vm.operationId,
-      JSON.stringify(firstObserved(vm)),
-      move === undefined ? null : JSON.stringify(move.arrival),
-      move?.bringsMemory === true || recovered?.isSaved === true ? 1 : 0,
-      move?.keepAwakeUntilMs ?? null,
-      move?.exitStreak ?? 0,
-      revision,
-      move?.createdAtMs ?? recovered?.createdAtMs ?? vm.nowMs,
-      vm.nowMs,
-    )
-  statements
-    .of(
-      'INSERT INTO vm_inputs (vm_id, request, sources, user_data, ssh_authorized_keys) VALUES (?, ?, ?, ?, ?)',
-    )
-    .run(
-      vm.id,
-      vm.inputs.request,
-      sourcesJson(vm.inputs.sources),
-      vm.inputs.userData ?? null,
-      JSON.stringify(vm.inputs.sshAuthorizedKeys),
-    )
+  const observed = firstObserved(vm)
+  statements.insert('vms', {
+    id: vm.id,
+    user_id: vm.userId,
+    device: deviceName(vm.userId),
+    monitor: vm.monitor,
+    ...desiredColumns(vm.desired),
+    labels: JSON.stringify(vm.metadata.labels),
+    protected: vm.metadata.protected ? 1 : 0,
+    desired_generation: 1,
+    observed_generation: 0,
+    // The power of a VM that comes or is recovered was set before, and its guest is neither made nor ended for it.
+    power_generation: isNew ? 1 : 0,
+    stop_accepted: isNew && vm.desired.power === 'stopped' ? 1 : 0,
+    operation_id: vm.operationId,
+    state: observed.state,
+    observed: JSON.stringify(observed),
+    arrival: jsonOf(move?.arrival),
+    may_be_saved: move?.bringsMemory === true || recovered?.isSaved === true ? 1 : 0,
+    keep_awake_until_ms: move?.keepAwakeUntilMs ?? null,
+    exit_streak: move?.exitStreak ?? 0,
+    revision,
+    created_at_ms: move?.createdAtMs ?? recovered?.createdAtMs ?? vm.nowMs,
+    updated_at_ms: vm.nowMs,
+  })
+  statements.insert('vm_inputs', {
+    vm_id: vm.id,
+    request: vm.inputs.request,
+    sources: sourcesJson(vm.inputs.sources),
+    user_data: vm.inputs.userData ?? null,
+    ssh_authorized_keys: JSON.stringify(vm.inputs.sshAuthorizedKeys),
+  })
 }
 
 const firstObserved = ({ nowMs, move, recovered, desired }: NewVm): Observed => ({

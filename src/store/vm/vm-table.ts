@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
-import { holdsPlace, mayLend } from '../../core/capacity/ledger.ts'
+import { mayLend } from '../../core/capacity/ledger.ts'
 import { vmEvents } from '../../core/events/vm-events.ts'
-import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { noteImageUse } from '../images/image-uses.ts'
-import { powerAfter } from './desired-change.ts'
+import { desiredColumns, powerAfter } from './desired-change.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
 import { changeBy, progressColumns } from './progress-change.ts'
 import { readChanged, selectedRows } from './read-rows.ts'
@@ -195,33 +194,19 @@ export class VmTable {
       // Another instance makes other host keys.
       if (desired.instance !== before.desired.instance)
         this.#sql('DELETE FROM ssh_host_keys WHERE vm_id = ?').run(id)
-      this.#sql(
-        `UPDATE vms SET desired = ?, deleting = ?, operation_id = ?, desired_generation = ?, power_generation = ?,
-           stop_accepted = ?, stop_grace = ?, ipv4_address = ?, ipv6_address = ?, ipv6_prefix = ?, cpu_millicores = ?,
-           memory_mib = ?, disk_mib = ?, can_sleep = ?, holds_place = ?, memory_lent = memory_lent AND ?, departure = ?, revision = ?,
-           updated_at_ms = ? WHERE id = ?`,
-      ).run(
-        JSON.stringify(desired),
-        deleting ? 1 : 0,
-        change.operationId,
-        generation,
-        power.generation,
-        power.stopAccepted,
-        jsonOf(power.grace),
-        desired.network?.ipv4Address ?? null,
-        desired.network?.ipv6Address ?? null,
-        desired.network?.ipv6Prefix ?? null,
-        desired.compute.cpuMillicores,
-        desired.compute.memoryMib,
-        desired.disk.sizeMib,
-        canSleep(desired) ? 1 : 0,
-        holdsPlace(desired) ? 1 : 0,
-        mayLend(desired) ? 1 : 0,
-        jsonOf(change.departure ?? before.departure),
-        this.#revisions.next(),
-        change.nowMs,
-        id,
-      )
+      this.#statements.update('vms', id, {
+        ...desiredColumns(desired),
+        deleting: deleting ? 1 : 0,
+        operation_id: change.operationId,
+        desired_generation: generation,
+        power_generation: power.generation,
+        stop_accepted: power.stopAccepted,
+        stop_grace: jsonOf(power.grace),
+        memory_lent: before.memoryLent === true && mayLend(desired) ? 1 : 0,
+        departure: jsonOf(change.departure ?? before.departure),
+        revision: this.#revisions.next(),
+        updated_at_ms: change.nowMs,
+      })
       if (changesImages) noteImageUse(this.#statements, id, change.nowMs)
       if (change.inputs !== undefined) changeInputs(this.#statements, id, change.inputs)
       const after = this.#afterChange(id)
