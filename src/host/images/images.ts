@@ -19,30 +19,25 @@ import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts
 
 const READ_ONLY_MODE = 0o444
 
-/** A fetch, and how many callers wait for it. */
-type Shared = {
-  readonly sha256: Sha256
-  /** The server that it asks, as {@link serverOf} names it. */
-  readonly server: string
-  readonly done: Promise<void>
-  readonly controller: AbortController
-  readonly origin: ImageOrigin
-  readonly bound: ImageBound
-  askers: number
-}
-
+/** An image that a caller asks for. */
 type Asked = {
   readonly sha256: Sha256
   readonly origin: ImageOrigin
   readonly bound: ImageBound
 }
 
-type Wanted = Asked & {
-  /** The room above the reserve of the pool before the fetch. */
-  readonly roomBytes: number
+/** The fetch that the first caller has begun, and how many callers wait for it. */
+type Shared = Asked & {
+  /** The server that it asks, as {@link serverOf} names it. */
+  readonly server: string
+  readonly done: Promise<void>
+  readonly controller: AbortController
+  askers: number
 }
 
 type Fetching = {
+  /** The room above the reserve of the pool before the fetch. */
+  readonly roomBytes: number
   readonly signal: AbortSignal
   readonly onThread: (thread: StoringThread) => void
 }
@@ -209,14 +204,13 @@ export class Images {
     if (begun !== undefined) return begun
     const controller = new AbortController()
     const { signal } = controller
-    const wanted: Wanted = { ...asked, roomBytes }
     const placed: PlacedFetch = {
       source: sourceOf(origin),
       isRepeatable: origin.kind === 'url',
-      fetch: (until, onThread) => this.#fetch(wanted, { signal: until, onThread }),
+      fetch: (until, onThread) => this.#fetch(asked, { roomBytes, signal: until, onThread }),
     }
     const done = this.#places.run(placed, signal)
-    const shared: Shared = { sha256, server, done, controller, origin, bound, askers: 0 }
+    const shared: Shared = { ...asked, server, done, controller, askers: 0 }
     this.#fetches.add(shared)
     void done.then(
       () => this.#overtakeOthers(shared),
@@ -244,9 +238,9 @@ export class Images {
     await shared.done.catch(() => {})
   }
 
-  async #fetch(wanted: Wanted, { signal, onThread }: Fetching): Promise<void> {
-    const { sha256, origin, bound } = wanted
-    let { roomBytes } = wanted
+  async #fetch(asked: Asked, { signal, onThread, ...before }: Fetching): Promise<void> {
+    const { sha256, origin, bound } = asked
+    let { roomBytes } = before
     // Others may have taken room since the look before the fetch, and may give it back.
     const onShort = (bytes: number): void => {
       roomBytes = Math.min(roomBytes, bytes)
