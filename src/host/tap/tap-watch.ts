@@ -31,10 +31,11 @@ export class TapWatch {
   /** The taps by index. Messages about a device contain only its index, except for its own coming and going. */
   readonly #taps = new Map<number, Known>()
   readonly #events: NetlinkEvents
-  /** Whether changes were lost since the taps were read. */
-  #missed = false
-  /** Whether messages from before a loss may still come. They do not show what a tap is now. */
-  #inDoubt = false
+  /**
+   * Whether messages show what a tap is now. After a loss they do not, until the taps were read again (`missed`) and
+   * no message from before that reading can come (`late`).
+   */
+  #messages: 'current' | 'late' | 'missed' = 'current'
   readonly #readings = new TokenBucket({
     perSecond: 1000 / limits.lostTapsReadEveryMs,
     burst: 1,
@@ -56,8 +57,7 @@ export class TapWatch {
       onEvents: (messages) => this.#notify(messages),
       onLost: () => {
         onTablesChange()
-        this.#missed = true
-        this.#inDoubt = true
+        this.#messages = 'missed'
         this.#learnMissed()
         onChange(undefined)
       },
@@ -71,7 +71,7 @@ export class TapWatch {
     const all = this.#events.read()
     if (!all) this.#onTablesChange()
     this.#learnMissed()
-    if (all && !this.#missed) this.#inDoubt = false
+    if (all && this.#messages === 'late') this.#messages = 'current'
   }
 
   close(): void {
@@ -97,7 +97,7 @@ export class TapWatch {
 
   /** Reads the taps again if changes were lost, at most once in a time: a guest can cause losses without end. */
   #learnMissed(): void {
-    if (!this.#missed || !this.#readings.take(performance.now())) return
+    if (this.#messages !== 'missed' || !this.#readings.take(performance.now())) return
     let changed: ReadonlySet<DeviceName>
     try {
       changed = this.#learn()
@@ -105,7 +105,7 @@ export class TapWatch {
       // The list changed too often to be read. Devices that were missed stay unknown here until their next message.
       return
     }
-    this.#missed = false
+    this.#messages = 'late'
     for (const device of changed) this.#onChange(device)
   }
 
@@ -134,7 +134,7 @@ export class TapWatch {
     asked: Map<number, Link | undefined>,
   ): Link | undefined {
     if (!this.#taps.has(index) && tapOf(name) === undefined) return undefined
-    if (!this.#inDoubt) return decodeLink(body)
+    if (this.#messages === 'current') return decodeLink(body)
     if (!asked.has(index)) asked.set(index, this.#linkNow(index))
     return asked.get(index) ?? decodeLink(body)
   }
