@@ -20,9 +20,9 @@ test('frames of a device wait in the order they came, whatever arrives for other
     frames.waiting(1).map(({ frame: [byte] }) => byte),
     [10, 11],
   )
-  frames.settleFirst(1)
+  frames.removeFirst(1)
   assert.equal(frames.first(1)?.frame[0], 11)
-  frames.settleFirst(1)
+  frames.removeFirst(1)
   assert.deepEqual([frames.first(1), frames.devices()], [undefined, [2]])
 })
 
@@ -32,9 +32,9 @@ test('the ring is released up to the first frame that waits', () => {
   frames.add(frame(2, 20), 200)
   frames.skip(300)
   assert.equal(frames.release(), undefined)
-  frames.settleFirst(2)
+  frames.removeFirst(2)
   assert.equal(frames.release(), undefined, 'the first one waits')
-  frames.settleFirst(1)
+  frames.removeFirst(1)
   assert.equal(frames.release(), 300)
   assert.equal(frames.release(), undefined, 'nothing more since')
 })
@@ -44,7 +44,7 @@ test('copied frames keep waiting after the whole ring is released', () => {
   const inRing = frame(1, 10)
   frames.add(inRing, 100)
   frames.add(frame(1, 11), 200)
-  frames.settleFirst(1)
+  frames.removeFirst(1)
   frames.copyOut()
   assert.equal(frames.release(), 200)
   frames.add(frame(1, 12), 300)
@@ -75,7 +75,7 @@ test('copies are bounded over all devices, and the device with the most gives up
   const gaveUp: number[] = []
   for (let device = frames.overfull(2); device !== undefined; device = frames.overfull(2)) {
     gaveUp.push(device)
-    frames.settleFirst(device)
+    frames.removeFirst(device)
   }
   assert.deepEqual(gaveUp, [2, 2, 2])
   assert.deepEqual([frames.count(1), frames.first(2)?.frame[0]], [1, 22], 'the one in the ring stays')
@@ -85,7 +85,7 @@ test('a frame that was delivered is not copied, and does not count against other
   const frames = new HeldFrames()
   frames.add(frame(1, 10), 100)
   frames.add(frame(2, 20, 21), 200)
-  frames.settleFirst(2)
+  frames.removeFirst(2)
   frames.copyOut()
   assert.equal(frames.overfull(1), undefined, 'one byte is copied')
   assert.equal(frames.overfull(0), 1)

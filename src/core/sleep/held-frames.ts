@@ -73,8 +73,8 @@ export class HeldFrames {
     return (this.#waiting.get(ifindex) ?? []).map(({ held }) => held)
   }
 
-  /** Notes that the first frame of a device was delivered or dropped. */
-  settleFirst(ifindex: number): void {
+  /** Removes the first frame of a device, because it was delivered or dropped. */
+  removeFirst(ifindex: number): void {
     const places = this.#waiting.get(ifindex)
     const place = places?.shift()
     if (place?.isCopy === true) this.#countCopied(ifindex, -place.held.frame.length)

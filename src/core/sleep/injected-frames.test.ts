@@ -20,10 +20,10 @@ test('injected frames of a device wait in their order until they are settled or 
   for (const atNs of [7n, 6n]) assert.equal(frames.add(frame(1, { atNs }), NOW_NS), true)
   frames.add(frame(2), NOW_NS)
   assert.deepEqual([frames.count(1), frames.first(1)?.atNs], [2, 7n])
-  frames.settleFirst(1)
+  frames.removeFirst(1)
   assert.deepEqual([frames.count(1), frames.first(1)?.atNs], [1, 6n])
   frames.forget(1)
-  frames.settleFirst(1)
+  frames.removeFirst(1)
   assert.deepEqual([frames.count(1), frames.first(1), frames.count(2)], [0, undefined, 1])
 })
 
@@ -32,7 +32,7 @@ test('a guest is wanted since the oldest injected frame that counts, although th
   frames.add(frame(1, { atNs: 3n, counts: false }), NOW_NS)
   assert.equal(frames.wantedAtNs(1), undefined)
   for (const atNs of [9n, 8n]) frames.add(frame(1, { atNs }), NOW_NS)
-  while (frames.count(1) > 0) frames.settleFirst(1)
+  while (frames.count(1) > 0) frames.removeFirst(1)
   assert.equal(frames.wantedAtNs(1), 8n)
   frames.forget(1)
   assert.equal(frames.wantedAtNs(1), undefined)
@@ -56,6 +56,6 @@ test('injected frames are bounded in number and bytes, and settled ones make roo
     [frames.add(large, NOW_NS), frames.add(large, NOW_NS), frames.add(frame(3), NOW_NS)],
     [true, true, false],
   )
-  frames.settleFirst(3)
+  frames.removeFirst(3)
   assert.equal(frames.add(large, NOW_NS), true)
 })

@@ -48,7 +48,7 @@ export class InjectedFrames {
   }
 
   /** Removes the first frame of a device, because it was delivered or dropped. */
-  settleFirst(ifindex: number): void {
+  removeFirst(ifindex: number): void {
     const injected = this.#devices.get(ifindex)
     const gone = injected?.waiting.shift()
     if (injected !== undefined && gone !== undefined) injected.bytes -= gone.frame.length

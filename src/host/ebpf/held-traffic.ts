@@ -77,7 +77,7 @@ export class HeldTraffic {
       const isSent = deliver && !isTooOld(held, this.#options.nowNs()) && this.#send(held)
       if (isSent) delivered += 1
       else this.#drop(ifindex, 1)
-      this.#settleFirst(ifindex)
+      this.#removeFirst(ifindex)
     }
     this.#releaseRing()
     return delivered
@@ -89,7 +89,7 @@ export class HeldTraffic {
     for (let held = this.#first(ifindex); held !== undefined; held = this.#first(ifindex)) {
       if (!isTooOld(held, this.#options.nowNs())) break
       this.#drop(ifindex, 1)
-      this.#settleFirst(ifindex)
+      this.#removeFirst(ifindex)
     }
     this.#releaseRing()
   }
@@ -103,7 +103,7 @@ export class HeldTraffic {
     after: number,
   ): { readonly first: number; readonly frames: readonly HeldFrame[] } {
     this.expire(ifindex)
-    while (this.#frames.count(ifindex) > 0 && this.#taken(ifindex).frames < after) this.#settleHeld(ifindex)
+    while (this.#frames.count(ifindex) > 0 && this.#taken(ifindex).frames < after) this.#takeFromRing(ifindex)
     this.#releaseRing()
     return { first: this.#taken(ifindex).frames + 1, frames: this.#frames.waiting(ifindex) }
   }
@@ -155,7 +155,7 @@ export class HeldTraffic {
 
   /** Drops the frames that wait for the device, and everything known about it. */
   forget(ifindex: number): void {
-    while (this.#frames.count(ifindex) > 0) this.#frames.settleFirst(ifindex)
+    while (this.#frames.count(ifindex) > 0) this.#frames.removeFirst(ifindex)
     this.#injected.forget(ifindex)
     this.#reported.delete(ifindex)
     this.#dropped.delete(ifindex)
@@ -238,7 +238,7 @@ export class HeldTraffic {
       const held = this.#heldByNow(ifindex)
       const taken = this.#taken(ifindex)
       const waiting = Math.max(0, held.frames - taken.frames)
-      while (this.#frames.count(ifindex) > waiting) this.#frames.settleFirst(ifindex)
+      while (this.#frames.count(ifindex) > waiting) this.#frames.removeFirst(ifindex)
       const lost = waiting - this.#frames.count(ifindex)
       if (lost === 0) continue
       const bytes = Math.max(taken.bytes, held.bytes - this.#frames.bytes(ifindex))
@@ -275,9 +275,9 @@ export class HeldTraffic {
     return this.#injected.first(ifindex) ?? this.#frames.first(ifindex)
   }
 
-  #settleFirst(ifindex: number): void {
-    if (this.#injected.count(ifindex) > 0) this.#injected.settleFirst(ifindex)
-    else this.#settleHeld(ifindex)
+  #removeFirst(ifindex: number): void {
+    if (this.#injected.count(ifindex) > 0) this.#injected.removeFirst(ifindex)
+    else this.#takeFromRing(ifindex)
   }
 
   #taken(ifindex: number): FrameSum {
@@ -288,7 +288,7 @@ export class HeldTraffic {
    * Removes the first frame in the ring. It records this for each frame, so if the daemon ends now, the next one sends
    * at most one frame twice and loses none.
    */
-  #settleHeld(ifindex: number): void {
+  #takeFromRing(ifindex: number): void {
     const length = this.#frames.first(ifindex)?.frame.length ?? 0
     const held = this.#program.held(ifindex) ?? NOTHING
     const taken = this.#taken(ifindex)
@@ -297,7 +297,7 @@ export class HeldTraffic {
       frames: Math.min(held.frames, taken.frames + 1),
       bytes: Math.min(held.bytes, taken.bytes + length),
     })
-    this.#frames.settleFirst(ifindex)
+    this.#frames.removeFirst(ifindex)
   }
 
   #drop(ifindex: number, frames: number): void {
@@ -319,7 +319,7 @@ export class HeldTraffic {
     const excess = (): number | undefined => this.#frames.overfull(limits.copiedFramesBytesMax)
     for (let ifindex = excess(); ifindex !== undefined; ifindex = excess()) {
       this.#drop(ifindex, 1)
-      this.#settleHeld(ifindex)
+      this.#takeFromRing(ifindex)
     }
   }
 
