@@ -4,7 +4,7 @@ import { errorsPage, errorsPageHeaders } from './errors-page.ts'
 import type { App } from './app.ts'
 
 /** Tag of the routes that describe an API. */
-export const referenceTags = ['Documentation']
+const referenceTags = ['Documentation']
 
 /** Describes a route that answers a page. */
 export const pageSchema = (operationId: string, summary: string) => ({

@@ -102,7 +102,7 @@ const monitorFromWire = ({
   form,
 })
 
-export const memoryFromWire = ({ length_bytes, saved_at, monitor, compute }: MovedMemoryWire) => ({
+const memoryFromWire = ({ length_bytes, saved_at, monitor, compute }: MovedMemoryWire) => ({
   lengthBytes: length_bytes,
   terms: {
     savedAtMs: Date.parse(saved_at),

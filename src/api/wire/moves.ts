@@ -15,7 +15,7 @@ export const arrivalSchema = Type.String({
   examples: ['5e2f8c31-77d0a1b4'],
 })
 
-export const roundNumberSchema = Type.Integer({ minimum: 1, description: 'From 1.', examples: [2] })
+const roundNumberSchema = Type.Integer({ minimum: 1, description: 'From 1.', examples: [2] })
 
 const bytesSchema = (description: string) => Type.Integer({ minimum: 0, description, examples: [1_048_576] })
 
@@ -51,7 +51,7 @@ const monitorSchema = Type.Object({
   form: Type.Enum(SAVE_FORMS, { type: 'string' }),
 })
 
-export const movedMemorySchema = Type.Object(
+const movedMemorySchema = Type.Object(
   {
     length_bytes: bytesSchema('Of the file, with its holes.'),
     saved_at: timeSchema,

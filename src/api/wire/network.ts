@@ -6,7 +6,7 @@ import { CIDR_PATTERN, PORTS_PATTERN } from './values.ts'
 import { orNull } from './or-null.ts'
 import type { Static } from 'typebox'
 
-export const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
+const macAddressSchema = Type.String({ pattern: MAC_ADDRESS_PATTERN, examples: ['02:00:5e:10:00:01'] })
 const ipv4Schema = Type.String({ format: 'ipv4', examples: ['192.0.2.10'] })
 const ipv6Schema = Type.String({ format: 'ipv6', examples: ['2001:db8::10'] })
 const ipv6PrefixSchema = (otherwise: string) =>

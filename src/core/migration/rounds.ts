@@ -21,7 +21,7 @@ export function afterRounds(rounds: readonly CopiedRound[]): AfterRound {
 }
 
 /** Returns how long so many bytes take. The rate of a few bytes says nothing, so it is taken as fast enough. */
-export function copyMs(rounds: readonly CopiedRound[], bytes: number): number {
+function copyMs(rounds: readonly CopiedRound[], bytes: number): number {
   const copied = rounds.reduce((sum, round) => sum + round.bytes, 0)
   const ms = rounds.reduce((sum, round) => sum + round.ms, 0)
   return copied < limits.rateBytesMin ? 0 : (bytes * ms) / copied

@@ -71,5 +71,5 @@ export class MovesProgress {
   }
 }
 
-export const MOVES_GO_ON =
+const MOVES_GO_ON =
   'moves that have begun continue, and no other begins; run the command again to continue, or vmhostctl vm migrate NAME --cancel to keep a guest here'

@@ -58,7 +58,7 @@ export function getConnections(address: string, direction: Direction): Request {
 }
 
 /** Requests all connections over IPv6. The kernel compares no part of an address, so a network cannot be asked for. */
-export const getIpv6Connections = (): Request => ({
+const getIpv6Connections = (): Request => ({
   what: 'get the connections over IPv6',
   type: messageType(IPCTNL_MSG_CT_GET),
   body: header(AF_INET6),

@@ -63,7 +63,7 @@ const isSettled = ({ generations }: Vm): boolean => generations.observed === gen
 export const hasError = ({ observed }: Vm): boolean =>
   observed.error !== undefined || observed.state === 'failed'
 
-export function toneOf(vm: Vm): Tone {
+function toneOf(vm: Vm): Tone {
   const { state } = vm.observed
   if (hasError(vm)) return 'bad'
   if (!isSettled(vm) || vm.observed.waiting_for !== undefined) return 'busy'
