@@ -11,8 +11,11 @@ import { fire } from './open-loop.ts'
 import { memoryMib } from './process-memory.ts'
 import type { Start } from './load-stage.ts'
 
-/** From a start until the daemon is at rest: first looks, and what it does once after them. */
-export const REST_MS = 20_000
+/**
+ * From a start until the daemon is at rest: first looks, and what follows them once. With 10,000 VMs, V8 collects the
+ * garbage of the start about 35 s after it, in some 250 ms.
+ */
+export const REST_MS = 60_000
 export const CPU_SECONDS = 60
 const PORT = 9000
 
