@@ -16,7 +16,6 @@ export const unitSpecOf = (id: VmId, changes: Partial<UnitSpec> = {}): UnitSpec 
   tasksMax: 16,
   openFilesMax: 64,
   devices: [],
-  systemCalls: [],
   readOnlyPaths: [],
   readWritePaths: [],
   mark: { storeId: 'test-store', createdAtMs: 1000 },
@@ -37,7 +36,6 @@ export const unitSpecOn = (machine: MachineSpec, command: UnitSpec['command']): 
   tasksMax: 64,
   openFilesMax: 64,
   devices: [],
-  systemCalls: [],
   readOnlyPaths: [
     machine.kernelPath,
     machine.seedPath,

@@ -136,6 +136,7 @@ test('a unit has the bounds of its spec', { skip }, async (t) => {
   const bounds = {
     CPUQuotaPerSecUSec: '1.500000s',
     MemoryMax: String(256 * 1024 * 1024),
+    MemorySwapMax: String(256 * 1024 * 1024),
     TasksMax: '16',
     LimitNOFILE: '64',
     LimitCORE: '0',

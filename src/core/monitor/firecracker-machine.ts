@@ -88,7 +88,6 @@ export function firecrackerUnitSpec(machine: MachineSpec, host: FirecrackerHost)
     tasksMax: vcpusOf(machine.compute) + limits.firecrackerExtraTasks,
     openFilesMax: limits.firecrackerOpenFiles,
     devices: [...(machine.tap === undefined ? [] : ['/dev/net/tun rw']), '/dev/kvm rw'],
-    systemCalls: [],
     readOnlyPaths: [
       machine.seedPath,
       ...(machine.restorePath === undefined ? kernel : [machine.restorePath]),

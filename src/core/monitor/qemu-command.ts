@@ -25,8 +25,6 @@ export type QemuHost = {
   readonly tscKhz?: number
   /** The kernel can pass packets between a tap and a guest by itself. Only used with KVM. */
   readonly vhostNet?: boolean
-  /** The kernel has io_uring, and lets every process use it. Only used with KVM. */
-  readonly ioUring?: boolean
 }
 
 /**
@@ -65,7 +63,6 @@ export function qemuUnitSpec(machine: MachineSpec, host: QemuHost): UnitSpec {
     tasksMax: vcpusOf(machine.compute) + limits.qemuExtraTasks,
     openFilesMax: limits.qemuOpenFiles,
     devices,
-    systemCalls: usesIoUring(host) ? IO_URING_CALLS : [],
     readOnlyPaths,
     readWritePaths: [machine.diskPath, machine.saveDirectory],
     mark: machine.mark,
@@ -87,7 +84,7 @@ export function qemuArguments(machine: MachineSpec, host: QemuHost): readonly st
     ...machineArguments(machine, host),
     ...bootArguments(machine, host),
     ...consoleArguments(),
-    ...diskArguments(machine, host),
+    ...diskArguments(machine),
     ...seedArguments(machine),
     ...networkArguments(machine, host),
     ...['-object', 'rng-builtin,id=rng', '-device', 'virtio-rng-pci-non-transitional,rng=rng,rombar=0'],
@@ -154,8 +151,8 @@ const consoleArguments = (): string[] => [
 
 /**
  * Attaches a raw file as a virtio disk. It bypasses the page cache (`cache.direct`), because its pages would count
- * against the unit's memory a second time. It uses io_uring or worker threads, because Linux AIO blocks the monitor
- * when a sparse or cloned file allocates.
+ * against the unit's memory a second time. It uses worker threads: Linux AIO blocks the monitor when a sparse or cloned
+ * file allocates, and io_uring goes around the unit's filter of system calls (docs/adr/0027).
  *
  * It is a `-drive`, not a `-blockdev`, because only a `-drive` has limits of its own. They are in force from the first
  * request, can be changed and lifted while the guest runs, and cost a guest without limits nothing. Every request would
@@ -167,11 +164,11 @@ const consoleArguments = (): string[] => [
  * default, which libvirt and software built on it leave unchanged). The default is still set here, because we rely on
  * it.
  */
-function diskArguments({ diskPath, diskLimits }: MachineSpec, host: QemuHost): string[] {
+function diskArguments({ diskPath, diskLimits }: MachineSpec): string[] {
   const { iopsTotal, bpsTotal } = throttleOf(diskLimits)
   const options = [
     `if=none,id=${DISK_NODE}-drive,node-name=${DISK_NODE},driver=raw`,
-    `cache.direct=on,discard=unmap,file.driver=file,file.aio=${usesIoUring(host) ? 'io_uring' : 'threads'},file.filename=${escaped(diskPath)}`,
+    `cache.direct=on,discard=unmap,file.driver=file,file.aio=threads,file.filename=${escaped(diskPath)}`,
     ...(iopsTotal === 0 ? [] : [`throttling.iops-total=${iopsTotal}`]),
     ...(bpsTotal === 0 ? [] : [`throttling.bps-total=${bpsTotal}`]),
   ]
@@ -187,14 +184,10 @@ const seedArguments = ({ seedPath }: MachineSpec): string[] => [
   ...['-device', 'virtio-blk-pci-non-transitional,drive=seed'],
 ]
 
-/** The calls of io_uring (io_uring_setup(2), io_uring_enter(2), io_uring_register(2)). */
-export const IO_URING_CALLS = ['io_uring_setup', 'io_uring_enter', 'io_uring_register']
-
 /**
- * Both only with KVM: an emulated guest is too slow to gain from them, and each is a part of the kernel that a monitor
- * otherwise cannot reach. Neither changes what a saved guest needs.
+ * Only with KVM: an emulated guest is too slow to gain from it, and it is a part of the kernel that a monitor otherwise
+ * cannot reach. It does not change what a saved guest needs.
  */
-const usesIoUring = ({ accelerator, ioUring = false }: QemuHost): boolean => accelerator === 'kvm' && ioUring
 const usesVhost = ({ tap }: MachineSpec, { accelerator, vhostNet = false }: QemuHost): boolean =>
   tap !== undefined && accelerator === 'kvm' && vhostNet
 

@@ -20,8 +20,6 @@ export type UnitSpec = {
   readonly tasksMax: number
   readonly openFilesMax: number
   readonly devices: readonly string[]
-  /** System calls that the program makes beyond those that every monitor needs. */
-  readonly systemCalls: readonly string[]
   readonly readOnlyPaths: readonly string[]
   readonly readWritePaths: readonly string[]
   /** Names the VM that owns the unit, so that no other VM takes it over. */

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
@@ -31,7 +31,6 @@ import { AgentPorts } from './agent-ports.ts'
 import { checkSavable, giveUpSave, isUnderWay, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
-import { kernelOffers } from './kernel-offers.ts'
 import { QmpClients } from './qmp-clients.ts'
 import { faultOf, restoreFaultOf, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
@@ -92,7 +91,8 @@ export class QemuMonitor implements Monitor {
       architecture: architecture ?? (process.arch === 'arm64' ? 'arm64' : 'x64'),
       runDirectory: runDirectory ?? '/run/vmhostd/vm',
       ...(tscKhz === undefined ? {} : { tscKhz }),
-      ...(accelerator === 'kvm' ? kernelOffers() : {}),
+      // Packets of a guest then pass through a thread of the kernel instead of its monitor.
+      vhostNet: existsSync('/dev/vhost-net'),
     }
     this.#installed = new InstalledProgram(program, qemuVersion)
     this.#log = log

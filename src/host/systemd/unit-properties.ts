@@ -41,7 +41,7 @@ export function unitProperties(id: VmId, spec: UnitSpec, root: UnitRoot): readon
     ...resources(spec),
     ...fileSystem(spec, root),
     ...PRIVILEGES,
-    ...systemCallsOf(spec),
+    ...SYSTEM_CALL_FILTER,
     ...deviceAccess(spec),
   ]
 }
@@ -91,6 +91,8 @@ const standardStreams = (id: VmId, spec: UnitSpec): UnitProperty[] => [
 const resources = (spec: UnitSpec): UnitProperty[] => [
   ['CPUQuotaPerSecUSec', 't', BigInt(Math.round(spec.cpuQuotaPercent * 10_000))],
   ['MemoryMax', 't', BigInt(spec.memoryMaxBytes)],
+  // MemoryMax= does not count swap, so a monitor that a guest has taken over could fill all of the host's.
+  ['MemorySwapMax', 't', BigInt(spec.memoryMaxBytes)],
   ['OOMPolicy', 's', 'kill'],
   ['TasksMax', 't', BigInt(spec.tasksMax)],
   ['LimitNOFILE', 't', BigInt(spec.openFilesMax)],
@@ -182,13 +184,13 @@ const SYSTEM_CALLS = [
 
 /**
  * Allows less than `@system-service`, which is meant for services of all kinds: nothing that changes owners, users,
- * names, extended attributes, namespaces or priorities, no System V IPC, and no io_uring, a large part of recent kernel
- * attack surface, for monitors that gain little from it. Monitors try newer calls first and fall back when they get
- * ENOSYS. MemoryDenyWriteExecute= is omitted, because an emulator writes the code that it runs.
+ * names, extended attributes, namespaces or priorities, no System V IPC, and no io_uring: the kernel makes what is
+ * asked through a ring, such as a socket of any family, without passing the filters. Monitors try newer calls first and
+ * fall back when they get ENOSYS. MemoryDenyWriteExecute= is omitted, because an emulator writes the code that it runs.
  */
-const systemCallsOf = (spec: UnitSpec): UnitProperty[] => [
+const SYSTEM_CALL_FILTER: readonly UnitProperty[] = [
   ['SystemCallArchitectures', 'as', ['native']],
-  ['SystemCallFilter', '(bas)', [true, [...SYSTEM_CALLS, ...spec.systemCalls]]],
+  ['SystemCallFilter', '(bas)', [true, SYSTEM_CALLS]],
   ['SystemCallErrorNumber', 'i', ENOSYS],
   // A tap is opened with an ioctl on /dev/net/tun, without a socket.
   ['RestrictAddressFamilies', '(bas)', [true, ['AF_UNIX']]],
