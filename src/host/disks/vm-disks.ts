@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
@@ -16,10 +17,11 @@ import type { DiskSpec } from '../../ports/storage.ts'
 import { cloneFile } from '../files/clone-file.ts'
 import { giveName, orRemove, sync, writeSynced } from '../files/durable.ts'
 import type { Sync } from '../files/durable.ts'
+import { openOfVm } from '../files/open-of-vm.ts'
 import { lookAtDisk, readNote } from './look-at-disk.ts'
 import { own, publishDisk, replaceDisk, writeNote } from './publish-disk.ts'
 import type { DiskPublication } from './publish-disk.ts'
-import { open, readdir, removeFile, rename, stat, symlink, truncate } from '../files/pool-files.ts'
+import { readdir, removeFile, rename, stat, symlink, truncate } from '../files/pool-files.ts'
 import { DISK_MODE, SEED_MODE, seedDigestOf, seedName } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
 import { makeVmDirectory } from '../pool/vm-directory.ts'
@@ -152,7 +154,7 @@ export class VmDisks {
 
   /** Makes the file longer. The new part reads as zeros and takes no space. */
   async #grow({ id, sizeMib }: DiskSpec): Promise<void> {
-    const handle = await open(this.#paths.disk(id), 'r+')
+    const handle = await openOfVm(this.#paths.disk(id), constants.O_RDWR)
     try {
       await handle.truncate(sizeMib * MIB)
       await handle.sync()

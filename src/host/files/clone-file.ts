@@ -1,4 +1,5 @@
 import { constants } from 'node:fs'
+import { openOfVm } from './open-of-vm.ts'
 import { copyFile, open } from './pool-files.ts'
 import { SparseFile } from './sparse-file.ts'
 import { MIB } from '../../lib/byte-units.ts'
@@ -25,6 +26,19 @@ export async function reflink(from: string, to: string): Promise<boolean> {
   } catch (error) {
     if (hasErrno(error, ...NO_REFLINK)) return false
     throw error
+  }
+}
+
+/**
+ * Clones a file of a VM as {@link reflink} does. `copyFile` opens the file once more, and that open would wait for a
+ * lease. So this keeps the file open meanwhile.
+ */
+export async function reflinkOfVm(from: string, to: string): Promise<boolean> {
+  const held = await openOfVm(from)
+  try {
+    return await reflink(from, to)
+  } finally {
+    await held.close()
   }
 }
 

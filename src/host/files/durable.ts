@@ -1,10 +1,16 @@
 import { dirname } from 'node:path'
 import { hasErrno } from '../ffi/errno-error.ts'
+import { openOfVm } from './open-of-vm.ts'
 import { link, open, removeFile, rename, unlink } from './pool-files.ts'
+import type { GatedFile } from './gated-file.ts'
 
 /** Makes the content of a file, or the names in a directory, last through a power failure (fsync(2)). */
-export async function sync(path: string): Promise<void> {
-  const handle = await open(path, 'r')
+export const sync = async (path: string): Promise<void> => syncAndClose(await open(path, 'r'))
+
+/** Makes the content of a file of a VM last as {@link sync} does. */
+export const syncOfVm = async (path: string): Promise<void> => syncAndClose(await openOfVm(path))
+
+async function syncAndClose(handle: GatedFile): Promise<void> {
   try {
     await handle.sync()
   } finally {

@@ -10,6 +10,11 @@ const CODES: Readonly<Record<string, FaultCode>> = {
   EROFS: 'storage_read_only',
 }
 
+/** Better words than the kernel's. Files of the pool have this errno only when `openOfVm` met a lease. */
+const WORDS: Readonly<Record<string, string>> = {
+  EAGAIN: 'another process holds a lease on the file',
+}
+
 /**
  * Turns a failed operation on the pool into a fault, whose code depends on the errno. Faults and bugs are returned as
  * they are. The cause omits the path that Node puts into its message: the controller sees faults, and must not see host
@@ -20,7 +25,7 @@ export function storageFault(error: unknown, doing: string, code?: FaultCode): u
   const name = errnoOf(error)
   if (name === undefined) return error
   const { errno = 0 } = error as NodeJS.ErrnoException
-  const cause = new Error(`${name}: ${getSystemErrorMessage(errno)}`)
+  const cause = new Error(`${name}: ${WORDS[name] ?? getSystemErrorMessage(errno)}`)
   return new HostFault(code ?? CODES[name] ?? 'storage_failed', doing, { cause })
 }
 

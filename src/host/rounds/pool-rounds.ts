@@ -6,8 +6,8 @@ import { abortable, never } from '../../lib/abortable.ts'
 import { Turns } from '../../lib/semaphore.ts'
 import type { DiskRounds, Round, RoundRef } from '../../ports/disk-rounds.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
-import { reflink } from '../files/clone-file.ts'
-import { publish, sync } from '../files/durable.ts'
+import { reflinkOfVm } from '../files/clone-file.ts'
+import { publish, sync, syncOfVm } from '../files/durable.ts'
 import { mkdir, open, readdir, removeFile, removeTree, rename, stat } from '../files/pool-files.ts'
 import { ifThere, orStorageFault, storageFault } from '../files/storage-fault.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
@@ -162,9 +162,9 @@ type Cloning = { readonly doing: string; readonly signal: AbortSignal }
 async function cloneDisk(disk: string, path: string, { doing, signal }: Cloning): Promise<void> {
   try {
     // While the disk is cloned its guest cannot write, and a clone first flushes what the host has in memory of it.
-    await sync(disk)
+    await syncOfVm(disk)
     signal.throwIfAborted()
-    if (!(await reflink(disk, path))) throw new HostFault('migration_unsupported', doing)
+    if (!(await reflinkOfVm(disk, path))) throw new HostFault('migration_unsupported', doing)
   } catch (error) {
     throw hasErrno(error, 'ENOENT') ? storageFault(error, doing, 'disk_missing') : error
   }

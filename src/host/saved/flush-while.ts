@@ -1,15 +1,9 @@
-import { constants } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
-import { open } from '../files/pool-files.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import { storageFault } from '../files/storage-fault.ts'
-
-/** Opens a file that a monitor can write to. Without O_NONBLOCK a FIFO would hold a thread (open(2)). */
-export const openToFlush = (path: string): Promise<GatedFile> =>
-  open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
 
 export type FlushingWhile = {
   readonly doing: string

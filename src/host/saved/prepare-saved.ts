@@ -1,4 +1,3 @@
-import { constants } from 'node:fs'
 import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
@@ -14,6 +13,7 @@ import type { CheckedMemory } from './checked-memory.ts'
 import { checksumOf, FileCutShort } from '../files/checksum.ts'
 import { sync, writeSynced } from '../files/durable.ts'
 import type { GatedFile } from '../files/gated-file.ts'
+import { openOfVm } from '../files/open-of-vm.ts'
 import { lstat, mkdir, open, rename, stat } from '../files/pool-files.ts'
 import { MEMORY, metadataPath, PASSAGE_MODE } from '../pool/pool-paths.ts'
 import type { PoolPaths } from '../pool/pool-paths.ts'
@@ -47,8 +47,7 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
   const directory = paths.savedUnfinished(id)
   const memory = join(directory, MEMORY)
   // Opened by its name in root's directory: whatever the monitor did to the name before, this file is published.
-  // Without O_NONBLOCK a FIFO would hold a thread until a process writes to it (open(2)).
-  const handle = await open(memory, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  const handle = await openOfVm(memory)
   try {
     await own(handle, doing)
     const before = await handle.stat({ bigint: true })
@@ -155,7 +154,7 @@ async function writeAllOut(
  * last write must also survive a power failure.
  */
 async function flushedDisk({ paths, id, flushes, signal }: Preparation): Promise<DiskIdentity> {
-  const handle = await open(paths.disk(id), 'r')
+  const handle = await openOfVm(paths.disk(id))
   try {
     await flushes.run(() => handle.sync(), signal)
     return identityOf(await handle.stat({ bigint: true }))

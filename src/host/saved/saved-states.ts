@@ -21,7 +21,8 @@ import type { GatedFile } from '../files/gated-file.ts'
 import { KeptDigests, KeptOfVms } from '../rounds/kept-of-streams.ts'
 import { SkippedBytes } from '../rounds/skipped-bytes.ts'
 import { OpenIncoming } from '../rounds/open-incoming.ts'
-import { flushWhile, openToFlush } from './flush-while.ts'
+import { openOfVm } from '../files/open-of-vm.ts'
+import { flushWhile } from './flush-while.ts'
 import { memoryFrames } from './memory-frames.ts'
 import { lookForSaved, SavedMetadataFiles } from './look-for-saved.ts'
 import { lstat, open, removeFile, rename, stat } from '../files/pool-files.ts'
@@ -142,7 +143,7 @@ export class PoolSavedStates implements SavedStates {
 
   async flushingWhile<T>(id: VmId, saving: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const doing = `flushing the memory of VM ${id}`
-    const file = await orStorageFault(doing, () => openToFlush(this.paths(id).writing))
+    const file = await orStorageFault(doing, () => openOfVm(this.paths(id).writing))
     return flushWhile(file, saving, { doing, flushes: this.#flushes, signal })
   }
 

@@ -8,8 +8,9 @@ import { abortable } from '../../lib/abortable.ts'
 import type { PartBody } from '../../ports/object-store.ts'
 import type { PackJob, Staged, Staging } from '../../ports/staging.ts'
 import type { BoundedLooks } from '../files/bounded-looks.ts'
-import { reflink } from '../files/clone-file.ts'
+import { reflinkOfVm } from '../files/clone-file.ts'
 import { giveName, sync } from '../files/durable.ts'
+import { openOfVm } from '../files/open-of-vm.ts'
 import { mkdir, open, readdir, removeFile, removeTree, rename, stat } from '../files/pool-files.ts'
 import { PRIVATE_MODE } from '../pool/pool-paths.ts'
 import type { PoolAccess } from '../pool/pool-access.ts'
@@ -74,7 +75,7 @@ export class PoolStaging implements Staging {
   }
 
   async #flush(id: VmId): Promise<void> {
-    const handle = await open(this.#paths.disk(id), 'r')
+    const handle = await openOfVm(this.#paths.disk(id))
     try {
       await handle.datasync()
     } finally {
@@ -100,7 +101,8 @@ export class PoolStaging implements Staging {
     try {
       // An earlier clone may be left that was not kept.
       await removeFile(cloned)
-      if (!(await reflink(this.#paths.disk(id), cloned))) throw new HostFault('snapshot_unsupported', doing)
+      if (!(await reflinkOfVm(this.#paths.disk(id), cloned)))
+        throw new HostFault('snapshot_unsupported', doing)
     } catch (error) {
       await removeFile(cloned).catch(() => {})
       throw storageFault(error, doing, diskCode(error))
