@@ -137,8 +137,11 @@ export type Context = {
   readonly openConsole: (request: ConsoleRequest) => ConsoleConnection
   /** Reads events through the same profile. Connects when they are read. Throws CtlError. */
   readonly readEvents: (request: ReadEventsOptions) => AsyncGenerator<EventSight>
-  /** Reports a failure on standard error, with what to do next. Returns the exit status for it. */
-  readonly fail: (error: unknown, name: string) => ExitStatus
+  /**
+   * Reports a failure on standard error, with what to do next. `name` is what it is about. Returns the exit status for
+   * it.
+   */
+  readonly fail: (error: unknown, name?: string) => ExitStatus
   /** Prints a value for programs, or a text for people. */
   readonly print: (value: unknown, text: () => string) => void
   /** Warns of something that is done but may not be meant: prints one line on standard error, for people. */

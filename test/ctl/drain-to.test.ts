@@ -132,12 +132,55 @@ test('guests that stay come to rest if that is asked for too', async (t) => {
   source.host.store.maintenance.noteEmpty(true, source.host.clock.now())
   const { status, out } = await running.result
   assert.deepEqual([status, out], [0, '1 VM moved; 1 is left: web-1\ndrained: no guest is left\n'])
-  // The guests rest already, so nothing is begun.
-  assert.equal((await stage.run('--guests sleep')).status, 0)
-  assert.equal(stage.at(source, 'web-1')?.departure, undefined)
+})
+
+/** Ends a drain, as the daemon does when its last guest is saved. */
+function rest({ source }: Awaited<ReturnType<typeof drainStage>>, ids: readonly string[]): void {
+  const { store, clock } = source.host
+  for (const id of ids)
+    store.vms.recordProgress(id as VmId, { observed: { state: 'sleeping', sinceMs: 1 }, nowMs: 1 })
+  store.maintenance.noteEmpty(true, clock.now())
+}
+
+test('the status says that a VM did not move, also if its guest came to rest', async (t) => {
+  const stage = await drainStage(t, ['web-1'])
+  for (const other of [stage.first, stage.second]) assert.equal((await other.run('host cordon')).status, 0)
+  const running = stage.start('--guests sleep')
+  await eventually(() => running.printed().includes('draining: 1 guest is left\n'))
+  rest(stage, ['web-1'])
+  const { status, out, err } = await running.result
+  assert.deepEqual([status, out], [1, '0 VMs moved; 1 is left: web-1\ndrained: no guest is left\n'])
+  assert.match(err, /vmhostctl: web-1 is accepted by no destination\n/)
+})
+
+test('on a drained host no move begins, and the command says so; one that has begun is followed', async (t) => {
+  const stage = await drainStage(t, ['web-1', 'web-2'])
+  const { source, first } = stage
+  assert.equal((await stage.run('--at-once 1 --timeout 0')).status, 3)
+  assert.equal((await source.run('host drain --timeout 0')).status, 3)
+  rest(stage, ['web-2'])
   const refused = await stage.run()
-  assert.equal(refused.status, 1)
-  assert.match(refused.err, /the host is drained: its guests rest/)
+  assert.deepEqual([refused.status, refused.out], [1, ''])
+  assert.match(
+    refused.err,
+    /the host is drained: its guests rest, and none begins to move\n {2}vmhostctl host cordon/,
+  )
+  const running = stage.start('--guests sleep')
+  await eventually(() => running.printed().includes('web-1: waiting for the source\n'))
+  await stage.arrive(first, 'web-1')
+  const { status, out, err } = await running.result
+  assert.deepEqual([status, out], [1, '1 VM moved; 1 is left: web-2\ndrained: no guest is left\n'])
+  assert.match(err, /vmhostctl: the host is drained: its guests rest, and none begins to move\n/)
+  assert.equal(stage.at(source, 'web-2')?.departure, undefined)
+  const asJson = await stage.run('--guests sleep --json')
+  assert.equal(asJson.status, 1)
+  assert.match(asJson.out, /^\{"stage":"emptied","moved":0,"left":\["web-2"\]\}\n/)
+  assert.equal(JSON.parse(asJson.err).error.code, 'conflict')
+  const other = await stage.run('--guests sleep --label tier=web')
+  assert.deepEqual(
+    [other.status, other.out],
+    [0, '0 VMs moved; 1 is left: web-2\ndrained: no guest is left\n'],
+  )
 })
 
 test('on a terminal one line shows all moves; for a program each change is a line of JSON', async (t) => {

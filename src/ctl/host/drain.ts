@@ -25,8 +25,8 @@ export const drainCommand: Command = {
     'The host is cordoned, and its guests that run or are paused are saved, or end with --guests stop. Nothing starts or ' +
     'wakes then, not even after a boot of the host. The desired state of each VM does not change: vmhostctl host uncordon ' +
     'brings the same guests back. With --to the VMs move instead, each as with vmhostctl vm migrate, and the host is only ' +
-    'cordoned; with --guests as well, the guests that did not move then come to rest. Interrupting this command is safe: ' +
-    'run the same command again to continue.',
+    'cordoned; with --guests as well, the guests that did not move then come to rest, and those of a drained host do not ' +
+    'begin to move. Interrupting this command is safe: run the same command again to continue.',
   options: [
     {
       name: 'to',
@@ -90,15 +90,14 @@ export const drainCommand: Command = {
   ],
   run: async (context) => {
     const drain = drainOf(context)
-    if (context.given.texts('to').length > 0) {
-      const outcome = await moveAway(context, drain)
-      if (drain.guests === undefined || outcome === exitStatus.unreachable) return outcome
-    }
+    const isToMove = context.given.texts('to').length > 0
+    const moves = isToMove ? await moveAway(context, drain) : exitStatus.done
+    if (isToMove && (drain.guests === undefined || moves === exitStatus.unreachable)) return moves
     const body = { state: 'drained' as const, drain, ...(await reasonOf(context)) }
     const { data: asked } = await answered(context.client().PUT('/v1/maintenance', { body }))
     const maintenance = await waitUntilEmpty(context, asked)
     context.print(maintenance, () => 'drained: no guest is left')
-    return exitStatus.done
+    return moves
   },
 }
 

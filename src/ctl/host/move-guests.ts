@@ -22,18 +22,20 @@ export type Moves = {
   readonly url: string
   /** The most VMs that move at the same time. */
   readonly atOnce: number
+  /** What is to move, in this order. */
+  readonly vms: readonly Vm[]
 }
 
 /** The VMs that have moved, and the worst status of the others. */
 export type Outcome = { readonly moved: number; readonly status: ExitStatus }
 
 /**
- * Moves each VM that is wanted, a few at a time, and shows how far they are. A VM that stays does not stop the others:
+ * Moves VMs, a few at a time, and shows how far they are. A VM that stays does not stop the others:
  * its error is reported. Begins none after the timeout. Throws CtlError if the source does not answer.
  */
 export async function moveGuests(context: Context, moves: Moves): Promise<Outcome> {
   const { shell, given, json } = context
-  const vms = await movingVms(context, moves.destinations)
+  const { vms } = moves
   const timeoutMs = parseTimeoutMs(
     given.text('timeout') ?? String(limits.ctlMigrateSecondsDefault),
     '--timeout',
@@ -88,10 +90,14 @@ async function inLanes<T>(
   return begun
 }
 
-const worse = (a: ExitStatus, b: ExitStatus): ExitStatus => (b > a ? b : a)
+/** Returns the higher of two statuses. */
+export const worse = (a: ExitStatus, b: ExitStatus): ExitStatus => (b > a ? b : a)
 
 /** Lists the VMs that are to move: those under way first, then by name. A record that holds no guest stays. */
-async function movingVms(context: Context, destinations: readonly Destination[]): Promise<readonly Vm[]> {
+export async function movingVms(
+  context: Context,
+  destinations: readonly Destination[],
+): Promise<readonly Vm[]> {
   const labels = context.given.texts('label')
   const all = await listVms(context.client(), labels.length === 0 ? {} : { label: labels.join(',') })
   const nodes = new Set(destinations.map(({ node }) => node))
