@@ -8,6 +8,7 @@ import { showCores, showMib } from '../lib/shown-units.ts'
 import { printable } from '../lib/text.ts'
 import { maintenanceColour, maintenanceWords } from './host/maintenance-words.ts'
 import { listVms } from './vm/list.ts'
+import { isSettled } from './vm/vm-words.ts'
 import { DAY_MS } from '../lib/time-units.ts'
 import type { components } from '../client/schema.d.ts'
 import type { Command, Context } from './command.ts'
@@ -61,8 +62,12 @@ type Standing = Pick<Sync['vms'][number], 'id' | 'generations' | 'state'> & {
   readonly error?: string | undefined
 }
 
+/** Returns whether nothing keeps the VM from its desired state, as far as the host knows. */
+const isAsDesired = ({ error, generations }: Standing): boolean =>
+  error === undefined && isSettled({ generations })
+
 function vmWords(vms: readonly Standing[]): string {
-  const settled = vms.filter(({ generations }) => generations.observed === generations.desired).length
+  const settled = vms.filter(isAsDesired).length
   const asleep = vms.filter(({ state }) => state === 'sleeping').length
   return `${vms.length}, ${settled} as desired${asleep === 0 ? '' : `, ${asleep} asleep`}`
 }
@@ -217,7 +222,7 @@ const figures = (
 /** Lists VMs that are not as desired; `vm ls` lists the others. */
 function renderFailing(vms: readonly Standing[], { shell, paint }: Context): string {
   const rows = vms
-    .filter(({ error, generations: { desired, observed } }) => error !== undefined || desired !== observed)
+    .filter((vm) => !isAsDesired(vm))
     .map(({ id, state, error, generations: { desired, observed } }) => [
       id,
       state,

@@ -5,7 +5,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { makePki, SHA } from '../daemon/support/controller-host.ts'
 import { Course, createVm, start, startBody } from '../daemon/support/snapshots.ts'
 import { startCtlStage } from './support/ctl-stage.ts'
-import { create, settle } from './support/vms.ts'
+import { create, fail, settle } from './support/vms.ts'
 import { HostFault } from '../../src/core/errors.ts'
 import type { Generation, VmId } from '../../src/core/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
@@ -108,6 +108,18 @@ test('a host that cannot be inspected is shown with the reason and its VMs, with
   stage.host.figures.setInSight(false)
   const asJson = await stage.run('sync --json')
   assert.deepEqual([asJson.status, asJson.out], [1, ''])
+})
+
+test('the count of VMs as desired leaves out those that are listed as not so', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  for (const id of ['web-1', 'web-2']) {
+    await create(stage, id)
+    settle(stage, id)
+  }
+  fail(stage, 'web-2')
+  const { out } = await stage.run('sync')
+  assert.match(out, /^ {2}VMs +2, 1 as desired$/m)
+  assert.match(out, /\nNOT AS DESIRED .*\nweb-2 +failed +1 .*no room.*\n$/)
 })
 
 test('80 columns hide no error of a snapshot either', async (t) => {
