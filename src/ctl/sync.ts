@@ -77,7 +77,7 @@ function renderSync(sync: Sync, context: Context): string {
     renderHost(sync, context),
     renderCapacity(sync, context),
     renderFailing(sync.vms, context),
-    renderWaiting(sync, context),
+    renderTroubled(sync, context),
   ]
     .filter((part) => part !== '')
     .join('\n')
@@ -235,7 +235,7 @@ function renderFailing(vms: readonly Standing[], { shell, paint }: Context): str
 }
 
 /** Lists snapshots that wait or have failed. */
-function renderWaiting({ snapshots }: Sync, { shell, paint }: Context): string {
+function renderTroubled({ snapshots }: Sync, { shell, paint }: Context): string {
   const rows = snapshots
     .filter(({ error, needs_urls: needsUrls }) => error !== undefined || needsUrls)
     .map(({ id, vm_id: vm, status, percent, error }) => [
@@ -249,6 +249,6 @@ function renderWaiting({ snapshots }: Sync, { shell, paint }: Context): string {
       },
     ])
   if (rows.length === 0) return ''
-  const head = ['SNAPSHOTS THAT WAIT', 'VM', 'STATUS', 'DONE', 'WHY']
+  const head = ['SNAPSHOTS IN TROUBLE', 'VM', 'STATUS', 'DONE', 'WHY']
   return renderTable(head, rows, { sink: shell.stdout, paint, lastBelow: true })
 }

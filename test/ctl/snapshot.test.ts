@@ -265,7 +265,7 @@ test('several snapshots are deleted, even if some are gone already', async (t) =
   })
 })
 
-test('the host is shown with its snapshots, and with those that wait', async (t) => {
+test('the host is shown with its snapshots, and with those that wait or have failed', async (t) => {
   const stage = await stageWithVm(t)
   for (const id of ['a', 'b']) await start(stage.host, startBody({ part_urls: partUrls(1) }), id)
   new Course(stage.host, 'a' as SnapshotId).fail({ resumable: true })
@@ -278,6 +278,6 @@ test('the host is shown with its snapshots, and with those that wait', async (t)
   assert.match(out, /^ {2}staging +0 MiB of 1 GiB$/m)
   assert.match(
     out,
-    /^SNAPSHOTS THAT WAIT .*\na +web-1 +failed .*503 SlowDown \(.*\nb +web-1 +uploading +0 % +needs URLs/m,
+    /^SNAPSHOTS IN TROUBLE .*\na +web-1 +failed .*503 SlowDown \(.*\nb +web-1 +uploading +0 % +needs URLs/m,
   )
 })
