@@ -120,7 +120,7 @@ test('an error is shown when it comes, with the time of the next attempt, and th
   assert.equal((await result).status, 0)
 })
 
-test('with --fail-on-error the first error of the requested change ends the wait with status 1', async (t) => {
+test('with --fail-on-error the first error of the requested change ends the wait with status 1 and what helps', async (t) => {
   const stage = await stageWithVm(t)
   fail(stage, 1)
   const { status, err } = await stage.run(`vm wait ${id} --fail-on-error`)
@@ -128,6 +128,12 @@ test('with --fail-on-error the first error of the requested change ends the wait
   assert.match(
     err,
     /vmhostctl: web-1: image.ensure-fetched: fetching rootfs: 403\n {2}the daemon keeps trying/,
+  )
+  fail(stage, 1, 'disk_smaller_than_image')
+  const onChange = await stage.run(`vm wait ${id} --fail-on-error`)
+  assert.match(
+    onChange.err,
+    /\n {2}Make the disk larger, .*\.\n {2}the daemon tries again slowly: only another/,
   )
 })
 
