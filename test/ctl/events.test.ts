@@ -94,11 +94,21 @@ test('what is missing is said to a reader that asked for it, and not to one that
   const body: EventBody = { kind: 'admission_refused', vmId: id, code: 'insufficient_capacity', detail: 'x' }
   const { events } = stage.host.store
   events.add(1, ...Array.from({ length: limits.eventsMax + limits.eventsPruneEvery }, () => body))
-  const missing = `those that follow come after number ${events.keptAfter}`
+  const missing = `events are missing: those up to number ${events.keptAfter} are no longer kept`
   assert.match((await stage.run('events --after 1')).err, new RegExp(missing))
   assert.equal((await stage.run('events')).err, '')
   const [first = ''] = (await stage.run('events --after 1 --json')).out.split('\n')
   assert.equal(JSON.parse(first).missed, true)
+})
+
+test('a number that the host does not know is named, with what follows it', async (t) => {
+  const stage = await stageWithVm(t)
+  const { status, err } = await stage.run('events --after 99999999')
+  assert.equal(status, 0)
+  assert.match(
+    err,
+    /: events may be missing: number 99999999 is not one of this host, .*; all events that are kept follow\n$/,
+  )
 })
 
 test('events are followed over a daemon that was away', async (t) => {

@@ -51,35 +51,51 @@ export const eventsCommand: Command = {
       signal: new AbortController().signal,
       sleep: shell.sleep,
     })
-    const print = printer(context, { mindsGap: after !== undefined || follow })
+    const print = printer(context, { mindsGap: after !== undefined || follow, from })
     for await (const sight of sights) print(sight)
     return exitStatus.done
   },
 }
 
-/** Returns the function that prints what a reader gets. Without `mindsGap`, the reader wants only what is kept. */
+/**
+ * Returns the function that prints what a reader gets. Without `mindsGap`, the reader wants only what is kept. `from`
+ * is the number that the reader knows.
+ */
 function printer(
   context: Context,
-  { mindsGap }: { readonly mindsGap: boolean },
+  { mindsGap, from }: { readonly mindsGap: boolean; readonly from: number | undefined },
 ): (sight: EventSight) => void {
   const { shell, json, paint, warn } = context
   let isSilent = false
+  let known = from ?? 0
   if (!json) shell.stdout.write(`${paint(lineOf('TIME', 'VM', 'WHAT'), 'bold')}\n`)
   const onStart = (start: EventStart): void => {
     isSilent = false
-    if (!start.missed || !mindsGap) return
-    if (json) shell.stdout.write(`${JSON.stringify(start)}\n`)
-    warn(`events are missing: those that follow come after number ${start.after}`)
+    if (start.missed && mindsGap) {
+      if (json) shell.stdout.write(`${JSON.stringify(start)}\n`)
+      warn(gapWords(start, known))
+    }
+    known = start.after
   }
   return (sight) => {
     if (sight.kind === 'start') onStart(sight.start)
-    else if (sight.kind === 'event')
+    else if (sight.kind === 'event') {
       shell.stdout.write(`${json ? JSON.stringify(sight.event) : shown(context, sight.event)}\n`)
-    else {
+      known = sight.event.sequence
+    } else {
       if (!isSilent) warn(`${sight.because?.message ?? 'the daemon ended the stream'}; connecting again`)
       isSilent = true
     }
   }
+}
+
+/** Says what is missing to a reader that knows everything up to a number. */
+function gapWords({ after, kept_after: keptAfter }: EventStart, known: number): string {
+  if (known < after) return `events are missing: those up to number ${after} are no longer kept`
+  // The host sends what it keeps, or what followed the last number that is on record.
+  const follow =
+    after === keptAfter ? 'all events that are kept follow' : `those after number ${after} follow`
+  return `events may be missing: number ${known} is not one of this host, or of records that it has lost; ${follow}`
 }
 
 function shown({ paint }: Pick<Context, 'paint'>, event: HostEvent): string {
