@@ -115,6 +115,33 @@ test('a VM that one host refuses is offered to the next; one that none takes sta
   assert.equal(stage.at(source, 'web-2')?.departure?.stage, 'withdrawn')
 })
 
+test('a VM that is deleted meanwhile does not fail the drain', async (t) => {
+  const stage = await drainStage(t)
+  const { source, first } = stage
+  const running = stage.start('--at-once 1')
+  await eventually(() => running.printed().includes('web-1: waiting for the source\n'))
+  for (const id of ['web-2', 'web-3']) assert.equal((await source.run(`vm rm ${id}`)).status, 0)
+  source.host.store.vms.forget('web-2' as VmId, 1)
+  source.host.store.vms.recordProgress('web-3' as VmId, {
+    observed: { state: 'deleting', sinceMs: 1 },
+    nowMs: 1,
+  })
+  await stage.arrive(first, 'web-1')
+  const { status, out, err } = await running.result
+  assert.deepEqual([status, out], [0, '1 VM moved; 1 is left: web-3\n'])
+  assert.match(err, /\(1 of 3\)\nweb-2: deleted meanwhile\nweb-3: deleted meanwhile\n$/)
+})
+
+test('a VM that is deleted while it moves does not fail it either', async (t) => {
+  const stage = await drainStage(t, ['web-1'])
+  const running = stage.start()
+  await eventually(() => running.printed().includes('web-1: waiting for the source\n'))
+  assert.equal((await stage.source.run('vm rm web-1')).status, 0)
+  const { status, err } = await running.result
+  assert.equal(status, 0)
+  assert.match(err, /\nweb-1: deleted meanwhile\n$/)
+})
+
 test('guests that stay come to rest if that is asked for too', async (t) => {
   const stage = await drainStage(t, ['web-1', 'web-2'])
   const { source, first } = stage

@@ -4,6 +4,7 @@ import { Arguments } from '../command.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { about, isOffered, place } from '../migrate/destinations.ts'
+import { lookAt } from '../migrate/hosts.ts'
 import { movedLine, movedWords, seeThrough, stayed } from '../migrate/move-vm.ts'
 import { parseTimeoutMs } from '../units.ts'
 import { listVms } from '../vm/list.ts'
@@ -22,7 +23,7 @@ export type Moves = {
   readonly url: string
   /** The most VMs that move at the same time. */
   readonly atOnce: number
-  /** What is to move, in this order. */
+  /** The VMs that are to move, in this order. */
   readonly vms: readonly Vm[]
 }
 
@@ -31,7 +32,7 @@ export type Outcome = { readonly moved: number; readonly status: ExitStatus }
 
 /**
  * Moves VMs, a few at a time, and shows how far they are. A VM that stays does not stop the others:
- * its error is reported. Begins none after the timeout. Throws CtlError if the source does not answer.
+ * its error is reported. One that is deleted meanwhile does not count. Begins none after the timeout. Throws CtlError if the source does not answer.
  */
 export async function moveGuests(context: Context, moves: Moves): Promise<Outcome> {
   const { shell, given, json } = context
@@ -51,8 +52,10 @@ export async function moveGuests(context: Context, moves: Moves): Promise<Outcom
       moved += 1
       progress.moved(vm.id, words)
     } catch (error) {
-      progress.failed(vm.id)
-      worst = worse(worst, context.fail(withName(moves.source.failed(error, vm.id), vm.id), vm.id))
+      const isOver = await isDeleted(moves, vm.id)
+      progress.stays(vm.id, isOver ? 'deleted meanwhile' : undefined)
+      if (!isOver)
+        worst = worse(worst, context.fail(withName(moves.source.failed(error, vm.id), vm.id), vm.id))
     }
   }
   // With a timeout of 0 the first ones begin all the same.
@@ -122,6 +125,22 @@ async function moveOne(context: Context, { source, destinations, url }: Moves, v
     throw await stayed(move, error, seen.sides)
   }
 }
+
+/** Returns whether a VM that did not move is deleted: its deletion is under way, or neither side has it. */
+async function isDeleted({ source, destinations }: Moves, id: string): Promise<boolean> {
+  try {
+    const here = await lookAt(source, id)
+    if (here !== undefined) return isBeingDeleted(here)
+    const there = await Promise.all(destinations.map(({ daemon }) => lookAt(daemon, id)))
+    return there.every((vm) => vm === undefined || vm.observed.arrival?.stage === 'refused')
+  } catch {
+    return false
+  }
+}
+
+/** Returns whether a VM is deleted at its source. Once released, it lives on, and only its record there goes. */
+const isBeingDeleted = ({ observed: { state, migration } }: Vm): boolean =>
+  migration?.withdrawn_because === 'deleted' || (state === 'deleting' && migration?.stage !== 'released')
 
 type OneOfMany = { readonly vm: Vm; readonly progress: MovesProgress; readonly leftMs: number }
 

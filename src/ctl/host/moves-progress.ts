@@ -6,7 +6,7 @@ import type { Shell } from '../shell.ts'
 /** Shows how several moves go on: on a terminal in one line, otherwise with a line at each change of one. */
 export class MovesProgress {
   readonly #shell: Shell
-  readonly #total: number
+  #total: number
   readonly #json: boolean
   readonly #line: Progress | undefined
   /** The last words about each VM that moves now. */
@@ -38,10 +38,14 @@ export class MovesProgress {
     this.#show()
   }
 
-  /** Makes room for the report about a VM that stays. */
-  failed(id: string): void {
+  /** Makes room for the report about a VM that does not move. One that need not move any more has `words` instead. */
+  stays(id: string, words?: string): void {
     this.#now.delete(id)
     this.#line?.clear()
+    if (words === undefined) return
+    this.#total -= 1
+    if (!this.#json) this.#shell.stderr.write(`${printable(`${id}: ${words}`)}\n`)
+    this.#show()
   }
 
   warn(line: string): void {
