@@ -9,7 +9,7 @@ import { inputsOf } from '../vm/create-vm.ts'
 import { deleteVm } from '../vm/delete-vm.ts'
 import { setCompute } from '../vm/reshape.ts'
 import { takeVm } from './take-vm.ts'
-import type { DepartureStage } from '../../core/migration/departure.ts'
+import type { Departure, DepartureStage } from '../../core/migration/departure.ts'
 
 test('a VM that was rebuilt at its source needs the room of one disk here', (t) => {
   const { context, id, store, capacity, accepted, refusal } = commandStage(t)
@@ -124,4 +124,20 @@ test('a VM that comes takes no change, whatever the change would need', (t) => {
     setCompute(context, id, { cpuMillicores: 2000, memoryMib: 256, sleepAfterIdleSeconds: 0 }),
   )
   assert.equal(code, 'vm_arriving')
+})
+
+test('a record whose guest has left is in the way, and the refusal says where the guest is', (t) => {
+  const { context, id, create, store, accepted, refusal } = commandStage(t)
+  accepted(create())
+  const request = offered(id, recordOf())
+  assert.equal(
+    refusal(takeVm(context, id, request)).text,
+    'this host has a VM web-1 already: delete it first',
+  )
+  const departure = { id: 'move-0', node: 'host-9', mode: 'live', stage: 'released', sinceMs: 1 } as const
+  store.departures.set(id, departure as unknown as Departure, 1)
+  assert.equal(
+    refusal(takeVm(context, id, request)).text,
+    'this host still has the record of web-1, whose guest has left for host-9: delete it first',
+  )
 })

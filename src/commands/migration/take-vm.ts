@@ -1,5 +1,6 @@
 import { commitmentOf } from '../../core/capacity/ledger.ts'
 import { isComing } from '../../core/migration/arrival.ts'
+import { nodeAfter } from '../../core/vm/leaving.ts'
 import { movesWithMemory } from '../../core/vm/manifest.ts'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
@@ -54,10 +55,15 @@ export function takenAlready(
   return ok({ record, changed: true, operationId: newOperationId() })
 }
 
-const taken = ({ id }: VmRecord): Rejection => ({
-  code: 'conflict',
-  detail: `this host has a VM ${id} already: delete it first`,
-})
+function taken(existing: VmRecord): Rejection {
+  const { id } = existing
+  const node = nodeAfter(existing)
+  const what =
+    node === undefined
+      ? `has a VM ${id} already`
+      : `still has the record of ${id}, whose guest has left for ${node}`
+  return { code: 'conflict', detail: `this host ${what}: delete it first` }
+}
 
 function insert(
   context: CommandContext,
