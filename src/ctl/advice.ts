@@ -20,11 +20,15 @@ export type Explanation = {
   readonly status: ExitStatus
   readonly advice: readonly string[]
   /** The daemon's answer. */
-  readonly problem?: Problem
+  readonly problem?: Problem | undefined
+  /** The host of the daemon that failed, unless that is the daemon of the command. */
+  readonly host?: string | undefined
 }
 
 type Circumstances = {
   readonly profile: Profile | undefined
+  /** Whether the profile is that of another daemon than the command's own. */
+  readonly isOther?: boolean | undefined
   /** Subject of the command, with a placeholder if it has no name. */
   readonly kind: Kind
   readonly name: string
@@ -37,14 +41,40 @@ type Circumstances = {
 
 /** Explains any error that a command threw. Its words do not repeat what grants access in a URL of the command line. */
 export function explain(error: unknown, circumstances: Circumstances): Explanation {
-  const explanation = explainAny(error, { ...circumstances, name: scrub(circumstances.name) })
+  const plain = explainAny(error, { ...circumstances, name: scrub(circumstances.name) })
+  const { profile, isOther = false } = circumstances
+  const explanation = isOther && profile !== undefined ? ofOther(plain, error, profile) : plain
   return { ...explanation, message: scrub(printable(explanation.message)) }
 }
 
+/** Names the host of another daemon, and directs the commands of the advice to it. */
+function ofOther(explanation: Explanation, error: unknown, profile: Profile): Explanation {
+  const { message, advice } = explanation
+  const host = new URL(profile.url).hostname
+  return {
+    ...explanation,
+    // A failure to connect names the address.
+    message: error instanceof ConnectionFailed ? message : `${host}: ${message}`,
+    advice: advice.map((line) => line.replaceAll(COMMAND_THERE, () => commandFor(profile.path))),
+    host,
+  }
+}
+
+/** Finds commands for the daemon that failed. A move is a command to its source, which is that of the command. */
+const COMMAND_THERE = /\bvmhostctl(?= )(?! vm migrate )/g
+
+/** Returns how commands begin that go to the daemon of a profile. */
+export const commandFor = (profile: string | undefined): string =>
+  profile === undefined ? 'vmhostctl' : `vmhostctl --profile ${shellWord(profile)}`
+
+/** Quotes a word that a shell would take apart. */
+const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`
+
 function explainAny(error: unknown, circumstances: Circumstances): Explanation {
   if (error instanceof CtlError) {
-    const { code, status, advice } = error
-    return { message: errorChain(error), code, status, advice }
+    const { code, status, advice, problem, host } = error
+    return { message: errorChain(error), code, status, advice, problem, host }
   }
   if (error instanceof ApiProblem) return explainProblem(error, circumstances)
   if (error instanceof ConnectionFailed) {

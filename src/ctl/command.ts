@@ -105,6 +105,8 @@ export type Daemon = {
   readonly client: ApiClient
   /** The origin of its controller API. */
   readonly url: string
+  /** How commands to it begin: `vmhostctl`, with its profile if that is not the one of the command. */
+  readonly command: string
   /**
    * Turns any error of a request to it into one that says what is wrong with it, and what to do. `name` is the object
    * of the request, if it is not the operand of the command.

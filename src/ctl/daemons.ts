@@ -1,5 +1,5 @@
 import { createApiClient } from '../client/api-client.ts'
-import { explain } from './advice.ts'
+import { commandFor, explain } from './advice.ts'
 import { kindOf } from './command.ts'
 import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
@@ -26,10 +26,12 @@ export class Daemons {
     if (known !== undefined) return known
     const profile = loadProfile(file, this.#shell)
     const client = withCertificates(profile, createApiClient)
+    const isOther = file !== this.#called.given.text('profile')
     const daemon = {
       client,
       url: profile.url,
-      failed: (error: unknown, name?: string) => this.#failed(error, profile, name),
+      command: commandFor(isOther ? profile.path : undefined),
+      failed: (error: unknown, name?: string) => this.#failed(error, { profile, isOther, about: name }),
     }
     this.#known.set(file, daemon)
     return daemon
@@ -40,14 +42,21 @@ export class Daemons {
     for (const { client } of this.#known.values()) client.close()
   }
 
-  #failed(error: unknown, profile: Profile, about: string | undefined): CtlError {
+  #failed(error: unknown, { profile, isOther, about }: Failed): CtlError {
     if (error instanceof CtlError) return error
     const { command, given } = this.#called
     const name = about ?? given.operands[0] ?? 'NAME'
-    const circumstances = { profile, kind: kindOf(command), name, given, nowMs: this.#shell.nowMs() }
+    const circumstances = { profile, isOther, kind: kindOf(command), name, given, nowMs: this.#shell.nowMs() }
     const { message, ...more } = explain(error, circumstances)
     return new CtlError(message, more)
   }
+}
+
+type Failed = {
+  readonly profile: Profile
+  readonly isOther: boolean
+  /** The object of the request, if it is not the operand of the command. */
+  readonly about: string | undefined
 }
 
 /** Adds what is wrong with certificate and key if they cannot be used. */

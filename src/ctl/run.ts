@@ -113,7 +113,7 @@ class Failures {
 
 /** One line that a program can distinguish from anything else on standard error. */
 const asJson = (
-  { message, code, status, advice, problem }: Explanation,
+  { message, code, status, advice, problem, host }: Explanation,
   about: { readonly [K in Kind]?: string | undefined },
 ): string =>
-  `${JSON.stringify({ error: { message, code, exit_status: status, ...about, advice, problem } })}\n`
+  `${JSON.stringify({ error: { message, code, exit_status: status, ...about, host, advice, problem } })}\n`

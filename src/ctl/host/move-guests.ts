@@ -1,7 +1,6 @@
 /** `vmhostctl host drain --to`: the VMs of a host move to others. */
 import { limits } from '../../config/limits.ts'
 import { Arguments } from '../command.ts'
-import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { about, isOffered, place } from '../migrate/destinations.ts'
 import { lookAt } from '../migrate/hosts.ts'
@@ -11,6 +10,7 @@ import { listVms } from '../vm/list.ts'
 import { MovesProgress } from './moves-progress.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Daemon } from '../command.ts'
+import type { CtlError } from '../ctl-error.ts'
 import type { ExitStatus } from '../exit-status.ts'
 import type { Destination } from '../migrate/destinations.ts'
 import type { Sides } from '../migrate/hosts.ts'
@@ -170,6 +170,5 @@ function contextOf(context: Context, { vm: { id }, progress, leftMs }: OneOfMany
 }
 
 /** Returns an error that names the VM. */
-function withName({ message, code, status, advice }: CtlError, id: string): CtlError {
-  return new CtlError(message.includes(id) ? message : `${id}: ${message}`, { code, status, advice })
-}
+const withName = (error: CtlError, id: string): CtlError =>
+  error.message.includes(id) ? error : error.reworded({ message: `${id}: ${error.message}` })

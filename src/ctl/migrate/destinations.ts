@@ -72,11 +72,16 @@ function refused(
 ): CtlError {
   const last = refusals.at(-1)
   if (last === undefined || refusals.length === 1) return last?.error ?? noDestination(id)
-  const { code, status } = last.error
+  const { code, status, problem, host: failed } = last.error
   return new CtlError(`${id} is accepted by no destination`, {
     code,
     status,
-    advice: refusals.flatMap(({ host, error }) => [`${host}: ${error.message}`, ...error.advice]),
+    problem,
+    host: failed,
+    advice: refusals.flatMap(({ host, error: { message, advice } }) => [
+      message.startsWith(`${host}: `) ? message : `${host}: ${message}`,
+      ...advice,
+    ]),
   })
 }
 

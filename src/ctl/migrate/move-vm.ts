@@ -1,5 +1,4 @@
 /** One move of a VM, for each command that moves some. */
-import { CtlError } from '../ctl-error.ts'
 import { follow } from './follow.ts'
 import { hostOf, lookAt } from './hosts.ts'
 import { whereWords } from './migrate-words.ts'
@@ -7,6 +6,7 @@ import { ensureOffer } from './offer.ts'
 import { removeRecord } from './remove-record.ts'
 import { clearRest, ensureTaken } from './take.ts'
 import type { Context } from '../command.ts'
+import type { CtlError } from '../ctl-error.ts'
 import type { Move, Sides } from './hosts.ts'
 import type { Offered } from './offer.ts'
 import type { IsEmpty } from './remove-record.ts'
@@ -61,8 +61,8 @@ async function removeSource(
 
 /** Returns the error that ended a move, with where the guest is. */
 export async function stayed(move: Move, error: unknown, seen: Sides): Promise<CtlError> {
-  const { message, code, status, advice } = move.source.failed(error)
-  return new CtlError(message, { code, status, advice: [await whereNow(move, seen), ...advice] })
+  const failed = move.source.failed(error)
+  return failed.reworded({ advice: [await whereNow(move, seen), ...failed.advice] })
 }
 
 /** Looks at the source once more, because what it has decides where the guest is. */

@@ -53,7 +53,7 @@ async function removeOnce(daemon: Daemon, { id, isEmpty, isForced = false }: Rem
     throw new CtlError(`${id} at ${hostOf(daemon)} is not the record that this migration has left there`, {
       code: 'conflict',
       status: exitStatus.failed,
-      advice: [`it stays as it is; see what it is: vmhostctl vm get ${id}`],
+      advice: [`it stays as it is; see what it is: ${daemon.command} vm get ${id}`],
     })
   let seen = etag
   if (vm.protected && isForced) {
