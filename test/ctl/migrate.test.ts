@@ -124,6 +124,11 @@ test('the same command again continues the same migration, at any moment', async
   hosts.departs({ stage: 'released' })
   const third = await hosts.run('--timeout 0')
   assert.match(third.err, /web-1 belongs to 127\.0\.0\.1 now; .* never runs it again/)
+  for (const [{ err }, mayStay] of [
+    [second, true],
+    [third, false],
+  ] as const)
+    assert.deepEqual([/run the command again to follow/.test(err), /--cancel/.test(err)], [true, mayStay])
   assert.equal(hosts.departure.id, id)
   assert.equal(generations(), generation)
   const last = hosts.start()

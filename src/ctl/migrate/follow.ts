@@ -40,8 +40,12 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
       return hasArrived(seen)
     },
     missed: `is not at ${hostOf(destination)}`,
-    standing: (seen) => ({ words: stageWords(seen, move), advice: [] }),
-    onwards: `the hosts continue; run the command again to follow, or vmhostctl vm migrate ${id} --cancel to keep the guest where it is`,
+    standing: (seen) => ({
+      words: stageWords(seen, move),
+      advice: [],
+      onwards: isReleased(seen) ? FOLLOW_AGAIN : undefined,
+    }),
+    onwards: `${FOLLOW_AGAIN}, or vmhostctl vm migrate ${id} --cancel to keep the guest where it is`,
   })
   if (sides !== undefined && isEndedWithout(sides, offered)) throw await endOf(sides, move, offered)
   if (sides !== undefined) return sides
@@ -50,6 +54,12 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
     status: exitStatus.failed,
   })
 }
+
+const FOLLOW_AGAIN = 'the hosts continue; run the command again to follow'
+
+/** Returns whether the guest belongs to the destination, so that nothing keeps it at the source. */
+const isReleased = (sides: Sides): boolean =>
+  departureOf(sides)?.stage === 'released' || arrivalOf(sides)?.stage === 'released'
 
 /** Returns whether the migration has ended without the guest. */
 function isEndedWithout(sides: Sides, { migrationId }: Offered): boolean {
