@@ -274,6 +274,8 @@ test('an offer to another node is not touched; --cancel withdraws it', async (t)
   const { out } = await hosts.source.run('vm migrate web-1 --cancel')
   assert.equal(out, 'web-1: stays here; its offer is withdrawn\n')
   assert.equal(hosts.departure.stage, 'withdrawn')
+  const again = await hosts.source.run('vm migrate web-1 --cancel')
+  assert.equal(again.out, 'web-1: there is no offer to withdraw\n')
 })
 
 test('a protected VM keeps its record at the source, with what to do about it', async (t) => {

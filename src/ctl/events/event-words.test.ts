@@ -27,6 +27,10 @@ for (const [words, event] of [
     { kind: 'vm_requested', generation: 5, power: 'running', changes: [] },
   ],
   [
+    'a move or its end requested (generation 5)',
+    { kind: 'vm_requested', generation: 5, power: 'running', changes: ['migration'] },
+  ],
+  [
     'deletion requested (generation 6)',
     { kind: 'vm_requested', generation: 6, power: 'running', changes: [], deletes: true },
   ],
@@ -69,6 +73,22 @@ for (const [words, event] of [
       to: 'withdrawn',
       because: 'expired',
     },
+  ],
+  [
+    'leaves for node-2 (move-7): offered → withdrawn, by request',
+    {
+      kind: 'vm_migration',
+      side: 'source',
+      migration_id: 'move-7',
+      node: 'node-2',
+      from: 'offered',
+      to: 'withdrawn',
+      because: 'withdrawn',
+    },
+  ],
+  [
+    'power stopped and another disk and a move or its end requested (generation 5)',
+    { kind: 'vm_requested', generation: 5, power: 'stopped', changes: ['disk', 'migration', 'power'] },
   ],
   [
     'snapshot nightly: uploading → failed: no room',

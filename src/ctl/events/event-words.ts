@@ -69,10 +69,12 @@ export function eventColour({ kind, to }: HostEvent): Colour | undefined {
 
 function requestWords({ deletes, power, changes = [] }: HostEvent): string {
   if (deletes === true) return 'deletion requested'
-  const others = changes.filter((name) => name !== 'power')
+  const others = changes.filter((name) => name !== 'power' && name !== 'migration')
   const words = [
-    ...(changes.includes('power') || others.length === 0 ? [`power ${power}`] : []),
+    ...(changes.includes('power') || changes.length === 0 ? [`power ${power}`] : []),
     ...(others.length === 0 ? [] : [`another ${others.join(', ')}`]),
+    // The event does not say whether an offer was made or withdrawn.
+    ...(changes.includes('migration') ? ['a move or its end'] : []),
   ]
   return `${words.join(' and ')} requested`
 }
@@ -96,7 +98,9 @@ function heldWords({ held_packets: held = 0, dropped_packets: dropped = 0 }: Hos
 function migrationWords({ side, migration_id: id, node, from, to, because }: HostEvent): string {
   const way = side === 'source' ? `leaves for ${node}` : 'comes from another host'
   const stage = from === undefined ? to : `${from} → ${to}`
-  return `${way} (${id}): ${stage}${because === undefined ? '' : `, ${because}`}`
+  // Of a withdrawal on request the reason has the name of the stage.
+  const why = to === because ? 'by request' : because
+  return `${way} (${id}): ${stage}${why === undefined ? '' : `, ${why}`}`
 }
 
 const certificateWords = ({ certificate, name, serial }: HostEvent): string =>

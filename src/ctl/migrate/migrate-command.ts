@@ -83,12 +83,10 @@ function showMoved(context: Context, move: Move, moved: Moved): void {
 }
 
 async function cancel(context: Context, { id, source }: Pick<Move, 'id' | 'source'>): Promise<ExitStatus> {
-  const vm = await withdraw({ id, source })
-  const stage = vm.observed.migration?.stage
+  const { data: vm, status } = await withdraw({ id, source })
+  // A request that changes nothing is answered with 200. The stage may be that of an earlier move.
   context.print(vm, () =>
-    stage === 'withdrawn'
-      ? `${id}: stays here; its offer is withdrawn`
-      : `${id}: there is no offer to withdraw`,
+    status === 200 ? `${id}: there is no offer to withdraw` : `${id}: stays here; its offer is withdrawn`,
   )
   return exitStatus.done
 }

@@ -5,7 +5,7 @@ import { CtlError, usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { parseSeconds } from '../units.ts'
 import { at, hostOf, lookAt, namesSource } from './hosts.ts'
-import type { Vm } from '../../client/api-client.ts'
+import type { Answered, Vm } from '../../client/api-client.ts'
 import type { Context, Daemon } from '../command.ts'
 import type { Departure, Move } from './hosts.ts'
 
@@ -54,13 +54,8 @@ async function put({ id, source }: Move, { migrationId, node }: Offered, terms: 
 }
 
 /** Withdraws the offer of a VM: the guest stays, or comes back to life, at the source. */
-export const withdraw = ({ id, source }: Pick<Move, 'id' | 'source'>): Promise<Vm> =>
-  at(
-    source,
-    answered<Vm>(source.client.DELETE('/v1/vms/{id}/migration', { params: { path: { id } } })).then(
-      ({ data }) => data,
-    ),
-  )
+export const withdraw = ({ id, source }: Pick<Move, 'id' | 'source'>): Promise<Answered<Vm>> =>
+  at(source, answered<Vm>(source.client.DELETE('/v1/vms/{id}/migration', { params: { path: { id } } })))
 
 /** Returns the id of a host. It is also the name of its node certificate: set-up gives it that name. */
 async function hostIdOf(daemon: Daemon): Promise<string> {
