@@ -204,7 +204,7 @@ function checkAccepted(certificate: X509Certificate, issuer: X509Certificate): v
 }
 
 /** Returns a subject in one line: OpenSSL puts each part of it on a line of its own. */
-const oneLine = (subject: string): string => subject.replaceAll('\n', ', ')
+export const oneLine = (subject: string): string => subject.replaceAll('\n', ', ')
 
 /** Builds the name from its value instead of parsing it: quotes and commas in it are ordinary characters. */
 const nameOf = (commonName: string): Name => new Name([{ CN: [{ utf8String: commonName }] }])

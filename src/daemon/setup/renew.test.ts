@@ -261,10 +261,22 @@ test('while an authority is replaced, the one whose key is there signs, whicheve
   const next = await createAuthority('next authority', MADE_MS)
   writeFileSync(at('ca.crt'), readFileSync(at('ca.crt'), 'utf8') + next.certificate)
   writeFileSync(at('ca.key'), next.key)
-  const { renewed } = await renew(0, { all: true })
+  const { renewed, report } = await renew(0, { all: true })
   assert.deepEqual(renewed, ['server.crt', 'controller.crt', 'node.crt'])
+  assert.match(report.text, /kept .*ca\.crt {2}\(authority CN=vmhostd host-1 authority, ends on/)
+  assert.match(report.text, /kept .*ca\.crt {2}\(authority CN=next authority, ends on/)
   for (const name of renewed)
     assert.ok(read(name).verify(new X509Certificate(next.certificate).publicKey), name)
+})
+
+test('authorities of one name are reported with their serial numbers', async (t) => {
+  const { at, read, renew } = await stage(t)
+  const name = read('ca.crt').subject.replace('CN=', '')
+  const next = await createAuthority(name, MADE_MS)
+  writeFileSync(at('ca.crt'), readFileSync(at('ca.crt'), 'utf8') + next.certificate)
+  const { report } = await renew(0)
+  for (const { serialNumber } of [read('ca.crt'), new X509Certificate(next.certificate)])
+    assert.ok(report.text.includes(`serial number ${serialNumber}, ends on`), report.text)
 })
 
 test('a pair stays as it is if others would refuse the new one', async (t) => {
@@ -284,5 +296,5 @@ test('a pair stays as it is if others would refuse the new one', async (t) => {
 test('an authority that ends before a new certificate would is warned of', async (t) => {
   const { renew } = await stage(t)
   assert.doesNotMatch((await renew(0)).report.text, /warning/)
-  assert.match((await renew(3000)).report.text, /warning .*ca\.crt .*authority, ends on/)
+  assert.match((await renew(3000)).report.text, /warning .*ca\.crt .*authority CN=.*, ends on/)
 })

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
 import { parsedCertificatesIn } from '../../lib/certificates.ts'
-import { namesLackingIn, reissueCertificate, whyNotReissued } from './certificates.ts'
+import { namesLackingIn, oneLine, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
 import { replacePair } from './pair-files.ts'
 import { signingPair, whyNotSigned } from './signing-pair.ts'
@@ -90,8 +90,11 @@ function signerOf(authority: PairPaths, old: X509Certificate): CertificatePair |
 
 function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {
   if (!existsSync(path)) return
-  for (const one of parsedCertificatesIn(readFileSync(path))) {
-    const until = `authority, ends on ${dayOf(one.validToDate.getTime())}`
+  const trusted = parsedCertificatesIn(readFileSync(path))
+  for (const one of trusted) {
+    const namesakes = trusted.filter(({ subject }) => subject === one.subject)
+    const serial = namesakes.length === 1 ? '' : `, serial number ${one.serialNumber}`
+    const until = `authority ${oneLine(one.subject)}${serial}, ends on ${dayOf(one.validToDate.getTime())}`
     if (one.validToDate.getTime() - nowMs < limits.certificateValidityDays * DAY_MS)
       report.warned(path, `${until}: certificates end with it at the latest; see docs/certificates.md`)
     else report.kept(path, until)
