@@ -115,6 +115,7 @@ export function compose(parts: Parts): Composition {
     pokeHost: (reason) => {
       reconciler.pokeAll(reason)
       drainer.poke()
+      arrivals.pokeHost()
     },
     pokeSnapshot: (id, request) => snapshots.poke(id, request),
   }

@@ -180,7 +180,7 @@ for (const request of ['ensureRound', 'release'] as const) {
       destination.host.sourceHosts.cuts = () => false
       await simulation.pass(10_000)
       assert.equal(source.record?.observed.state, 'running')
-      assert.equal(destination.record?.arrival?.because, 'unfit')
+      assert.equal(destination.record?.arrival?.because, 'drained')
       simulation.checkSameGuest()
     })
   })

@@ -116,7 +116,11 @@ export const arrivalSchema = Type.Object(
       ),
     ),
     refused_because: Type.Optional(
-      Type.String({ description: 'Why it stays at its source.', examples: ['withdrawn'] }),
+      Type.String({
+        description:
+          'Why it stays at its source, for example `withdrawn`. `unfit`: this host could not take it. `drained`: this host was drained.',
+        examples: ['withdrawn'],
+      }),
     ),
   },
   { description: 'How the VM came to this host. Absent if it was created here.' },

@@ -18,9 +18,9 @@ export const ARRIVAL_STAGES = ['pulling', 'pulled', 'released', 'refused'] as co
 
 /**
  * Why nothing of the guest may run here. `unknown`: the source knows no such offer to this node. `unfit`: this host
- * gave it up, and the source has it.
+ * gave it up, and the source has it. `drained`: likewise, because this host was drained.
  */
-export type ArrivalRefusal = DepartureRefusal | 'unknown' | 'unfit'
+export type ArrivalRefusal = DepartureRefusal | 'unknown' | 'unfit' | 'drained'
 
 /** A hindrance that keeps a VM from coming here; it is tried again. */
 export type ArrivalTrouble = {

@@ -68,7 +68,10 @@ const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Block
   step: 'arrival.pull',
   code: 'migration_refused',
   retry: 'on-change',
-  because: `${id} stays at its source: migration ${migrationId} has ended there (${because}); delete ${id} here`,
+  because:
+    because === 'drained'
+      ? `${id} stays at its source: this host was drained and gave up migration ${migrationId}; delete ${id} here`
+      : `${id} stays at its source: migration ${migrationId} has ended there (${because}); delete ${id} here`,
 })
 
 /**

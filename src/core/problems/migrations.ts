@@ -174,7 +174,7 @@ export const migrations = {
       retry: 'on-change',
       title: 'The VM stays at its source',
       meaning:
-        'The migration has ended at the source without a release: it was withdrawn, it has expired, or this host could not take the VM. The guest continues there.',
+        'The migration has ended at the source without a release: it was withdrawn, it has expired, or this host could not take the VM or was drained. The guest continues there.',
       remedy: 'Delete the VM here. To try again, offer it at its source under a new migration id.',
       example: 'web-1 stays at its source: migration move-7 has ended there (withdrawn); delete web-1 here',
       writtenBy: ['src/core/plan/plan-arrive.ts', 'src/core/migration/departure.ts'],

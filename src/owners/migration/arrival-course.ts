@@ -12,7 +12,7 @@ import { Pulling } from './pulling.ts'
 import { accepted, Hindered, SourceRefused } from './source-refused.ts'
 import type { RetryClass } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { Arrival, ArrivalTrouble } from '../../core/migration/arrival.ts'
+import type { Arrival, ArrivalRefusal, ArrivalTrouble } from '../../core/migration/arrival.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { ArrivalContext } from './pulling.ts'
@@ -34,6 +34,8 @@ export class ArrivalCourse {
   /** As it was seen last. Its id stays, and the address of its source may change. */
   #arrival: Arrival
   readonly #end = new AbortController()
+  /** Aborts when the host becomes drained during a pull. */
+  #drain = new AbortController()
   #wake = Promise.withResolvers<void>()
   #running: Promise<void> = Promise.resolve()
   #attempts = 0
@@ -77,6 +79,13 @@ export class ArrivalCourse {
       this.#wake.resolve()
   }
 
+  /** Looks at the desired state of the host again; it has changed. A pull on a drained host ends, wherever it is. */
+  noticeHost(): void {
+    if (!this.#isDrained) return
+    this.#drain.abort()
+    this.#wake.resolve()
+  }
+
   /** Stops in the middle of anything; another daemon continues. */
   async stop(): Promise<void> {
     this.#end.abort(new Stopped())
@@ -108,9 +117,9 @@ export class ArrivalCourse {
     const pulling = new Pulling(this.#context, found, this.#end.signal)
     try {
       const record = pulling.record()
-      if (this.#isDrained) await this.#giveUp(pulling)
+      if (this.#isDrained) await this.#giveUp(pulling, 'drained')
       else if (record.arrival.stage === 'pulling') await this.#pullInTurn(pulling)
-      else if (isHopeless(record)) await this.#giveUp(pulling)
+      else if (isHopeless(record)) await this.#giveUp(pulling, 'unfit')
       else if (isReady(record)) await this.#release(pulling, record)
       else return { kind: 'on_change' }
       this.#attempts = 0
@@ -121,21 +130,27 @@ export class ArrivalCourse {
   }
 
   /** Brings the VM when it has a place among the copies. A guest that is down needs none. */
-  async #pullInTurn(pulling: Pulling): Promise<void> {
+  async #pullInTurn(outer: Pulling): Promise<void> {
+    const drain = (this.#drain = new AbortController())
+    const pulling = outer.until(drain.signal)
     const { signal, context } = pulling
     // The source must never hear of an attempt that this host could forget.
     await context.store.flushed()
     const pull = (): Promise<void> => this.#pull(pulling)
     // A guest that is down for the handover must not wait behind copies of others, which may take hours: its source
     // would take it back.
-    await (pulling.arrival().expectsGuest === true ? pull() : context.places.run(pull, signal))
+    try {
+      await (pulling.arrival().expectsGuest === true ? pull() : context.places.run(pull, signal))
+    } catch (error) {
+      // The next look gives the guest back.
+      if (!drain.signal.aborted) throw error
+    }
   }
 
   /** Brings the disk, then the guest with the rest. */
   async #pull(pulling: Pulling): Promise<void> {
     // No offer lasts longer.
     const manifest = await pulling.within(limits.offerMsMax, 'the copy', (bounded) => copyDisk(bounded))
-    if (this.#isDrained) return
     // A guest that is down for the handover must not wait for what went wrong before.
     this.#attempts = 0
     await pulling.within(limits.takeOverMsMax, 'the handover', (bounded) => takeGuest(bounded, manifest))
@@ -172,14 +187,14 @@ export class ArrivalCourse {
   }
 
   /** Gives the guest back to its source. If the source has released it already, it stays here. */
-  async #giveUp(pulling: Pulling): Promise<void> {
+  async #giveUp(pulling: Pulling, because: ArrivalRefusal): Promise<void> {
     const { source, move, signal } = pulling
     const { stage } = pulling.arrival()
     const request = stage === 'pulled' ? 'release' : 'copy'
     const answer = await source.abort(move, signal)
     if (!answer.ok && answer.error === 'released' && stage === 'pulled') return this.#released(pulling)
     accepted(request, answer)
-    throw new SourceRefused(request, 'unfit')
+    throw new SourceRefused(request, because)
   }
 
   /** Acts on what ended an attempt. */
@@ -189,7 +204,7 @@ export class ArrivalCourse {
     const retry = this.#noteTrouble(pulling, error)
     if (retry !== 'on-change') return this.#retry(retry)
     try {
-      await this.#giveUp(pulling)
+      await this.#giveUp(pulling, 'unfit')
       return NOW
     } catch (answer) {
       return answer instanceof SourceRefused ? this.#refused(pulling, answer) : this.#retry(retry)

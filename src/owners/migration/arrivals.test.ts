@@ -325,3 +325,33 @@ for (const [what, boundMs, isAsked] of [
     await eventually(() => asked.length === 3)
   })
 }
+
+test('a host that is drained during a handover gives the guest back at once', async (t) => {
+  const { host, arrivals, store, first } = await arrivalsStage(t)
+  const { manifest } = offered(first, store.vms.get(first) ?? assert.fail('it does not come'))
+  const { disk } = await host.storage.inspect(first, [])
+  t.mock.method(host.storage, 'inspect', async () => ({ disk, missingImages: [] }))
+  const [handingOver, givenBack] = [new Set<string>(), new Set<string>()]
+  const source: Partial<SourceHost> = {
+    manifest: async () => ok({ ...manifest, stage: 'handed_over' }),
+    handOver: ({ arrival }, signal) => {
+      handingOver.add(arrival)
+      return abortable(new Promise<never>(() => {}), signal)
+    },
+    abort: async ({ arrival }) => {
+      givenBack.add(arrival)
+      return ok(undefined)
+    },
+  }
+  t.mock.method(host.sourceHosts, 'at', () => source)
+  await arrivals.start()
+  await eventually(() => handingOver.size === 2)
+  store.maintenance.set({ state: 'cordoned', sinceMs: 2000 }, 2000)
+  arrivals.pokeHost()
+  await turn()
+  assert.equal(givenBack.size, 0)
+  store.maintenance.set({ state: 'drained', sinceMs: 3000 }, 3000)
+  arrivals.pokeHost()
+  await eventually(() => store.vms.get(first)?.arrival?.because === 'drained')
+  await eventually(() => givenBack.size === 2)
+})

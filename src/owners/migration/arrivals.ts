@@ -49,6 +49,11 @@ export class Arrivals {
     await Promise.all([this.#removing, ...[...this.#courses.values()].map((course) => course.stop())])
   }
 
+  /** Looks at the desired state of the host, because it has changed. */
+  pokeHost(): void {
+    for (const course of this.#courses.values()) course.noticeHost()
+  }
+
   /** See {@link readOffer}. */
   readOffer(offer: Parameters<typeof readOffer>[1]): ReturnType<typeof readOffer> {
     return readOffer(this.#context.host, offer, AbortSignal.timeout(limits.offerReadMs))
