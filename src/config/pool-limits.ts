@@ -59,6 +59,8 @@ export const poolLimits = {
   imageIdleHoursMax: 24 * 365,
   /** A daemon watches an unused image for so long before it removes it by its age: the clock may be corrected. */
   imageHoldMs: 600_000,
+  /** VMs that the refusal to remove their image names. */
+  imageUsersNamedMax: 3,
 
   /**
    * Threads that Node has for blocking calls: files, names, compression (libuv's UV_THREADPOOL_SIZE, set in the unit).

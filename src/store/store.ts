@@ -7,7 +7,7 @@ import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Arrivals, Departures } from './migration/move-columns.ts'
 import { StateUnwritable, Transactions } from './database/transactions.ts'
 import { UnwrittenProgress } from './vm/vm-row.ts'
-import { forgetImageUses, readImageUses, ImageRemovals } from './images/image-uses.ts'
+import { forgetImageUses, readImageUsers, readImageUses, ImageRemovals } from './images/image-uses.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
 import { CertificateRow } from './certificates/certificate-row.ts'
 import { EventTable } from './events/event-table.ts'
@@ -234,6 +234,11 @@ export class Store {
   /** Returns every image that a VM on record uses or used. */
   imageUses(): ReadonlyMap<Sha256, ImageUse> {
     return readImageUses(this.#db)
+  }
+
+  /** Returns at most so many of the VMs on record that use an image, in the order of their ids. */
+  imageUsers(sha256: Sha256, most: number): readonly VmId[] {
+    return readImageUsers(this.#db, sha256, most)
   }
 
   /** Notes that the image is gone from the pool. */

@@ -133,7 +133,9 @@ test('an image in use stays, with a hint where to look, and the other named imag
   assert.equal(out, `${unused.slice(0, 12)}: is being removed\n`)
   assert.match(
     err,
-    new RegExp(`the image ${used.slice(0, 8)} is in use by a VM on this host.*\n  vmhostctl image ls names`),
+    new RegExp(
+      `the image ${used.slice(0, 8)} is in use by the VM web-1 on this host.*\n  vmhostctl image ls names`,
+    ),
   )
   await until(
     () => [...stage.host.host.storage.imageFiles.keys()],

@@ -97,7 +97,7 @@ test('an image that a VM is made from is refused deletion until the VM is gone',
   await create(host, 'web-1', rootfs, kernel)
   for (const sha256 of [rootfs, kernel]) {
     const { detail } = assertProblem(await remove(host, sha256), 409, 'image_in_use')
-    assert.match(detail, new RegExp(`${sha256.slice(0, 8)} is in use by a VM`))
+    assert.match(detail, new RegExp(`${sha256.slice(0, 8)} is in use by the VM web-1`))
   }
   await host.call({ method: 'DELETE', path: '/v1/vms/web-1' })
   assertProblem(await remove(host, rootfs), 409, 'image_in_use')

@@ -6,11 +6,11 @@ export const images = {
     image_in_use: {
       status: 409,
       title: 'A VM on this host is made from the image',
-      meaning: 'VMs on this host are made from the image; `detail` says how many.',
+      meaning: 'VMs on this host are made from the image; `detail` says how many, and names some.',
       remedy: 'Delete them first. Images that no VM uses are removed without a request.',
-      example: 'the image 9f86d081 is in use by 2 VMs on this host: delete them first',
+      example: 'the image 9f86d081 is in use by the 2 VMs web-1, web-2 on this host: delete them first',
       writtenBy: ['src/owners/images/image-shelf.ts'],
-      advice: ['vmhostctl image ls names the VMs that are made from each image'],
+      advice: ['vmhostctl image ls names all VMs that are made from each image in the pool'],
     },
   },
   faults: {

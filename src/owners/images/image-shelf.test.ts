@@ -28,7 +28,7 @@ const operationId = 'op-1' as OperationId
 
 function stage(t: TestContext, { idleHours = 24 } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'image-shelf-'))
-  const store = new Store(directory, { first: 600_000, count: 3 }, { datasync: async () => {} })
+  const store = new Store(directory, { first: 600_000, count: 5 }, { datasync: async () => {} })
   const clock = new FakeClock()
   const host = new FakeHost(clock, store.storeId)
   const { storage } = host
@@ -110,13 +110,12 @@ test('an image that a VM is made of is not removed, and one that none is goes, a
   make(sha256)
   const refused = shelf.requestRemoval(sha256, operationId)
   assert.ok(!refused.ok && refused.error.code === 'image_in_use')
-  assert.match(refused.error.detail, /in use by a VM/)
-  make(sha256, 'web-2' as VmId)
-  const both = shelf.requestRemoval(sha256, operationId)
-  assert.ok(!both.ok)
-  assert.match(both.error.detail, /in use by 2 VMs/)
-  forget()
-  forget('web-2' as VmId)
+  assert.match(refused.error.detail, /in use by the VM web-1 on this host: delete it first/)
+  for (const id of ['web-2', 'web-3', 'web-4', 'web-5']) make(sha256, id as VmId)
+  const many = shelf.requestRemoval(sha256, operationId)
+  assert.ok(!many.ok)
+  assert.match(many.error.detail, /by the 5 VMs web-1, web-2, web-3 and 2 more on this host: delete them/)
+  for (const id of ['web-1', 'web-2', 'web-3', 'web-4', 'web-5']) forget(id as VmId)
   for (let round = 0; round < 2; round++) {
     assert.ok(shelf.requestRemoval(sha256, operationId).ok)
     await turns()

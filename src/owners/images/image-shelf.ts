@@ -5,7 +5,7 @@ import { errorChain } from '../../log/error-chain.ts'
 import { ImageRemoval } from './image-removal.ts'
 import { HOUR_MS } from '../../lib/time-units.ts'
 import type { Rejection } from '../../core/errors.ts'
-import type { OperationId, Sha256 } from '../../core/ids.ts'
+import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -24,7 +24,10 @@ export type ShelvedImage = StoredImage & {
 
 export type ImageShelfOptions = {
   readonly storage: Pick<Storage, 'images' | 'removeImage'>
-  readonly store: Pick<Store, 'imageUses' | 'forgetImageUses' | 'imageRemovals' | 'transaction' | 'flushed'>
+  readonly store: Pick<
+    Store,
+    'imageUses' | 'imageUsers' | 'forgetImageUses' | 'imageRemovals' | 'transaction' | 'flushed'
+  >
   readonly clock: Clock
   /** Hours after which an unused image is removed; 0 keeps it. */
   readonly idleHours: number
@@ -100,7 +103,7 @@ export class ImageShelf {
     const { store, clock } = this.#options
     const result = store.transaction((): Result<RemovalRequest, Rejection> => {
       const count = this.#useCount(sha256)
-      if (count > 0) return err(inUse(sha256, count))
+      if (count > 0) return err(inUse(sha256, count, store.imageUsers(sha256, limits.imageUsersNamedMax)))
       if (this.#isGone(sha256)) return ok('gone')
       if (store.imageRemovals.has(sha256)) return ok('recorded')
       store.imageRemovals.note(sha256, clock.now(), operationId)
@@ -187,10 +190,13 @@ export class ImageShelf {
   }
 }
 
-function inUse(sha256: Sha256, count: number): Rejection {
-  const [users, them] = count === 1 ? ['a VM', 'it'] : [`${count} VMs`, 'them']
+/** @param users some of the VMs, to be named */
+function inUse(sha256: Sha256, count: number, users: readonly VmId[]): Rejection {
+  const [those, them] = count === 1 ? ['VM', 'it'] : [`${count} VMs`, 'them']
+  const rest = count - users.length
+  const names = `${users.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
   return {
     code: 'image_in_use',
-    detail: `the image ${sha256.slice(0, 8)} is in use by ${users} on this host: delete ${them} first`,
+    detail: `the image ${sha256.slice(0, 8)} is in use by the ${those} ${names} on this host: delete ${them} first`,
   }
 }

@@ -21,6 +21,17 @@ test('an image is used by every VM that is made of it, in whatever role, and by 
   )
 })
 
+test('the first VMs that are made of an image are named, those that use it twice once', (t) => {
+  const stage = new StoreStage(t)
+  stage.insertVm('web-3', { rootfsSha256: a, kernelSha256: b })
+  stage.insertVm('web-1', { rootfsSha256: c, kernelSha256: a, initrdSha256: a })
+  stage.insertVm('web-2', { rootfsSha256: a, kernelSha256: b })
+  stage.insertVm('other-1', { rootfsSha256: b, kernelSha256: b })
+  assert.deepEqual(stage.store.imageUsers(a, 2), ['web-1', 'web-2'])
+  assert.deepEqual(stage.store.imageUsers(c, 2), ['web-1'])
+  assert.deepEqual(stage.store.imageUsers(sha256Of('d'), 2), [])
+})
+
 test('an image was last used when the last VM that is made of it was forgotten', (t) => {
   const stage = new StoreStage(t)
   const [first, second] = ['web-1', 'web-2'].map((id) =>

@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { given } from '../../lib/given.ts'
-import type { OperationId, Sha256 } from '../../core/ids.ts'
+import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
 import type { Statements, Transactions } from '../database/transactions.ts'
 
 /** How many VMs on record use an image, and when it was last used. */
@@ -49,6 +49,18 @@ export function readImageUses(db: DatabaseSync): ReadonlyMap<Sha256, ImageUse> {
 /** SQL of the uses by VMs on record. It goes through the index `vms_by_images`, and not through the records. */
 export const USES = `SELECT ${DIGESTS.map((path) => `desired ->> '${path}'`).join(', ')}, count(*) AS vms
   FROM vms GROUP BY 1, 2, 3`
+
+/** Returns the first VMs on record that use an image, by their ids. */
+export function readImageUsers(db: DatabaseSync, sha256: Sha256, most: number): readonly VmId[] {
+  return db
+    .prepare(USERS)
+    .all(sha256, most)
+    .map(({ id }) => id as VmId)
+}
+
+/** SQL of the VMs on record that use an image. */
+const USERS = `SELECT id FROM vms WHERE ?1 IN (${DIGESTS.map((path) => `desired ->> '${path}'`).join(', ')})
+  ORDER BY id LIMIT ?2`
 
 /** Forgets the uses of an image that is gone. */
 export function forgetImageUses(db: DatabaseSync, sha256: Sha256): void {
