@@ -128,6 +128,7 @@ test('the stop of the VM ends the console; a VM that does not run is refused, or
     refused.err,
     /vmhostctl console web-1 --follow waits for its next start\n {2}code vm_not_running/,
   )
+  assert.doesNotMatch(refused.err, /follow=true/)
   const { terminal, printed, result } = await attach(t, stage, { options: ' --follow' })
   await eventually(() => printed().includes('waiting for its start'))
   const session = await startConsole(stage.host)

@@ -212,7 +212,7 @@ test('after a reboot of the host, the console of a VM that sleeps appears with i
   const host = await hostWithSleeper(t)
   const { json } = await refused(host, pki)
   assert.equal(json.code, 'vm_not_running')
-  assert.match(json.detail, /web-1 is sleeping: start it, or connect with follow=true to wait for its wake/)
+  assert.match(json.detail, /web-1 is sleeping: start it, or follow its console to wait for its wake/)
   const viewer = await watch(t, host, pki, { query: '?follow=true' })
   assert.deepEqual(viewer.texts, [{ waiting: { for: 'start' } }])
   await startConsole(host)

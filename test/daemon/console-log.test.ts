@@ -18,7 +18,8 @@ const log = (host: ControllerHost, query = ''): Promise<Answer> => host.call({ p
 test('the log has what the guest wrote, as text that does nothing to a terminal, also after its stop', async (t) => {
   const host = await startControllerHost(t, pki)
   await createVm(host)
-  assertProblem(await log(host), 409, 'vm_not_running')
+  const { detail } = assertProblem(await log(host), 409, 'vm_not_running')
+  assert.match(detail, /web-1 is \w+, and has had no console since the host's last boot: nothing is kept/)
   const session = await startConsole(host)
   const silent = await log(host)
   assert.deepEqual([silent.status, silent.text], [200, ''])

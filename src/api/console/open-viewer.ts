@@ -43,20 +43,28 @@ const viewersWords = (taken: number): string =>
 /** States in which there is a guest, which should then have a console. */
 const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused']
 
-/** Returns the refusal of a VM that has no console here. */
-export const refuseWithoutConsole = (record: VmRecord): Rejection =>
-  refuseLeftConsole(record) ??
-  refuseWhileComing(record) ?? {
-    code: 'vm_not_running',
-    detail: notRunning(record.id, record.observed.state),
-  }
+/** Returns the refusal of a viewer whose VM has no console here. */
+const refuseWithoutConsole = (record: VmRecord): Rejection =>
+  refuseWithout(record, ({ id, observed: { state } }) => {
+    // The VM has no console since the host's last boot; a sleep alone keeps the console.
+    const next = state === 'sleeping' || state === 'waking' ? 'its wake' : 'its next start'
+    return `${id} is ${state}: start it, or follow its console to wait for ${next}`
+  })
 
-function notRunning(id: string, state: ObservedState): string {
-  if (HAS_GUEST.includes(state))
-    return `${id} is ${state}, but its console is not stored: stop it and start it again`
-  // The VM has no console since the host's last boot; a sleep alone keeps the console.
-  const next = state === 'sleeping' || state === 'waking' ? 'its wake' : 'its next start'
-  return `${id} is ${state}: start it, or connect with follow=true to wait for ${next}`
+/** Returns the refusal of a reader whose VM has no output here. */
+export const refuseWithoutOutput = (record: VmRecord): Rejection =>
+  refuseWithout(
+    record,
+    ({ id, observed: { state } }) =>
+      `${id} is ${state}, and has had no console since the host's last boot: nothing is kept of its output`,
+  )
+
+function refuseWithout(record: VmRecord, words: (record: VmRecord) => string): Rejection {
+  const { id, observed } = record
+  const detail = HAS_GUEST.includes(observed.state)
+    ? `${id} is ${observed.state}, but its console is not stored: stop it and start it again`
+    : words(record)
+  return refuseLeftConsole(record) ?? refuseWhileComing(record) ?? { code: 'vm_not_running', detail }
 }
 
 /**

@@ -9,8 +9,8 @@ export const consoles = {
       meaning:
         'The VM has no console session and none before it in this boot of the host, or no shell to log in to; or it runs with a console that is not stored, and `detail` says so.',
       remedy:
-        'Start it, or pass `follow=true` to wait for its next start. If it runs, stop it first. One that sleeps is woken for a shell; if that fails, `observed.error` says why.',
-      example: 'web-1 is stopped: start it, or connect with follow=true to wait for its next start',
+        'Start it, or open the console with `follow=true` to wait for its next start. If it runs, stop it first. One that sleeps is woken for a shell; if that fails, `observed.error` says why.',
+      example: 'web-1 is stopped: start it, or follow its console to wait for its next start',
       writtenBy: ['src/api/console/open-viewer.ts'],
       advice: [
         'vmhostctl vm start {name}, then run the command again',

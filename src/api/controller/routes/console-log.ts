@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
 import { logLines } from '../../../core/console/plain-text.ts'
 import { closed } from '../../../lib/schema-check.ts'
-import { refuseWithoutConsole } from '../../console/open-viewer.ts'
+import { refuseWithoutOutput } from '../../console/open-viewer.ts'
 import { problems, requestIdHeader } from '../../listener/answers.ts'
 import { Refused } from '../../listener/refused.ts'
 import { contextOf, params, tags, vmOf } from './vm-parts.ts'
@@ -48,7 +48,7 @@ export function consoleLogRoute(app: App, dependencies: ApiDependencies): void {
     const id = request.params.id as VmId
     const record = vmOf(contextOf(dependencies), id)
     const output = dependencies.consoles.output(id)
-    if (output === undefined) throw new Refused(refuseWithoutConsole(record))
+    if (output === undefined) throw new Refused(refuseWithoutOutput(record))
     const { tail: linesMax = limits.consoleHistoryBytes } = request.query
     const lines = logLines(output.bytes, { isCut: output.isCut, linesMax })
     // A browser must not take the output of a guest for a page.
