@@ -125,6 +125,8 @@ export async function reconcileStage(
     snapshots: () => parts.snapshots,
     /** Returns the source's side of migrations, which the test starts. */
     source: () => parts.source,
+    /** Returns what the daemon knows of the length of an image. */
+    imageMib: (sha256: Sha256) => parts.inspector.imageMib(sha256),
     /** Resolves when no worker has anything to do before a timer or a poke. */
     idle: () => parts.reconciler.idle(),
     pokeAll: (reason: string) => parts.reconciler.pokeAll(reason),

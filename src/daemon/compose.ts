@@ -103,7 +103,7 @@ export function compose(parts: Parts): Composition {
   const { store, host, log, readiness } = parts
   const activity = new Activity()
   const reconciler: Reconciler = new Reconciler(
-    { store, host, log, observer: activity },
+    { store, host, log, observer: activity, onImage: () => inspector.noticeImage() },
     () => parts.instead?.capacity ?? inspector,
   )
   const inspector = buildInspector(parts, reconciler)
@@ -121,7 +121,6 @@ export function compose(parts: Parts): Composition {
   }
   const commands = buildCommands(parts, { ...actors, inspector, graces: reconciler.graces })
   const drainer: Drainer = buildDrainer(parts, commands)
-  const offers = new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log })
   const source = buildSource(parts, reconciler, actors.poke)
   const arrivals = buildArrivals(parts, reconciler, actors.poke)
   const shells = buildShells(parts, commands)
@@ -157,7 +156,7 @@ export function compose(parts: Parts): Composition {
     inspector,
     images,
     snapshots,
-    offers,
+    offers: new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log }),
     drainer,
     guests: new GuestLooks({ store, host, probes: parts.probes, log }),
     arrivals,

@@ -189,6 +189,7 @@ function recordDone(pass: Pass, step: Step, { state, notes }: Done): void {
   if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
+  if (step.kind === 'image.ensure-fetched') pass.onImage?.()
   if (step.kind === 'monitor.ask-to-end') noteAsked(pass, state)
   if (step.kind === 'monitor.ensure-saved' && notes.givenUp === undefined) noteSaved(pass, state)
 }

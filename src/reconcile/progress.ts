@@ -28,6 +28,8 @@ export type PassContext = {
   readonly host: Host
   readonly log: Log
   readonly observer?: PassObserver
+  /** Hears that a step has brought an image into the pool. */
+  readonly onImage?: () => void
 }
 
 /** Counts what passes do. It never throws, and nothing depends on it. */

@@ -44,6 +44,13 @@ test('a step that ignores a request to stop is abandoned after a short grace', a
   assert.equal(shown(), 'running')
 })
 
+test('the length of an image is known as soon as the image was fetched', async (t) => {
+  const { vm, imageMib, create, idle } = await reconcileStage(t)
+  create()
+  await idle()
+  assert.equal(imageMib(vm().desired.image.rootfsSha256), 1)
+})
+
 test('a hard stop does not wait for the growth of a disk that takes long', async (t) => {
   const { host, clock, context, id, shown, create, idle, turns } = await reconcileStage(t)
   create()

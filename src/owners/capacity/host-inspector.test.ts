@@ -136,6 +136,26 @@ test('the lengths of images are known from the looks that found them, which are 
   inspector.stop()
 })
 
+test('the length of an image that has come is known at once, also if it came while they were read', async () => {
+  const { inspector, storage } = stage()
+  const [first, second] = ['a', 'b'].map((digit) => digit.repeat(64) as Sha256) as [Sha256, Sha256]
+  await inspector.start()
+  storage.putImage(first, 65)
+  inspector.noticeImage()
+  const listImages = storage.images.bind(storage)
+  storage.images = async () => {
+    const images = await listImages()
+    if (!images.some(({ sha256 }) => sha256 === second)) {
+      storage.putImage(second, 66)
+      inspector.noticeImage()
+    }
+    return images
+  }
+  await turn()
+  assert.deepEqual([inspector.imageMib(first), inspector.imageMib(second)], [65, 66])
+  inspector.stop()
+})
+
 test('every look replaces the one before', async () => {
   const { inspector, figures, nextLook } = stage()
   await inspector.start()

@@ -101,6 +101,12 @@ export class HostInspector implements Capacity {
     return this.#looks.take()
   }
 
+  /** Learns the sizes of images soon, because one has come into the pool. */
+  noticeImage(): void {
+    this.#imagesDueMs = 0
+    if (!this.#stopped) void this.look()
+  }
+
   allocatable(): { memoryMib: Probe<number>; diskMib: Probe<number>; consolePlaces: Probe<number> } {
     const last = this.#fresh()
     const consolePlaces = this.#heldPlaces()
@@ -206,10 +212,15 @@ export class HostInspector implements Capacity {
    * Learns the sizes of images. If the pool cannot be read, known sizes stay valid, because a digest has one length.
    */
   async #learnImages(nowMs: number): Promise<void> {
-    const images = await settle(imageSizes(this.#options.storage))
-    if (!images.ok) return
-    this.#imagesAreKnown = true
+    const dueMs = this.#imagesDueMs
+    // Set before the list is read, because an image may come meanwhile.
     this.#imagesDueMs = nowMs + limits.imageSizesEveryMs
+    const images = await settle(imageSizes(this.#options.storage))
+    if (!images.ok) {
+      this.#imagesDueMs = dueMs
+      return
+    }
+    this.#imagesAreKnown = true
     this.#imagesMib = new Map(images.value.map(({ sha256, sizeMib }) => [sha256, sizeMib]))
   }
 
