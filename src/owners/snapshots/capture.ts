@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { captureMoment } from '../../core/snapshots/capture-moment.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { abortable } from '../../lib/abortable.ts'
+import { MIB, mibUp } from '../../lib/byte-units.ts'
 import { thaw } from './guest-freeze.ts'
 import { CourseEnd, done, failed } from './outcome.ts'
 import { mibOf } from './pack.ts'
@@ -13,8 +14,8 @@ import type { FreezeOutcome } from '../../ports/monitor.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 
-/** A capture whose clone is not durable yet. */
-type Cloned = Omit<Capture, 'imageBytes'>
+/** A capture whose clone is not durable yet, and the size that the record gave the disk when it was cloned. */
+type Cloned = Omit<Capture, 'imageBytes'> & { readonly diskMib: number }
 
 /**
  * Clones the disk of the VM at a moment when nothing changes there. A running guest is paused only for the clone
@@ -30,8 +31,11 @@ export async function capture(task: Task): Promise<Outcome> {
   if ('kind' in cloned) return cloned
   const { imageBytes } = await flushes.run(() => host.staging.keep(entry.stagingId), signal)
   signal.throwIfAborted()
-  entry.advance({ stage: 'packing', capture: { ...cloned, imageBytes }, trouble: null })
-  const { consistency, pausedMs } = cloned
+  const { diskMib, ...captured } = cloned
+  // A monitor may make its file as long as the file system can: to pack so many zeros would take months.
+  if (Math.floor(imageBytes / MIB) > diskMib) return longerThanRecord(entry.record, imageBytes, diskMib)
+  entry.advance({ stage: 'packing', capture: { ...captured, imageBytes }, trouble: null })
+  const { consistency, pausedMs } = captured
   log.info({ consistency, paused_ms: pausedMs, image_mib: mibOf(imageBytes) }, 'snapshot captured')
   return done
 }
@@ -73,6 +77,12 @@ function vmOf({ store, entry }: Task): VmRecord | undefined {
 const gone = ({ vmId }: SnapshotRecord): Outcome =>
   failed('vm_gone', `VM ${vmId} was deleted before its disk was captured`)
 
+const longerThanRecord = ({ vmId }: SnapshotRecord, bytes: number, diskMib: number): Outcome =>
+  failed(
+    'storage_failed',
+    `the disk of VM ${vmId} has ${mibUp(bytes)} MiB in the pool, and its record gives it ${diskMib}`,
+  )
+
 const vmBusy = (because: string): Outcome => ({ kind: 'vm_busy', because })
 
 const UNDER_WAY = vmBusy('the VM is in the middle of a longer change')
@@ -108,7 +118,7 @@ async function cloneNow(task: Task, { until, guestMustEnd }: Bounds): Promise<Cl
   const seen = judgeDisk(disk, vm, host.storeId)
   if (seen.kind === 'foreign') return vmBusy(`the disk of its name is another VM's: ${seen.because}`)
   return moment.kind === 'at_rest'
-    ? cloneAtRest(task, vm.id, until)
+    ? cloneAtRest(task, vm, until)
     : cloneRunning(task, vm, { until, guestMustEnd })
 }
 
@@ -116,16 +126,16 @@ async function cloneNow(task: Task, { until, guestMustEnd }: Bounds): Promise<Cl
  * Clones the disk. A pool that hangs must not delay a stop of the VM: the clone is then left behind, and the next clone
  * removes it.
  */
-async function cloneDisk({ host, entry }: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
-  await abortable(host.staging.clone(entry.stagingId, id), until)
-  return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0 }
+async function cloneDisk({ host, entry }: Task, vm: VmRecord, until: AbortSignal): Promise<Cloned> {
+  await abortable(host.staging.clone(entry.stagingId, vm.id), until)
+  return { atMs: host.clock.now(), consistency: 'crash', pausedMs: 0, diskMib: vm.desired.disk.sizeMib }
 }
 
 /** Clones the disk of a guest that does not run. The worker of the VM waits for it for a bounded time. */
-async function cloneAtRest(task: Task, id: VmId, until: AbortSignal): Promise<Cloned> {
-  const bound = boundOf(task, id, limits.captureAtRestMs)
+async function cloneAtRest(task: Task, vm: VmRecord, until: AbortSignal): Promise<Cloned> {
+  const bound = boundOf(task, vm.id, limits.captureAtRestMs)
   try {
-    return await cloneDisk(task, id, AbortSignal.any([until, bound.signal]))
+    return await cloneDisk(task, vm, AbortSignal.any([until, bound.signal]))
   } finally {
     bound.cancel()
   }
@@ -191,7 +201,7 @@ async function clonePaused(task: Task, vm: VmRecord, { until, guestMustEnd }: Bo
   let cloned: Cloned
   try {
     await monitors[vm.monitor].ensurePaused(vm.id, until)
-    cloned = await cloneDisk(task, vm.id, AbortSignal.any([until, bound.signal]))
+    cloned = await cloneDisk(task, vm, AbortSignal.any([until, bound.signal]))
   } finally {
     bound.cancel()
     await letRun(task, vm, guestMustEnd)
