@@ -32,7 +32,8 @@ export type Outcome = { readonly moved: number; readonly status: ExitStatus }
 
 /**
  * Moves VMs, a few at a time, and shows how far they are. A VM that stays does not stop the others:
- * its error is reported. One that is deleted meanwhile does not count. Begins none after the timeout. Throws CtlError if the source does not answer.
+ * its error is reported. One that is deleted meanwhile does not count. Begins none after the timeout. Throws CtlError
+ * if the source does not answer.
  */
 export async function moveGuests(context: Context, moves: Moves): Promise<Outcome> {
   const { shell, given, json } = context
