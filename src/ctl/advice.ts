@@ -141,10 +141,19 @@ function problemAdvice(
 }
 
 function catalogueAdvice(code: string, kind: Kind): readonly string[] {
-  const fault = Object.hasOwn(faults, code) ? faults[code as keyof typeof faults] : undefined
+  const fault = faultOf(code)
   const entry = Object.hasOwn(rejections, code) ? rejections[code as keyof typeof rejections] : fault
-  const { advice = fault === undefined ? [] : [fault.remedy.replaceAll('`', '')] } = entry ?? {}
+  const { advice = fault === undefined ? [] : [fault.remedy] } = entry ?? {}
   return 'length' in advice ? advice : (advice[kind] ?? [])
+}
+
+type FaultEntry = (typeof faults)[keyof typeof faults]
+
+/** Returns what the catalogue says of a fault, its remedy as plain text; undefined for a code of a newer daemon. */
+export function faultOf(code: string): FaultEntry | undefined {
+  if (!Object.hasOwn(faults, code)) return undefined
+  const entry = faults[code as keyof typeof faults]
+  return { ...entry, remedy: entry.remedy.replaceAll('`', '') }
 }
 
 /** Returns the fingerprint in the detail of `ssh_host_key_changed`, which has it in the form of a query. */

@@ -63,16 +63,19 @@ function waitFor(what: WaitReason, { trouble }: Arrival): Waiting | Blocked {
   return waiting(what)
 }
 
-const notReleased = ({ id }: VmRecord, { migrationId, because }: Arrival): Blocked => ({
-  outcome: 'blocked',
-  step: 'arrival.pull',
-  code: 'migration_refused',
-  retry: 'on-change',
-  because:
+function notReleased({ id }: VmRecord, { migrationId, because }: Arrival): Blocked {
+  const end =
     because === 'drained'
-      ? `${id} stays at its source: this host was drained and gave up migration ${migrationId}; delete ${id} here`
-      : `${id} stays at its source: migration ${migrationId} has ended there (${because}); delete ${id} here`,
-})
+      ? `this host was drained and gave up migration ${migrationId}`
+      : `migration ${migrationId} has ended there (${because})`
+  return {
+    outcome: 'blocked',
+    step: 'arrival.pull',
+    code: 'migration_refused',
+    retry: 'on-change',
+    because: `${id} stays at its source: ${end}; delete ${id} here`,
+  }
+}
 
 /**
  * Ends the unit of a guest on a drained host if the pool has all of the guest: the source may have released it already.

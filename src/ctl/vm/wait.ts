@@ -1,6 +1,6 @@
 import { watchVm } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
-import { faults } from '../../core/problems/catalogue.ts'
+import { faultOf } from '../advice.ts'
 import { CtlError } from '../ctl-error.ts'
 import { printable } from '../../lib/text.ts'
 import { exitStatus } from '../exit-status.ts'
@@ -164,13 +164,9 @@ function refuseError(vm: Vm, earlier: Until['earlier']): void {
 
 /** Says what ends a fault, by its retry class. A code of a newer daemon has none here. */
 function recoveryAdvice(fault: Vm['observed']['fault']): readonly string[] {
-  const code = fault?.code ?? ''
-  const entry = Object.hasOwn(faults, code) ? faults[code as keyof typeof faults] : undefined
+  const entry = faultOf(fault?.code ?? '')
   if (entry?.retry !== 'on-change') return ['the daemon keeps trying, and recovers when the cause is gone']
-  return [
-    entry.remedy.replaceAll('`', ''),
-    'the daemon tries again slowly: only another desired state should help',
-  ]
+  return [entry.remedy, 'the daemon tries again slowly: only another desired state should help']
 }
 
 /** Throws if the guest ended for good, perhaps before it was seen running. */
