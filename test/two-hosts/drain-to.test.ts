@@ -68,7 +68,8 @@ test('VMs move over the death of a daemon, and one that is not taken sleeps', { 
   }
   assert.equal((await second.controller.getVm(still.id)).observed.state, 'stopped')
   const rest = await labExec(first.lab, [...line, '--guests', 'sleep'], { timeoutMs: 60_000 })
-  assert.equal(rest.code, 0, rest.stderr)
+  assert.equal(rest.code, 1, rest.stderr)
+  assert.match(rest.stderr, /vmhostctl: \S+: this host has a VM bound-74 already/)
   assert.match(rest.stdout, /^0 VMs moved; 1 is left: bound-74\ndrained: no guest is left\n$/)
   assert.equal((await first.controller.getVm(bound.id)).observed.state, 'sleeping')
   await first.run('vmhostctl', 'host', 'uncordon')
