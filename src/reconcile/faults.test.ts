@@ -256,3 +256,21 @@ test('a guest that a full pool paused fails once, and each further attempt chang
   await later(limits.retryBackoffMsMax)
   assert.deepEqual([...new Set(states)], ['paused', 'failed disk_io_error', 'running'])
 })
+
+test('a disk that cannot be made fails once, each further attempt changes no state, and a change shows at once', async (t) => {
+  const { store, host, context, id, create, shown, idle, later } = await reconcileStage(t)
+  const states: string[] = []
+  store.onVmChange(() => states.push(shown()))
+  const making = mock.method(host.storage, 'ensureDisk', () => Promise.reject(fault('storage_read_only')))
+  create()
+  await idle()
+  for (let attempt = 1; attempt <= 3; attempt += 1) await later(limits.retryBackoffMsMax)
+  const failed = ['pending', 'failed storage_read_only']
+  assert.deepEqual([...new Set(states)], failed)
+  assert.equal(making.mock.callCount(), 4)
+  making.mock.restore()
+  setDisk(context, id, { sizeMib: 128 })
+  await idle()
+  assert.deepEqual([...new Set(states)].slice(0, 3), [...failed, 'pending storage_read_only'])
+  assert.equal(shown(), 'running')
+})

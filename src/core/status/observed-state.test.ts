@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { markOfTests, recordOf, worldOf } from '../../../test/record.ts'
 import { WAIT_FOR_MAINTENANCE } from '../plan/plan-wake.ts'
 import { observedState } from './observed-state.ts'
+import type { Generation } from '../ids.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { ArrivalId, Departure } from '../migration/departure.ts'
 import type { MigrationId, NodeName } from '../migration/offer.ts'
@@ -103,6 +104,40 @@ for (const [what, image, state] of [
     assert.equal(observedState(record, worldOf({ unit }), { outcome: 'act', steps: [fetching] }), state)
   })
 }
+
+const { rootfsSha256 } = recordOf().desired.image
+const fetching = {
+  kind: 'image.ensure-fetched',
+  role: 'rootfs',
+  sha256: rootfsSha256,
+  because: 'not there',
+} as const
+const booting = { kind: 'unit.ensure-started', paused: false, restore: false, because: 'not active' } as const
+
+for (const [what, step, generation, retried, state] of [
+  ['an image that could not be fetched is fetched again', 'image.ensure-fetched', 1, fetching, 'failed'],
+  ['a start that failed is tried again', 'unit.ensure-started', 1, booting, 'failed'],
+  ['the step before it succeeded', 'image.ensure-fetched', 1, booting, 'starting'],
+  ['an image is fetched after another failure', 'network.ensure-tap', 1, fetching, 'pending'],
+  ['an image is fetched for another desired state', 'image.ensure-fetched', 2, fetching, 'pending'],
+  ['it starts for another desired state', 'unit.ensure-started', 2, booting, 'starting'],
+  ['it starts again after its guest ended', 'unit.run', 1, booting, 'starting'],
+] as const)
+  test(`a failed VM is ${state} while ${what}`, () => {
+    const now = recordOf({ generations: { desired: generation as Generation, observed: 0 as Generation } })
+    const fault = {
+      code: 'image_unavailable',
+      step,
+      message: '403',
+      generation: 1 as Generation,
+      sinceMs: 0,
+      attempt: 1,
+      nextAttemptAtMs: 0,
+    } as const
+    const record = { ...now, observed: { state: 'failed', sinceMs: 1, fault } } as const
+    const unit = { known: true, value: { kind: 'absent' } } as const
+    assert.equal(observedState(record, worldOf({ unit }), { outcome: 'act', steps: [retried] }), state)
+  })
 
 for (const [what, power, monitor, state] of [
   ['a guest that runs', 'running', 'running', 'running'],
