@@ -36,6 +36,25 @@ test('a running guest goes on after a reboot of the host', async (t) => {
   assert.deepEqual(stage.host.monitor.relived, [])
 })
 
+test('a guest that a loss of power took is noted, and boots at once whatever its restart policy', async (t) => {
+  const stage = await reconcileStage(t)
+  const { host, store, vm } = stage
+  stage.create({ exit: { restartPolicy: 'never' } })
+  await stage.idle()
+  const { life } = host.monitor.memoryOf(stage.id)
+  await stage.stop()
+  await host.reboot()
+  await stage.start()
+  await stage.idle()
+  assert.notEqual(host.monitor.memoryOf(stage.id).life, life)
+  assert.equal(stage.shown(), 'running')
+  const { lastExit, restarts, lastStop: stop } = vm().observed
+  assert.deepEqual([lastExit?.cause, restarts, stop, vm().exitStreak], ['host_down', undefined, undefined, 0])
+  const events = store.events.list({ after: 0, limit: limits.eventsMax })
+  const exits = events.filter(({ body }) => body.kind === 'vm_exit')
+  assert.equal(exits.length, 1)
+})
+
 test('a sleeping VM sleeps on over a reboot of the host, whatever an earlier daemon left on its record', async (t) => {
   const stage = await sleepStage(t)
   await stage.fallAsleep()

@@ -9,6 +9,7 @@ import type { LastExit } from '../core/vm/last-exit.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { Next, Pass } from './progress.ts'
 
+type Lost = Extract<LaunchFinding, { readonly kind: 'lost' }>
 type Exited = Extract<LaunchFinding, { readonly kind: 'exited' }>
 
 /** Records an end of the guest that was not requested: it is started again at once, or later, or stays ended. */
@@ -39,6 +40,16 @@ export function noteExit(pass: Pass, found: Exited): Next {
     attemptsBefore: exitStreak - 1 - (cause === 'rebooted' ? limits.rebootsInRowFree : 0),
   } as const
   return fail(counted, failure, { launch: null, exitStreak })
+}
+
+/** Records that the guest went with its host. It did not fail, so it is started as after any boot. */
+export function noteLost(pass: Pass, found: Lost): Next {
+  const exit = judgeExit(found, outputOf(pass), pass.host.clock.now())
+  const { cause, because } = exit
+  pass.log.info({ cause, because }, 'guest lost with its host')
+  const shown = observed(withExit(pass, exit, false), pass.record.observed.state)
+  write(pass, { observed: shown, launch: null })
+  return { kind: 'again' }
 }
 
 function withExit(pass: Pass, lastExit: LastExit, isStartedAgain: boolean): Pass {

@@ -13,7 +13,7 @@ import { addToLogContext } from '../log/log.ts'
 import { act } from './act.ts'
 import { decide, factsOf } from './decide.ts'
 import { intentOf } from './intent.ts'
-import { deleteWhenDue, noteExit } from './note-exit.ts'
+import { deleteWhenDue, noteExit, noteLost } from './note-exit.ts'
 import { noteLook } from './note-look.ts'
 import { observe } from './observe/observe.ts'
 import { fail, observed, resyncTerms, write } from './progress.ts'
@@ -96,6 +96,8 @@ function noteLaunch(pass: Pass): Next | undefined {
     case 'ended-quietly':
       write(pass, { observed: record.observed, launch: null })
       return { kind: 'again' }
+    case 'lost':
+      return noteLost(pass, finding)
     case 'exited':
       return noteExit(pass, finding)
     default:

@@ -83,12 +83,14 @@ const lastExitSchema = Type.Object(
       type: 'string',
       description:
         'Judged by the exit status of the monitor and by what the kernel of the guest wrote last. `unknown`: the monitor ended ' +
-        'without an error, and the console does not say why.',
+        'without an error, and the console does not say why. `host_down`: the host lost power, or was shut down without ' +
+        'a save; the guest is started again whatever its restart policy.',
     }),
     detail: Type.String({ description: 'The cause in words.', examples: ['the guest powered off'] }),
     ran_seconds: Type.Integer({
       minimum: 0,
-      description: 'How long it ran since it started or, if it slept since, woke.',
+      description:
+        'How long it ran since it started or, if it slept since, woke. After `host_down` until the host was back.',
       examples: [42],
     }),
     exit_status: Type.Optional(

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { recordOf } from '../../../test/record.ts'
 import { deletionDueMs, hasEnded, isFinal } from '../vm/exit-policy.ts'
+import { EXIT_CAUSES } from '../vm/last-exit.ts'
 import { judgeExit } from './exit.ts'
 import type { ExitPolicy } from '../desired.ts'
 import type { Generation } from '../ids.ts'
@@ -35,6 +36,13 @@ test('a monitor that failed is the cause, whatever the guest wrote', () => {
   assert.deepEqual([cause, because, exitStatus], ['monitor_failed', 'the monitor ended', 149])
 })
 
+test('a guest that went with its host ended for that reason, whatever it wrote', () => {
+  const because = 'the host went down without saving the guest'
+  const lost = judgeExit({ kind: 'lost', because, ranMs: 6000 }, Buffer.from('reboot: Power down\n'), 1)
+  const consoleLines = ['reboot: Power down']
+  assert.deepEqual(lost, { atMs: 1, ranMs: 6000, consoleLines, cause: 'host_down', because })
+})
+
 test('the last lines are shown, each without control characters and within its bound', () => {
   const lines = Array.from({ length: 40 }, (_, index) => `line ${index}\u0007\t\u001b]0;title\u0007`)
   const { consoleLines } = judged([...lines, 'x'.repeat(1000)].join('\r\n'))
@@ -56,9 +64,8 @@ for (const [restartPolicy, final] of [
 ] as const) {
   test(`under the policy ${restartPolicy ?? 'of before'} an end is final after: ${final.join(', ')}`, () => {
     const record = withPolicy(restartPolicy && { restartPolicy })
-    const causes = ['powered_off', 'rebooted', 'panicked', 'monitor_failed', 'unknown'] as const
     assert.deepEqual(
-      causes.filter((cause) => isFinal(record, cause)),
+      EXIT_CAUSES.filter((cause) => isFinal(record, cause)),
       final,
     )
   })

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { given } from '../../lib/given.ts'
 import { plainText } from '../console/plain-text.ts'
 import type { ExitCause, LastExit } from '../vm/last-exit.ts'
 import type { LaunchFinding } from './launch.ts'
@@ -10,22 +11,19 @@ const LAST_WORDS: readonly (readonly [pattern: RegExp, cause: ExitCause, words: 
   [/\breboot: (Power down|System halted)/, 'powered_off', 'the guest powered off'],
 ]
 
+type Ended = Extract<LaunchFinding, { readonly kind: 'exited' | 'lost' }>
+
 /**
  * Returns how a guest ended. A monitor that ended without an error does the same for each end of its guest, so the
  * console decides. `output` is what the guest wrote since its start, or the end of that.
  */
-export function judgeExit(
-  { because, ranMs, status, isClean }: LaunchFinding & { readonly kind: 'exited' },
-  output: Uint8Array,
-  atMs: number,
-): LastExit {
+export function judgeExit(ended: Ended, output: Uint8Array, atMs: number): LastExit {
+  const { because, ranMs } = ended
   const lines = linesOf(output)
-  const seen = {
-    atMs,
-    ranMs,
-    ...(status === undefined ? {} : { exitStatus: status }),
-    consoleLines: lines.slice(-limits.exitConsoleLines),
-  }
+  const consoleLines = lines.slice(-limits.exitConsoleLines)
+  if (ended.kind === 'lost') return { atMs, ranMs, consoleLines, cause: 'host_down', because }
+  const { status, isClean } = ended
+  const seen = { atMs, ranMs, ...given({ exitStatus: status }), consoleLines }
   if (!isClean) return { ...seen, cause: 'monitor_failed', because }
   for (const line of lines.toReversed()) {
     const found = LAST_WORDS.find(([pattern]) => pattern.test(line))

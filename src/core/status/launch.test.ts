@@ -63,8 +63,27 @@ test('a guest that is stopped because its disk failed did not exit', () => {
   assert.deepEqual(findLaunch(launched, stalled, now), { kind: 'as-recorded' })
 })
 
-test('a VM that was started before the host rebooted did not exit', () => {
-  assert.deepEqual(findLaunch(launched, gone, { ...now, bootId: 'next-boot' }), { kind: 'as-recorded' })
+const nextBoot = { ...now, bootId: 'next-boot' }
+
+test('a guest that ran when the host went down, and was not saved, is lost', () => {
+  const because = 'the host went down without saving the guest'
+  assert.deepEqual(findLaunch(launched, gone, nextBoot), { kind: 'lost', because, ranMs: 6000 })
+})
+
+test('a guest that is saved, must end, moves or was noted before is not lost with its host', () => {
+  const asleep = { ...gone, saved }
+  assert.deepEqual(findLaunch(launched, asleep, nextBoot), { kind: 'as-recorded' })
+  const unseen = { ...gone, saved: outOfSight }
+  assert.deepEqual(findLaunch({ ...launched, mayBeSaved: true }, unseen, nextBoot), { kind: 'as-recorded' })
+  const { launch: _over, ...forgotten } = launched
+  for (const record of [
+    forgotten,
+    { ...launched, stops: { accepted: 1, carriedOut: 0 } },
+    { ...launched, deleting: true },
+    { ...launched, launch: { bootId: 'this-boot', atMs: 4000, compute, endsQuietly: true } },
+    moving,
+  ] as const)
+    assert.deepEqual(findLaunch(record, gone, nextBoot), { kind: 'as-recorded' })
 })
 
 test('a VM that was never seen started did not exit', () => {

@@ -2,7 +2,7 @@ import { exitInWords } from '../monitor/exit-status.ts'
 import { mayBeSaved } from '../plan/plan-wake.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
-import { isAsleep, isInPool } from '../world/world.ts'
+import { isAsleep, isGone, isInPool } from '../world/world.ts'
 import type { Step } from '../plan/step.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
 import type { ConsoleState, World } from '../world/world.ts'
@@ -22,6 +22,8 @@ export type LaunchFinding =
   | { readonly kind: 'asleep' }
   /** The daemon ended the unit for a move and did not note that, or the launch comes from a backup. */
   | { readonly kind: 'ended-quietly' }
+  /** The VM was started in an earlier boot, and the host went down without saving it. `ranMs`: until this look. */
+  | { readonly kind: 'lost'; readonly because: string; readonly ranMs: number }
   /** The VM was started in this boot, was not asked to stop, and has ended. */
   | (Over & { readonly kind: 'exited'; readonly ranMs: number })
 
@@ -46,14 +48,16 @@ export function findLaunch(
   if (unit.kind === 'foreign') return { kind: 'as-recorded' }
   const thisBoot = launch?.bootId === now.bootId
   if (!thisBoot) {
+    if (launch !== undefined && wasLost(record, launch, world)) {
+      const because = 'the host went down without saving the guest'
+      return { kind: 'lost', because, ranMs: Math.max(0, now.nowMs - launch.atMs) }
+    }
     // An end was noted when it happened, and the plan is about to remove its unit.
     if (unit.kind !== 'active' || whyOver(world) !== undefined) return { kind: 'as-recorded' }
     return { kind: 'adopted', launch: launchOf(unit, record, now.bootId) }
   }
   if (mustEnd(record)) return { kind: 'as-recorded' }
-  // A saved guest has not ended, whatever happened to the unit. If the pool cannot be inspected, the record decides.
-  const mayBeInPool = world.saved.known ? isInPool(world) : mayBeSaved(record)
-  if (mayBeInPool) return { kind: isAsleep(world) ? 'asleep' : 'as-recorded' }
+  if (mayBeInPool(record, world)) return { kind: isAsleep(world) ? 'asleep' : 'as-recorded' }
   const over = whyOver(world)
   if (over === undefined) {
     const { endsQuietly, ...continuing } = launch
@@ -66,6 +70,25 @@ export function findLaunch(
   if (launch.endsQuietly === true) return { kind: 'ended-quietly' }
   return { kind: 'exited', ...over, ranMs: Math.max(0, now.nowMs - launch.atMs) }
 }
+
+/**
+ * Returns whether a saved guest may be in the pool: it has not ended, whatever happened to its unit. If the pool cannot
+ * be inspected, the record decides.
+ */
+const mayBeInPool = (record: VmRecord, world: World): boolean =>
+  world.saved.known ? isInPool(world) : mayBeSaved(record)
+
+/**
+ * Returns whether the guest of a launch of an earlier boot is gone with that boot. A launch goes from the record with
+ * each end that was noted.
+ */
+const wasLost = (record: VmRecord, launch: Launch, world: World): boolean =>
+  world.unit.known &&
+  isGone(world.unit.value) &&
+  launch.endsQuietly !== true &&
+  !mustEnd(record) &&
+  !isHeldBack(record) &&
+  !mayBeInPool(record, world)
 
 type Started = { readonly startedAtMs: number }
 

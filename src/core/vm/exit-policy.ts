@@ -8,9 +8,9 @@ import type { VmRecord } from './record.ts'
 
 type Policied = Pick<VmRecord, 'desired'>
 
-/** Returns whether an end with this cause is final. A guest that reboots itself has not ended. */
+/** Returns whether an end with this cause is final. A reboot, of the guest or of its host, ends nothing. */
 export function isFinal({ desired: { exit } }: Policied, cause: ExitCause): boolean {
-  if (cause === 'rebooted') return false
+  if (cause === 'rebooted' || cause === 'host_down') return false
   switch (exit?.restartPolicy ?? 'always') {
     case 'always':
       return false

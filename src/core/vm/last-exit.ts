@@ -1,8 +1,15 @@
 /**
  * How a guest ended by itself. `unknown`: its monitor ended without an error, and the console says nothing, as for an
- * operator who stopped the unit.
+ * operator who stopped the unit. `host_down`: the host lost power, or was shut down without a save.
  */
-export const EXIT_CAUSES = ['powered_off', 'rebooted', 'panicked', 'monitor_failed', 'unknown'] as const
+export const EXIT_CAUSES = [
+  'powered_off',
+  'rebooted',
+  'panicked',
+  'monitor_failed',
+  'host_down',
+  'unknown',
+] as const
 export type ExitCause = (typeof EXIT_CAUSES)[number]
 
 /** The end of a guest that was not asked for, as it is shown. */
