@@ -7,6 +7,7 @@ import { rebuildVm } from '../commands/vm/rebuild-vm.ts'
 import { setCompute } from '../commands/vm/reshape.ts'
 import { setBoot } from '../commands/vm/set-boot.ts'
 import { setPower } from '../commands/vm/set-power.ts'
+import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import type { TestContext } from 'node:test'
 import type { Sha256 } from '../core/ids.ts'
@@ -104,4 +105,26 @@ test('a stopped VM fetches another kernel at once, and shows why it cannot', asy
   assert.ok(setCompute(context, id, { cpuMillicores: 2000, memoryMib: 256, sleepAfterIdleSeconds: 0 }).ok)
   await idle()
   assert.ok(isSettled(), 'a later change does not wait for the pool')
+})
+
+test('a VM whose record is older than its last rebuild can be stopped and rebuilt', async (t) => {
+  const { host, context, id, create, idle, vm, shown, later } = await reconcileStage(t)
+  create()
+  await idle()
+  const disk = host.storage.disks.get(id)
+  assert.ok(disk?.note !== undefined)
+  host.storage.disks.set(id, { ...disk, note: { ...disk.note, rebuild: 1 } })
+  await later(limits.resyncMs)
+  assert.equal(shown(), 'failed disk_foreign')
+  setPower(context, id, 'stopped')
+  await idle()
+  assert.equal(shown(), 'stopped')
+  assert.equal(vm().generations.observed, vm().generations.desired)
+  const source = host.storage.offer(content)
+  assert.ok(rebuildVm(context, id, { sha256, source }).ok)
+  await idle()
+  assert.deepEqual([shown(), host.storage.disks.get(id)?.note?.rebuild], ['stopped', 2])
+  setPower(context, id, 'running')
+  await idle()
+  assert.equal(shown(), 'running')
 })

@@ -284,7 +284,12 @@ function storageOf(words: Words): StorageState {
 function poolDiskOf(words: Words): DiskState {
   if (words.has('disk=absent'))
     return { kind: 'absent', ...(words.has('directory') ? { hasDirectory: true } : {}) }
-  if (words.has('disk=foreign')) return { kind: 'foreign', because: 'it is not its own' }
+  if (words.has('disk=foreign'))
+    return {
+      kind: 'foreign',
+      because: 'it is not its own',
+      ...given({ ofRebuild: words.number('rebuild=') }),
+    }
   return {
     kind: 'present',
     sizeMib: words.number('disk=') ?? 64,

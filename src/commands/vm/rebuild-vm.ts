@@ -27,7 +27,8 @@ export function rebuildVm(context: CommandContext, id: VmId, rootfs: SourcedImag
         refuseImageUrls(context, images, '') ??
         refuseSmallDisk(context, desired.disk, { sha256: rootfs.sha256 })
       if (refusal !== undefined) return err(refusal)
-      const { rebuild = 0 } = desired.image
+      // A record that was put back may be older than the disk.
+      const rebuild = Math.max(desired.image.rebuild ?? 0, before.observed.rebuild ?? 0)
       return ok({
         ...desired,
         image: { ...desired.image, rootfsSha256: rootfs.sha256, rebuild: rebuild + 1 },

@@ -133,12 +133,16 @@ export const hasForeignDisk = ({ storage }: World): boolean =>
 
 type ForeignDisk = Extract<DiskState, { readonly kind: 'foreign' }>
 
-export const diskForeign = ({ id }: VmRecord, { because }: ForeignDisk): Blocked => ({
+export const diskForeign = ({ id }: VmRecord, { because, ofRebuild }: ForeignDisk): Blocked => ({
   outcome: 'blocked',
   step: 'storage.ensure-disk',
   code: 'disk_foreign',
   retry: 'backoff',
-  because: `the pool has a disk with the name of ${id}, and ${because}; move it out of the pool, or delete VM ${id}`,
+  because: `the pool has a disk with the name of ${id}, and ${because}; ${
+    ofRebuild === undefined
+      ? `move it out of the pool, or delete VM ${id}`
+      : `rebuild VM ${id}, or delete it and give the disk a newer record (vmhostd recover)`
+  }`,
 })
 
 const diskMissing = (record: VmRecord): Blocked => ({

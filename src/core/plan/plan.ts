@@ -214,6 +214,8 @@ function planForeign(record: VmRecord, world: World): Plan | undefined {
   const hasUnit = !unit.known || !isGone(unit.value)
   // A console and a tap without a unit may belong to the other VM, which may be asleep.
   if (record.deleting) return hasUnit ? undefined : SETTLED
+  // Console and saved guest are those of this very VM, whichever of its disks is there.
+  if (storage.value.disk.ofRebuild !== undefined && mustEnd(record)) return undefined
   if (isLive(world) && !mustEnd(record)) return undefined
   return inOrder(
     () => removeUnit(record, world),

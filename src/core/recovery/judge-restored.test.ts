@@ -115,3 +115,9 @@ for (const [what, changes, found, kind] of cases) {
     assert.equal(losesSomething(judged), kind === 'ends' || kind === 'deletes')
   })
 }
+
+test('a guest that runs on a disk which the record does not fit is named, with the way out', () => {
+  const newer = { kind: 'foreign', because: 'it is of rebuild 1', ofRebuild: 1 } as const
+  const { because } = judgeRestored(recordOf(), { ...runs, disk: newer }, NOW)
+  assert.match(because, /^its guest runs, and its disk is left alone: it is of rebuild 1; .*--leave-out/)
+})

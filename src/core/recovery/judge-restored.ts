@@ -55,7 +55,7 @@ function judgeStayed(record: VmRecord, found: FoundVm, nowMs: number): Restored 
     return { kind: 'deletes', because: `${guest ?? 'it has a disk'}, and ${deletes}` }
   const ends = whyEnded(record)
   if (guest !== undefined && ends !== undefined) return { kind: 'ends', because: `${guest}, and ${ends}` }
-  if (disk.kind === 'foreign') return { kind: 'lacks', because: `its disk is left alone: ${disk.because}` }
+  if (disk.kind === 'foreign') return { kind: 'lacks', because: whyAlone(disk.because, guest) }
   if (guest !== undefined) return { kind: 'fits', because: guest }
   if (isDiskMissing(record, { disk }))
     return { kind: 'lacks', because: 'its disk is not in the pool: it was deleted since, or has moved away' }
@@ -63,6 +63,12 @@ function judgeStayed(record: VmRecord, found: FoundVm, nowMs: number): Restored 
     return { kind: 'starts', because: `${NO_GUEST} now, and the record says ${record.desired.power}` }
   return { kind: 'fits', because: `${NO_GUEST}, and needs none` }
 }
+
+/** Returns why a disk is left alone. With a guest it is better to leave out the record, which fits neither. */
+const whyAlone = (because: string, guest: string | undefined): string =>
+  guest === undefined
+    ? `its disk is left alone: ${because}`
+    : `${guest}, and its disk is left alone: ${because}; better leave it out (--leave-out), then vmhostd recover`
 
 /** Returns whether a guest or a disk may be lost, which needs the word of the operator. */
 export const losesSomething = ({ kind }: Restored): boolean => kind === 'ends' || kind === 'deletes'

@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { makingDrift } from '../network/tap.ts'
+import { owesRebuild } from '../vm/record.ts'
 import { areBootImagesReady } from '../plan/plan-storage.ts'
 import type { Compute } from '../desired.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
@@ -120,11 +121,17 @@ function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['
   return { sizeMib, ...guest, ...(seen === undefined ? { unseen: true } : {}) }
 }
 
-/** Returns the rebuild that made the disk. One that was seen stays on record. */
-function observedRebuild({ observed: { rebuild } }: VmRecord, { storage }: World): number | undefined {
-  const seen =
-    storage.known && storage.value.disk.kind === 'present' ? storage.value.disk.note?.rebuild : undefined
-  return seen ?? rebuild
+/**
+ * Returns the rebuild that made the disk. One that was seen stays on record. That of a disk which is newer than the
+ * record counts too: the next rebuild must have a higher number, or this disk would be taken for its result.
+ */
+function observedRebuild(record: VmRecord, { storage }: World): number | undefined {
+  const { rebuild } = record.observed
+  if (!storage.known) return rebuild
+  const { disk } = storage.value
+  if (disk.kind === 'present') return disk.note?.rebuild ?? rebuild
+  const isNewer = disk.kind === 'foreign' && (disk.ofRebuild ?? 0) > (rebuild ?? 0)
+  return isNewer && !owesRebuild(record) ? disk.ofRebuild : rebuild
 }
 
 /** Returns the last change of kernel and initrd that is done. */

@@ -1,6 +1,6 @@
 import { owesRebuild } from './record.ts'
 import { whyForeign } from '../world/world.ts'
-import type { DiskState, PresentDisk, UnitState } from '../world/world.ts'
+import type { DiskState, FoundNote, UnitState } from '../world/world.ts'
 import type { VmRecord } from './record.ts'
 
 /** Returns the unit as this VM must see it: a unit that carries the mark of another VM is `foreign`. */
@@ -16,23 +16,24 @@ export function judgeUnit(unit: UnitState, record: VmRecord, storeId: string): U
  */
 export function judgeDisk(disk: DiskState, record: VmRecord, storeId: string): DiskState {
   if (disk.kind !== 'present') return disk
-  const because = whyForeignDisk(disk, record, storeId)
-  return because === undefined ? disk : { kind: 'foreign', because }
+  const { note } = disk
+  if (note === undefined) {
+    const because = `it has no note of whose it is, and VM ${record.id} never had a disk`
+    return record.observed.disk === undefined ? { kind: 'foreign', because } : disk
+  }
+  const foreign = whyForeign(note.mark, record, storeId)
+  if (foreign !== undefined) return { kind: 'foreign', because: foreign }
+  const other = whyOtherDisk(note, record)
+  return other === undefined ? disk : { kind: 'foreign', because: other, ofRebuild: note.rebuild ?? 0 }
 }
 
-function whyForeignDisk({ note }: PresentDisk, record: VmRecord, storeId: string): string | undefined {
-  if (note === undefined) {
-    return record.observed.disk === undefined
-      ? `it has no note of whose it is, and VM ${record.id} never had a disk`
-      : undefined
-  }
+/** Returns why a disk of this VM is not the one of its record: the record or the disk is from a backup. */
+function whyOtherDisk({ rebuild: found = 0, rootfsSha256: madeOf }: FoundNote, record: VmRecord) {
   const { rootfsSha256, rebuild = 0 } = record.desired.image
-  const { rebuild: found = 0 } = note
-  const foreign = whyForeign(note.mark, record, storeId)
   // The old disk is the VM's until the rebuild is done.
-  if (foreign !== undefined || (found < rebuild && owesRebuild(record))) return foreign
+  if (found < rebuild && owesRebuild(record)) return undefined
   if (found !== rebuild)
-    return `it is of rebuild ${found}, and the disk of VM ${record.id} of rebuild ${rebuild}`
-  if (note.rootfsSha256 === undefined || note.rootfsSha256 === rootfsSha256) return undefined
-  return `it was made of image ${note.rootfsSha256}, and VM ${record.id} is made of ${rootfsSha256}`
+    return `it is of rebuild ${found}, and the record of VM ${record.id} of rebuild ${rebuild}`
+  if (madeOf === undefined || madeOf === rootfsSha256) return undefined
+  return `it was made of image ${madeOf}, and VM ${record.id} is made of ${rootfsSha256}`
 }

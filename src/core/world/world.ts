@@ -82,8 +82,11 @@ export type FoundNote = {
 export type DiskState =
   /** `hasDirectory`: the VM has a directory in the pool, for example from a disk whose making was cut short. */
   | { readonly kind: 'absent'; readonly hasDirectory?: true }
-  /** The disk belongs to another VM with that id. core/vm/judge-owner.ts decides this, never a driver. */
-  | { readonly kind: 'foreign'; readonly because: string }
+  /**
+   * The disk belongs to another VM with that id. core/vm/judge-owner.ts decides this, never a driver. `ofRebuild`: it
+   * has the mark of this very VM, and this rebuild made it; its record is of another.
+   */
+  | { readonly kind: 'foreign'; readonly because: string; readonly ofRebuild?: number }
   | {
       readonly kind: 'present'
       readonly sizeMib: number
