@@ -67,6 +67,15 @@ export const snapshotLimits = {
   /** Idle connections kept for the next request to any one host, and for how long. */
   outboundIdleMax: 16,
   outboundIdleMs: 15_000,
+  /**
+   * Pieces in which the body of one answer may come, on average and at once, beside one for each so many of its bytes.
+   * A server that sends pieces of this length or longer is never slowed; single bytes come at 8 KiB/s.
+   */
+  outboundPiecesPerSecond: 8192,
+  outboundPiecesBurst: 8192,
+  outboundPieceBytes: 1024,
+  /** Informational answers (1xx) to one request. A server sends one or two; some send one every few seconds. */
+  outboundInformationMax: 32,
   /** The bandwidth limit lets the bytes of this much time pass at once, so that timers need not be exact. */
   sendBurstMs: 50,
   /** How often a part that is being sent reports the bytes that went out. */

@@ -71,3 +71,11 @@ test('a caller that keeps the pauses moves the bytes of the time and one burst, 
     }),
   )
 })
+
+test('what is given back counts up to the burst', () => {
+  const drain = budget()
+  assert.equal(drain.spend(0, 130), 30)
+  assert.equal(drain.spend(0, -50), 0)
+  assert.equal(drain.spend(0, -1000), 0)
+  assert.equal(drain.spend(0, 101), 1)
+})

@@ -23,10 +23,13 @@ export class TokenBucket {
     return true
   }
 
-  /** Counts what has passed, even into debt. Returns for how many whole milliseconds nothing more should pass. */
+  /**
+   * Counts what has passed, even into debt; a negative amount is given back, up to the burst. Returns for how many
+   * whole milliseconds nothing more should pass.
+   */
   spend(nowMs: number, amount: number): number {
     this.#earn(nowMs)
-    this.#tokens -= amount
+    this.#tokens = Math.min(this.#burst, this.#tokens - amount)
     return this.#tokens >= 0 ? 0 : Math.ceil(-this.#tokens / this.#perMs)
   }
 

@@ -12,6 +12,8 @@ import { OutboundAddresses } from './outbound-addresses.ts'
 import type { Resolve } from './outbound-addresses.ts'
 import { OutboundFailure, codeOf, revoked, unanswered } from './outbound-failure.ts'
 import type { Role } from './outbound-failure.ts'
+import { PieceBudget } from './piece-budget.ts'
+import type { PieceTime } from './piece-budget.ts'
 
 export type OutboundOptions = {
   readonly policy: OutboundPolicy
@@ -29,6 +31,8 @@ export type OutboundOptions = {
   readonly connectMs?: number
   /** Resolves names; absent: Node's own, getaddrinfo(3). */
   readonly resolve?: Resolve
+  /** The time by which small pieces of a body are slowed; absent: that of the system. */
+  readonly pieceTime?: PieceTime
 }
 
 /** The node certificate of this host with its key, and the only authorities to trust. PEM. */
@@ -70,6 +74,7 @@ export class Outbound {
   readonly #addresses: OutboundAddresses
   readonly #connectMs: number | undefined
   readonly #role: Role
+  readonly #pieceTime: PieceTime | undefined
   readonly #isRevoked: OutboundOptions['isRevoked']
   readonly #trust: SecureContext | undefined
   #agents: { readonly kept: Agents; readonly fresh: Agents } | undefined
@@ -80,6 +85,7 @@ export class Outbound {
     this.#addresses = new OutboundAddresses(options)
     this.#connectMs = options.connectMs
     this.#role = options.identity === undefined ? 'client' : 'node'
+    this.#pieceTime = options.pieceTime
     this.#trust = trustOf(options)
     this.#isRevoked = options.isRevoked
   }
@@ -108,7 +114,7 @@ export class Outbound {
   }
 
   async #exchange(request: OutboundRequest, url: URL): Promise<Exchange> {
-    const peer = { host: url.host, role: this.#role }
+    const peer = { host: url.host, role: this.#role, pieceTime: this.#pieceTime }
     const { kept, fresh } = this.#connections()
     // If a kept connection gave no answer, the request may still have been processed, and a POST must not be repeated
     // (RFC 9110, 9.2.2).
@@ -220,7 +226,13 @@ const agentsOf = (options: ConstructorParameters<typeof HttpsAgent>[0]): Agents 
   https: new HttpsAgent(options),
 })
 
-type Exchange = { readonly response: IncomingMessage; readonly close: () => Promise<void> }
+type Exchange = {
+  readonly response: IncomingMessage
+  readonly pieces: PieceBudget
+  readonly close: () => Promise<void>
+}
+
+type Peer = { readonly host: string; readonly role: Role; readonly pieceTime: PieceTime | undefined }
 
 /**
  * Sends the request and its body, and waits for the head of the answer, which may come before the whole body was sent.
@@ -228,16 +240,21 @@ type Exchange = { readonly response: IncomingMessage; readonly close: () => Prom
 async function exchangeOver(
   sent: ClientRequest,
   { write, signal }: OutboundRequest,
-  { host, role }: { readonly host: string; readonly role: Role },
+  { host, role, pieceTime }: Peer,
 ): Promise<Exchange> {
-  const { promise: answered, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const {
+    promise: answered,
+    resolve,
+    reject,
+  } = Promise.withResolvers<Pick<Exchange, 'response' | 'pieces'>>()
   const stop = new AbortController()
   const onAbort = (): void => {
     reject(signal.reason)
     stop.abort()
     sent.destroy()
   }
-  sent.on('response', resolve)
+  sent.on('response', (response) => resolve({ response, pieces: new PieceBudget(response, pieceTime) }))
+  boundInformation(sent)
   sent.on('error', (error) =>
     reject(error instanceof OutboundFailure ? error : unanswered(error, host, role)),
   )
@@ -253,26 +270,42 @@ async function exchangeOver(
     await writing.catch(() => undefined)
   }
   try {
-    const response = await Promise.race([answered, writing.then(() => answered)])
+    const { response, pieces } = await Promise.race([answered, writing.then(() => answered)])
     // The body may break off while it is not being read. Its reader gets the error.
     response.on('error', () => undefined)
     stop.abort()
-    return { response, close }
+    return { response, pieces, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-function answerOf({ response, close }: Exchange, signal: AbortSignal): OutboundAnswer {
-  const { statusCode: status = 0, headers } = response
-  return { status, headers, chunks: chunksOf(response, signal), close }
+/** Ends a request whose answer does not come after so many informational ones (RFC 9110, 15.2). */
+function boundInformation(sent: ClientRequest): void {
+  let count = 0
+  sent.on('information', () => {
+    count += 1
+    if (count > limits.outboundInformationMax)
+      sent.destroy(new OutboundFailure('unreachable', `it sent ${count} informational answers and no other`))
+  })
 }
 
-async function* chunksOf(response: IncomingMessage, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+function answerOf(exchange: Exchange, signal: AbortSignal): OutboundAnswer {
+  const { response, close } = exchange
+  const { statusCode: status = 0, headers } = response
+  return { status, headers, chunks: chunksOf(exchange, signal), close }
+}
+
+async function* chunksOf({ response, pieces }: Exchange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   try {
-    yield* response
+    for await (const chunk of response) {
+      await pieces.pay(signal)
+      yield chunk
+    }
   } catch (error) {
+    // A body that breaks off is often asked for again: its last pieces count too.
+    if (!signal.aborted) await pieces.pay(signal).catch(() => undefined)
     throw signal.aborted
       ? signal.reason
       : new OutboundFailure('unreachable', `the body broke off (${codeOf(error)})`)
