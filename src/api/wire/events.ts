@@ -43,6 +43,11 @@ export const eventSchema = Type.Object(
       Type.Array(Type.String(), { description: '`vm_requested`: members of `desired` that differ.' }),
     ),
     deletes: Type.Optional(Type.Boolean({ description: '`vm_requested`: the VM is to be deleted.' })),
+    stops: Type.Optional(
+      Type.Boolean({
+        description: '`vm_requested`: the guest is to end, while `power` stays, because its host is drained.',
+      }),
+    ),
     cause: text('`vm_exit`: as `cause` of `last_exit`.'),
     detail: text('In words.'),
     ran_seconds: number('`vm_exit`: as in `last_exit`.'),

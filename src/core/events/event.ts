@@ -28,6 +28,8 @@ export type VmEvent = OfVm &
         readonly power: DesiredPower
         readonly changes: readonly string[]
         readonly deletes?: true
+        /** The guest is to end, while desired power stays: its host is drained. */
+        readonly stops?: true
       }
     /** Desired state is reached. */
     | { readonly kind: 'vm_reached'; readonly generation: Generation }

@@ -66,6 +66,7 @@ test('a request names what it changes, and a deletion', () => {
   const after = recordOf({
     generations,
     desired: { ...rest, power: 'stopped', compute: { ...compute, memoryMib: 512 }, instance: 2 },
+    stops: { accepted: 3, carriedOut: 0 },
   })
   const request = { kind: 'vm_requested', generation: 3 }
   assert.deepEqual(between(before, after), [
@@ -76,6 +77,9 @@ test('a request names what it changes, and a deletion', () => {
   ])
   assert.deepEqual(between(before, recordOf({ generations, deleting: true })), [
     { ...request, power: 'running', changes: [], deletes: true },
+  ])
+  assert.deepEqual(between(before, recordOf({ generations, stops: { accepted: 3, carriedOut: 0 } })), [
+    { ...request, power: 'running', changes: [], stops: true },
   ])
 })
 

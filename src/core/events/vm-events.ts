@@ -12,6 +12,7 @@ export type Compared = Pick<
   | 'desired'
   | 'deleting'
   | 'generations'
+  | 'stops'
   | 'observed'
   | 'wake'
   | 'departure'
@@ -48,8 +49,11 @@ const requestFacts: Compare = (before, after) => {
   const { desired: generation } = after.generations
   if (generation === before.generations.desired) return []
   const changes = changedMembers(before.desired, after.desired)
+  const { power } = after.desired
   const deletes = after.deleting && !before.deleting ? { deletes: true as const } : {}
-  return [{ kind: 'vm_requested', generation, power: after.desired.power, changes, ...deletes }]
+  const isStop = after.stops.accepted === generation && power !== 'stopped'
+  const stops = isStop ? { stops: true as const } : {}
+  return [{ kind: 'vm_requested', generation, power, changes, ...deletes, ...stops }]
 }
 
 function changedMembers(before: Desired, after: Desired): readonly string[] {

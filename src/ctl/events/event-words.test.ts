@@ -31,6 +31,10 @@ for (const [words, event] of [
     { kind: 'vm_requested', generation: 5, power: 'running', changes: ['migration'] },
   ],
   [
+    'stop of the guest for the drain requested (generation 6)',
+    { kind: 'vm_requested', generation: 6, power: 'running', changes: [], stops: true },
+  ],
+  [
     'deletion requested (generation 6)',
     { kind: 'vm_requested', generation: 6, power: 'running', changes: [], deletes: true },
   ],

@@ -67,8 +67,9 @@ export function eventColour({ kind, to }: HostEvent): Colour | undefined {
   return kind === 'vm_reached' || kind === 'vm_fault_ended' ? 'green' : undefined
 }
 
-function requestWords({ deletes, power, changes = [] }: HostEvent): string {
+function requestWords({ deletes, stops, power, changes = [] }: HostEvent): string {
   if (deletes === true) return 'deletion requested'
+  if (stops === true) return 'stop of the guest for the drain requested'
   const others = changes.filter((name) => name !== 'power' && name !== 'migration')
   const words = [
     ...(changes.includes('power') || changes.length === 0 ? [`power ${power}`] : []),
