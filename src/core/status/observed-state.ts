@@ -99,13 +99,11 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
     kinds.has('image.ensure-fetched') || (kinds.has('storage.ensure-disk') && isFirstDisk(world))
   // A change of its images leaves a stopped VM stopped.
   const changes = record.desired.power === 'stopped' && (owesRebuild(record) || owesBootImages(record))
-  const isRetried = repeatsFailure(record, kinds)
-  if (getsReady && !changes) return isRetried ? 'failed' : 'pending'
+  if (getsReady && !changes) return repeatsFailure(record, kinds) ? 'failed' : 'pending'
   // A full pool lets each attempt fail, once a minute.
   if (isStalled(world) && kinds.has('monitor.ensure-running'))
     return record.observed.state === 'failed' ? 'failed' : 'paused'
-  if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running'))
-    return isRetried ? 'failed' : 'starting'
+  if (kinds.has('unit.ensure-started') || kinds.has('monitor.ensure-running')) return 'starting'
   if (kinds.has('unit.ensure-stopped')) return isHeldBack(record) ? 'stopping' : 'starting'
   if (kinds.has('monitor.ensure-paused')) return 'pausing'
   // The other steps touch neither unit nor guest, so the state stays as it is seen.
@@ -114,7 +112,7 @@ function whileActing(record: VmRecord, world: World, steps: readonly Step[]): Ob
 
 /**
  * Returns whether the VM is shown as failed and these steps try again what failed, for the same desired state. Attempts
- * may fail without end, and each would be two more events.
+ * may fail without end, and each would be two more events. Not for a start: a drain counts the guest that starts.
  */
 const repeatsFailure = ({ observed, generations }: VmRecord, kinds: ReadonlySet<string>): boolean =>
   observed.state === 'failed' &&

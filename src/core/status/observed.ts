@@ -1,7 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { makingDrift } from '../network/tap.ts'
-import { owesRebuild } from '../vm/record.ts'
 import { areBootImagesReady } from '../plan/plan-storage.ts'
 import type { Compute } from '../desired.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
@@ -125,13 +124,12 @@ function observedDisk(record: VmRecord, { storage, monitor }: World): Observed['
  * Returns the rebuild that made the disk. One that was seen stays on record. That of a disk which is newer than the
  * record counts too: the next rebuild must have a higher number, or this disk would be taken for its result.
  */
-function observedRebuild(record: VmRecord, { storage }: World): number | undefined {
-  const { rebuild } = record.observed
+function observedRebuild({ observed: { rebuild } }: VmRecord, { storage }: World): number | undefined {
   if (!storage.known) return rebuild
   const { disk } = storage.value
   if (disk.kind === 'present') return disk.note?.rebuild ?? rebuild
   const isNewer = disk.kind === 'foreign' && (disk.ofRebuild ?? 0) > (rebuild ?? 0)
-  return isNewer && !owesRebuild(record) ? disk.ofRebuild : rebuild
+  return isNewer ? disk.ofRebuild : rebuild
 }
 
 /** Returns the last change of kernel and initrd that is done. */
