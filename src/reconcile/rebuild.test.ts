@@ -128,3 +128,17 @@ test('a VM whose record is older than its last rebuild can be stopped and rebuil
   await idle()
   assert.equal(shown(), 'running')
 })
+
+test('a VM whose record owes a rebuild that is older than its disk can be rebuilt', async (t) => {
+  const { host, context, id, source, rebuild, noteOf, idle, vm, later } = await stoppedVm(t)
+  const release = host.storage.holdNext('ensureImage')
+  assert.ok(rebuildVm(context, id, { sha256, source }).ok)
+  const disk = host.storage.disks.get(id)
+  assert.ok(disk?.note !== undefined)
+  host.storage.disks.set(id, { ...disk, note: { ...disk.note, rebuild: 2, rootfsSha256: sha256 } })
+  release()
+  await idle()
+  await later(limits.resyncMs)
+  await rebuild(source)
+  assert.deepEqual([vm().observed.fault, noteOf()?.rebuild], [undefined, 3])
+})

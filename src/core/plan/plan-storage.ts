@@ -141,7 +141,7 @@ export const diskForeign = ({ id }: VmRecord, { because, ofRebuild }: ForeignDis
   because: `the pool has a disk with the name of ${id}, and ${because}; ${
     ofRebuild === undefined
       ? `move it out of the pool, or delete VM ${id}`
-      : `rebuild VM ${id}, or delete it and give the disk a newer record (vmhostd recover)`
+      : `rebuild VM ${id}, or delete it and give the disk its own record (vmhostd recover)`
   }`,
 })
 

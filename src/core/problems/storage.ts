@@ -52,7 +52,7 @@ export const storage = {
       meaning:
         'The pool has a disk with the name of this VM, and the note beside it is of another VM, or of another rebuild of this VM, as after older records were put back; or there is no note, and this VM never had a disk. The daemon neither boots nor removes it.',
       remedy:
-        'If the disk is not needed, move its directory out of the pool (`disks/<id>`): the VM is then made from its image. To use the data, make an image of the file `disk.raw` and create a VM from that. Or delete the new VM: that leaves the disk alone. If the disk is of a later rebuild of this VM, keep it so: `vmhostctl vm rm VM`, then `vmhostd recover VM --from` the copy `before-restore-TIME.db`. Or stop and rebuild the VM, which loses it.',
+        'If the disk is of another VM and not needed, move its directory out of the pool (`disks/<id>`): the VM is then made from its image. To use the data, make an image of the file `disk.raw` and create a VM from that. Or delete the new VM: that leaves the disk alone. If the disk is of another rebuild of this VM, keep it so: `vmhostctl vm rm VM`, then `vmhostd recover VM --from` the copy `before-restore-TIME.db`. Or stop and rebuild the VM, which loses it.',
       example:
         'the pool has a disk with the name of web-1, and it belongs to a VM web-1 of 2026-03-01T09:00:00.000Z, and this one was created at 2030-01-01T12:00:00.000Z; move it out of the pool, or delete VM web-1',
       writtenBy: ['src/core/plan/plan-storage.ts', 'src/core/world/world.ts'],

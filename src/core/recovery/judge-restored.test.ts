@@ -121,3 +121,11 @@ test('a guest that runs on a disk which the record does not fit is named, with t
   const { because } = judgeRestored(recordOf(), { ...runs, disk: newer }, NOW)
   assert.match(because, /^its guest runs, and its disk is left alone: it is of rebuild 1; .*--leave-out/)
 })
+
+test('a disk that has grown since the record is named, with the way to make the record fit', () => {
+  const grown = { ...disk, sizeMib: 128 }
+  const words = 'its disk has 128 MiB, and the record says 64: then vmhostctl vm resize web-1'
+  assert.equal(judgeRestored(recordOf(), { ...runs, disk: grown }, NOW).because, `its guest runs; ${words}`)
+  const stopped = recordOf(wanting({ power: 'stopped' }))
+  assert.ok(judgeRestored(stopped, { ...off, disk: grown }, NOW).because.endsWith(words))
+})

@@ -56,12 +56,18 @@ function judgeStayed(record: VmRecord, found: FoundVm, nowMs: number): Restored 
   const ends = whyEnded(record)
   if (guest !== undefined && ends !== undefined) return { kind: 'ends', because: `${guest}, and ${ends}` }
   if (disk.kind === 'foreign') return { kind: 'lacks', because: whyAlone(disk.because, guest) }
-  if (guest !== undefined) return { kind: 'fits', because: guest }
+  if (guest !== undefined) return { kind: 'fits', because: `${guest}${longerDisk(record, disk)}` }
   if (isDiskMissing(record, { disk }))
     return { kind: 'lacks', because: 'its disk is not in the pool: it was deleted since, or has moved away' }
   if (ends === undefined && record.desired.power !== 'stopped')
     return { kind: 'starts', because: `${NO_GUEST} now, and the record says ${record.desired.power}` }
-  return { kind: 'fits', because: `${NO_GUEST}, and needs none` }
+  return { kind: 'fits', because: `${NO_GUEST}, and needs none${longerDisk(record, disk)}` }
+}
+
+/** Says how to make a record fit a disk that has grown since, or nothing. Its snapshots would fail. */
+function longerDisk({ id, desired }: VmRecord, disk: DiskState): string {
+  if (disk.kind !== 'present' || disk.sizeMib <= desired.disk.sizeMib) return ''
+  return `; its disk has ${disk.sizeMib} MiB, and the record says ${desired.disk.sizeMib}: then vmhostctl vm resize ${id}`
 }
 
 /** Returns why a disk is left alone. With a guest it is better to leave out the record, which fits neither. */
