@@ -246,7 +246,7 @@ const bans: readonly Ban[] = [
   {
     pattern: /\bnew HostFault\(/,
     instead: 'faults are made by drivers',
-    except: /^src\/(host|reconcile\/run-step|reconcile\/steps\/start-unit)/,
+    except: /^src\/(host|reconcile\/run-step|reconcile\/steps\/(start-unit|steps))/,
   },
   {
     pattern: /from 'node:fs\/promises'/,

@@ -21,7 +21,8 @@ import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
 import type { Intent } from './intent.ts'
 import type { MemoryRoom } from './memory-room.ts'
-import type { Graces, HostEnd, PlaceQueue, Silences, StoppedVms } from './process-facts.ts'
+import type { PlaceQueue } from './place-queue.ts'
+import type { Graces, HostEnd, Silences, StoppedVms } from './process-facts.ts'
 
 export type PassContext = {
   readonly store: Store

@@ -64,7 +64,7 @@ export const capacity = {
         'The VM lent its memory while it slept. When it was about to have it back, another VM was promised that memory.',
       remedy: 'Nothing: the VM waits in the queue again. `observed.memory_queue` shows its place.',
       example: 'another VM took the memory that web-1 needs',
-      writtenBy: ['src/reconcile/steps/start-unit.ts'],
+      writtenBy: ['src/reconcile/steps/steps.ts'],
     },
   },
 } as const satisfies Entries

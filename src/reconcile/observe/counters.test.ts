@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { sleepStage } from '../../../test/sleep-stage.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { HostFault } from '../../core/errors.ts'
-import { readCounters } from './observe.ts'
+import { readCounters } from './counters.ts'
 
 test('each figure says since when it counts: CPU and disk since the last start or wake, traffic since its device came, wakes since the creation', async (t) => {
   const { host, vm, id, idle, later, receive, fallAsleep, context } = await sleepStage(t)

@@ -7,12 +7,6 @@ import type { StepOf } from '../../core/plan/step.ts'
 import type { World } from '../../core/world/world.ts'
 import type { Executor, StepContext } from './executor.ts'
 
-/** Ensures that the VM has its memory back, which it may have lent. */
-export const holdMemory: Executor<'memory.ensure-held'> = async (_step, { memory, record }) => {
-  if (memory.take(record.id)) return
-  throw new HostFault('no_memory_free', `another VM took the memory that ${record.id} needs`)
-}
-
 /** Ensures that the unit is active, with the VM's stored console as its terminal. */
 export const startUnit: Executor<'unit.ensure-started'> = async (step, context) => {
   const { host, record, intent, signal } = context

@@ -1,12 +1,14 @@
 import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
 import { guestRuleOf } from '../../core/network/tap.ts'
 import { assert } from '../../lib/assert.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { given } from '../../lib/given.ts'
 import { markOf, subjectOf } from './executor.ts'
 import { forgetTraffic } from './forget-traffic.ts'
-import { restoreGuest, saveGuest } from './save-guest.ts'
-import { holdMemory, startUnit } from './start-unit.ts'
+import { restoreGuest } from './restore-guest.ts'
+import { saveGuest } from './save-guest.ts'
+import { startUnit } from './start-unit.ts'
 import type { Disk, ImageRole } from '../../core/desired.ts'
 import type { TapSpec } from '../../core/network/tap.ts'
 import type { Step, StepKind } from '../../core/plan/step.ts'
@@ -79,9 +81,12 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
     execute: (_step, { host, record }) => host.firewall.removeGuest(record.host.device),
   },
 
-  // The memory of the VM is its own, and of no other.
+  // The memory of the VM, which it may have lent, is its own, and of no other.
   'memory.ensure-held': {
-    execute: holdMemory,
+    execute: async (_step, { memory, record: { id } }) => {
+      if (!memory.take(id))
+        throw new HostFault('no_memory_free', `another VM took the memory that ${id} needs`)
+    },
   },
   // The program counts what goes out of the VM's device.
   'traffic.ensure-watched': {
@@ -111,6 +116,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   // Nothing of the VM's console is left.
   'console.remove': { execute: (_step, { host, record }) => host.consoles.remove(record.id) },
 
+  // The unit is active, with the VM's stored console as its terminal.
   'unit.ensure-started': { execute: startUnit },
   // No process of the VM is left, and systemd has forgotten its unit.
   'unit.ensure-stopped': {
@@ -133,7 +139,9 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   'monitor.ask-to-end': {
     execute: (_step, { host, record, signal }) => host.monitors[record.monitor].askToEnd(record.id, signal),
   },
+  // Either the guest is paused and its saved state is published, or the save was undone.
   'monitor.ensure-saved': { execute: saveGuest, deadlineMs: saveMsOf },
+  // The monitor has the guest, paused, and its memory is what was written.
   'monitor.ensure-restored': { execute: restoreGuest, deadlineMs: restoreMsOf },
   // The monitor gives the guest a disk of this size.
   'monitor.ensure-disk-size': {
