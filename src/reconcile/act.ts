@@ -16,7 +16,7 @@ import type { Step, StepKind } from '../core/plan/step.ts'
 import type { Failure } from '../core/retry/retry.ts'
 import type { Launch, ObservedState } from '../core/vm/record.ts'
 import type { Delivery } from '../core/world/network-state.ts'
-import type { Cause, Next, Pass } from './progress.ts'
+import type { Cause, Next, Pass } from './context.ts'
 import type { StepNotes } from './steps/executor.ts'
 
 /** Runs the steps that no back-off holds. */
@@ -99,7 +99,7 @@ async function runSteps(pass: Pass, steps: readonly Step[], state: ObservedState
   if (outcome.kind !== 'failed') return { kind: 'again' }
   const { failure, ended } = outcome
   // A guest that cannot be saved keeps running.
-  if (ended === 'pass') return isSave(steps) ? fail(pass, failure, {}, state) : fail(pass, failure)
+  if (ended === 'pass') return fail(pass, failure, isSave(steps) ? { state } : {})
   const next = fail(pass, failure)
   // A new look must show what was repaired meanwhile; the back-off holds the rest.
   return stepLog.count === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }

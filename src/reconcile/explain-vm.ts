@@ -10,7 +10,7 @@ import type { VmId } from '../core/ids.ts'
 import type { Plan } from '../core/plan/step.ts'
 import type { VmInputs } from '../core/vm/create.ts'
 import type { VmRecord } from '../core/vm/record.ts'
-import type { WorkerContext } from './progress.ts'
+import type { WorkerContext } from './context.ts'
 
 export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences' | 'memory' | 'graces'>
 

@@ -12,7 +12,7 @@ import { tapSpecOf } from './intent.ts'
 import type { VmId } from '../core/ids.ts'
 import type { TapSpec } from '../core/network/tap.ts'
 import type { Host } from '../ports/host.ts'
-import type { PassContext, WorkerContext } from './progress.ts'
+import type { PassContext, WorkerContext } from './context.ts'
 
 export type Looks = {
   /** Resolves when each of these VMs has been looked at. */

@@ -7,7 +7,7 @@ import { fail, observed, write } from './progress.ts'
 import type { LaunchFinding } from '../core/status/launch.ts'
 import type { LastExit } from '../core/vm/last-exit.ts'
 import type { VmRecord } from '../core/vm/record.ts'
-import type { Next, Pass } from './progress.ts'
+import type { Next, Pass } from './context.ts'
 
 type Lost = Extract<LaunchFinding, { readonly kind: 'lost' }>
 type Exited = Extract<LaunchFinding, { readonly kind: 'exited' }>

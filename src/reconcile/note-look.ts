@@ -9,7 +9,7 @@ import { given } from '../lib/given.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { LastWake, Observed, VmRecord } from '../core/vm/record.ts'
 import type { World } from '../core/world/world.ts'
-import type { PassContext, WorkerContext } from './progress.ts'
+import type { PassContext, WorkerContext } from './context.ts'
 
 type NoteContext = PassContext & Pick<WorkerContext, 'graces'>
 

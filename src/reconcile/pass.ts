@@ -11,20 +11,21 @@ import { given } from '../lib/given.ts'
 import { errorChain } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
 import { act } from './act.ts'
+import { resyncTerms } from './context.ts'
 import { decide, factsOf } from './decide.ts'
 import { intentOf } from './intent.ts'
 import { deleteWhenDue, noteExit, noteLost } from './note-exit.ts'
 import { noteLook } from './note-look.ts'
 import { observe } from './observe/observe.ts'
-import { fail, observed, resyncTerms, write } from './progress.ts'
+import { fail, observed, write } from './progress.ts'
 import { forgetTraffic } from './steps/forget-traffic.ts'
 import type { VmId } from '../core/ids.ts'
 import type { Waiting } from '../core/plan/step.ts'
 import type { Failure } from '../core/retry/retry.ts'
 import type { Observed, ObservedState, VmRecord, WaitReason } from '../core/vm/record.ts'
 import type { World } from '../core/world/world.ts'
+import type { Next, Pass, PassTerms, WorkerContext } from './context.ts'
 import type { ProcessFacts } from './decide.ts'
-import type { Next, Pass, PassTerms, WorkerContext } from './progress.ts'
 
 /** Inspects the host, plans, acts step by step, and records the result. Throws StateUnwritable, and bugs. */
 export async function runPass(context: WorkerContext, read: VmRecord, terms: PassTerms): Promise<Next> {
@@ -128,7 +129,7 @@ async function planAndAct(pass: Pass): Promise<Next> {
       return wait(pass, decided, state)
     case 'blocked':
       memory.leaveQueue(record)
-      return fail(pass, { ...decided, message: decided.because }, {}, state)
+      return fail(pass, { ...decided, message: decided.because }, { state })
     case 'act':
       return act(pass, decided.steps, state)
     default:
@@ -175,7 +176,7 @@ function overdue(
   }
   const message = `${state} for ${Math.round(waitedMs / 1000)} s, waiting for ${waiting.for}`
   const failure = { step, code: 'wait_overdue', retry: 'backoff', message, ...waits } as const
-  return lookAgain(waiting, fail(pass, failure, {}, state).ms)
+  return lookAgain(waiting, fail(pass, failure, { state }).ms)
 }
 
 /**

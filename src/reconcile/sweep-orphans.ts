@@ -5,7 +5,7 @@ import type { VmId } from '../core/ids.ts'
 import type { Taps } from '../ports/network.ts'
 import type { Units } from '../ports/units.ts'
 import type { Store } from '../store/store.ts'
-import type { PassContext } from './progress.ts'
+import type { PassContext } from './context.ts'
 
 /**
  * Removes host objects of our naming whose VM is not on record: units, consoles and taps that carry the mark of this

@@ -9,8 +9,8 @@ import { isLong } from './steps/steps.ts'
 import type { VmId } from '../core/ids.ts'
 import type { StepKind } from '../core/plan/step.ts'
 import type { VmRecord } from '../core/vm/record.ts'
+import type { Cause, Next, WorkerContext } from './context.ts'
 import type { PassPlaces, RunInPlace } from './pass-places.ts'
-import type { Cause, Next, WorkerContext } from './progress.ts'
 
 export type WorkerOptions = {
   readonly places: PassPlaces
