@@ -95,7 +95,7 @@ export class Reconciler {
       this.notice(id, 'traffic')
     })
     // Counts as a change: the reason of the refusal is gone, and so is the back-off.
-    host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', true))
+    host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', { change: true }))
     host.firewall.watch(() => this.notice(undefined, 'firewall changed'))
     const ids = store.vms.ids()
     // Before the first wait: what is noticed meanwhile finds its worker.
@@ -109,24 +109,24 @@ export class Reconciler {
 
   async #look(ids: readonly VmId[]): Promise<void> {
     const workers = ids.map((id) => this.#worker(id))
-    for (const worker of workers) worker.pokeWithAll('daemon started', true)
+    for (const worker of workers) worker.poke('daemon started', { change: true, ofAll: true })
     await Promise.all(workers.map((worker) => worker.firstPass()))
   }
 
   /** Wakes the worker of a VM whose desired state changed. */
   poke(id: VmId, reason: string): void {
-    if (!this.#stopping) this.#worker(id).poke(reason, true)
+    if (!this.#stopping) this.#worker(id).poke(reason, { change: true })
   }
 
   /** Wakes all workers after a change on the host that any VM may depend on; it ends every back-off. */
   pokeAll(reason: string): void {
-    for (const worker of this.#workers.values()) worker.pokeWithAll(reason, true)
+    for (const worker of this.#workers.values()) worker.poke(reason, { change: true, ofAll: true })
   }
 
   /** Wakes the worker of a VM, or all workers, for a look. Unlike a poke, that ends no back-off. */
   notice(id: VmId | undefined, reason: string): void {
-    if (id !== undefined) this.#workers.get(id)?.poke(reason, false)
-    else for (const worker of this.#workers.values()) worker.pokeWithAll(reason, false)
+    if (id !== undefined) this.#workers.get(id)?.poke(reason)
+    else for (const worker of this.#workers.values()) worker.poke(reason, { ofAll: true })
   }
 
   /**

@@ -18,11 +18,19 @@ export type WorkerOptions = {
   readonly onGone: () => void
 }
 
+type PokeTerms = {
+  /** Desired state or its inputs changed. That overrides a back-off. */
+  readonly change?: boolean
+  /** The reason concerns all VMs. A pass with only such reasons comes after the passes of others. */
+  readonly ofAll?: boolean
+}
+
 /** A task while no pass of its VM runs. {@link Reconciler.betweenPasses} describes its signals. */
 export type TaskBetweenPasses<T> = (vmMustChange: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>
 
-/** Ends what runs, a step or a task between passes. */
+/** The means to end what runs, a pass or a task between passes. */
 type Ends = {
+  /** Cancels the timer that aborts both when the grace of a stop is over. */
   cancelGrace: () => void
   /** Aborts what runs. */
   readonly abort: AbortController
@@ -77,32 +85,27 @@ export class Worker {
     this.#context = context
     this.#id = id
     this.#options = options
-    this.#reported = new ReportedLooks(context.host.clock, (reason) => this.poke(reason, false))
+    this.#reported = new ReportedLooks(context.host.clock, (reason) => this.poke(reason))
   }
 
   /** Asks for a pass because of something that the VM's monitor can cause. Too many such passes are put off. */
   report(reason: string): void {
     if (this.#stopping) return
     // A pass that is due anyway looks at it, and costs nothing more.
-    if (this.#reasons.size > 0) this.poke(reason, false)
+    if (this.#reasons.size > 0) this.poke(reason)
     else this.#reported.report(reason)
   }
 
-  /** Asks for a pass. `change` means that desired state or its inputs changed; that overrides a back-off. */
-  poke(reason: string, change: boolean): void {
-    this.#isWanted = true
-    this.pokeWithAll(reason, change)
-  }
-
-  /**
-   * Does the same for a reason that concerns all VMs. A pass with only such reasons comes after the passes of others.
-   */
-  pokeWithAll(reason: string, change: boolean): void {
+  /** Asks for a pass. */
+  poke(reason: string, { change = false, ofAll = false }: PokeTerms = {}): void {
     if (this.#stopping) return
     this.#reasons.add(reason)
-    if (change) this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
-    if (change) this.#preempt()
-    if (change) this.#preemptTask()
+    if (!ofAll) this.#isWanted = true
+    if (change) {
+      this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
+      this.#preempt()
+      this.#preemptTask()
+    }
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
@@ -115,7 +118,7 @@ export class Worker {
 
   #pokeAfter(ms: number): void {
     this.#cancelTimer()
-    this.#cancelTimer = this.#context.host.clock.after(ms, () => this.poke('timer', false))
+    this.#cancelTimer = this.#context.host.clock.after(ms, () => this.poke('timer'))
   }
 
   /** Does what {@link Reconciler.betweenPasses} describes. */
@@ -280,15 +283,15 @@ export class Worker {
   }
 
   /** Aborts what runs when the time that the guest has to end by itself is over. */
-  #endWithGrace(running: Ends, record: VmRecord): void {
-    running.cancelGrace()
+  #endWithGrace(current: Ends, record: VmRecord): void {
+    current.cancelGrace()
     const { graces, host } = this.#context
     graces.note(record)
     const leftMs = graces.leftMs(record) ?? 0
     if (leftMs <= 0) return
-    running.cancelGrace = host.clock.after(leftMs, () => {
-      running.guestMustEnd.abort()
-      running.abort.abort()
+    current.cancelGrace = host.clock.after(leftMs, () => {
+      current.guestMustEnd.abort()
+      current.abort.abort()
     })
   }
 
