@@ -1,9 +1,8 @@
 import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { firstLookDelayMs } from '../core/retry/retry.ts'
-import { isLaunched, mustEnd } from '../core/vm/record.ts'
-import { warnOfFault } from '../log/log.ts'
 import { resyncTerms } from './context.ts'
+import { endWithHost } from './end-with-host.ts'
 import { firstLooks } from './first-looks.ts'
 import { MemoryRoom } from './memory-room.ts'
 import { PassPlaces } from './pass-places.ts'
@@ -12,20 +11,10 @@ import { Graces, HostEnd, Silences, StoppedVms } from './process-facts.ts'
 import { ReportedLooks } from './reported-looks.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
-import type { StopKind } from '../core/vm/record.ts'
 import type { PassContext, WorkerContext } from './context.ts'
+import type { EndedGuests, HostEndTerms, HostPolicy } from './end-with-host.ts'
 import type { MemoryPromises } from './memory-room.ts'
 import type { TaskBetweenPasses } from './worker.ts'
-
-/** Policy for guests that run when the host shuts down. */
-export type HostPolicy = 'save' | 'stop'
-
-/** The guests of a host that shuts down, by how each ended. Those that are left end with their units. */
-export type EndedGuests = {
-  readonly saved: readonly VmId[]
-  readonly ended: readonly VmId[]
-  readonly left: readonly VmId[]
-}
 
 const DEVICE_CHANGED = 'network device changed'
 
@@ -139,122 +128,15 @@ export class Reconciler {
     return this.#workers.get(id)?.betweenPasses(task)
   }
 
-  /**
-   * Ends the guests of this boot as the host shuts down, and lets nothing start any more. Those that run are saved, as
-   * many as the policy says, and the rest is asked to end. The record of each says first that it is wanted again after
-   * the boot. Resolves with what became of them when nothing more can be done, or soon after the signal.
-   *
-   * @param savesMs after this time the rest is asked to end, although some may still be saved
-   */
-  async endWithHost(
-    policy: HostPolicy,
-    { savesMs, signal }: { readonly savesMs: number; readonly signal: AbortSignal },
-  ): Promise<EndedGuests> {
-    const { store, hostEnd } = this.#context
-    hostEnd.begin(policy === 'save' ? 'save' : 'ask')
-    const ids = this.#guests()
-    await this.#noteAllWanted(ids)
-    this.pokeAll('the host shuts down')
-    await this.#untilIdle(savesMs)
-    // From here on, guests that could not be saved are asked to end too.
-    hostEnd.begin('ask')
-    const isUnsaved = (id: VmId): boolean => store.vms.get(id)?.observed.savedState === undefined
-    if (ids.some(isUnsaved)) this.pokeAll('the host shuts down')
-    const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
-    const left = await this.#untilEnded(() => ids.filter(isUnsaved), graceMs, signal)
-    const unsaved = new Set(ids.filter(isUnsaved))
-    const saved = ids.filter((id) => !unsaved.has(id))
-    const ended = [...unsaved].filter((id) => !left.includes(id))
-    // A pass that began before would write what it read.
-    await Promise.all(ended.map((id) => this.betweenPasses(id, async () => this.#noteStop(id, 'graceful'))))
-    // systemd ends their units. A pass of them may hang, and the time is over.
-    for (const id of left) this.#noteStop(id, 'deadline')
-    return { saved, ended, left }
-  }
-
-  /** Notes on the disk that guests are wanted after the boot, and gives each VM a worker. */
-  async #noteAllWanted(ids: readonly VmId[]): Promise<void> {
-    const { store, host } = this.#context
-    const atMs = host.clock.now()
-    for (const id of ids) {
-      // A daemon that was just started has no workers yet.
-      this.#worker(id)
-      this.#noteWanted(id, atMs)
+  /** Does what {@link endWithHost} describes. */
+  async endWithHost(policy: HostPolicy, terms: HostEndTerms): Promise<EndedGuests> {
+    const workers = {
+      ensure: (id: VmId) => void this.#worker(id),
+      pokeAll: (reason: string) => this.pokeAll(reason),
+      idle: () => this.idle(),
+      betweenPasses: (id: VmId, task: () => Promise<void>) => this.betweenPasses(id, task),
     }
-    await store.flushed()
-  }
-
-  /**
-   * Notes that a guest is wanted after the boot. If that cannot be written, the guest is still saved or asked to end.
-   */
-  #noteWanted(id: VmId, atMs: number): void {
-    const { store, log } = this.#context
-    try {
-      store.vms.requestWake(id, { reason: 'host_booted', atMs })
-    } catch (error) {
-      warnOfFault(log, error, 'guest not noted as wanted after the boot', { vm_id: id })
-    }
-  }
-
-  /**
-   * Notes how the shutdown of the host stopped a guest. Without a launch on record its end does not count as an exit,
-   * even if this boot goes on because only the userspace restarts, or because the shutdown is called off. A guest that
-   * still runs then is adopted.
-   */
-  #noteStop(id: VmId, kind: StopKind): void {
-    const { store, host } = this.#context
-    const record = store.vms.get(id)
-    if (record === undefined) return
-    const nowMs = host.clock.now()
-    const observed = { ...record.observed, lastStop: { atMs: nowMs, kind } }
-    store.vms.recordProgress(id, { observed, launch: null, nowMs })
-  }
-
-  /** Returns the VMs whose guests were started in this boot and may go on. */
-  #guests(): readonly VmId[] {
-    const { store, host } = this.#context
-    return store.vms.ids().filter((id) => {
-      const record = store.vms.readable(id)
-      return record !== undefined && isLaunched(record, host.bootId) && !mustEnd(record)
-    })
-  }
-
-  /** Waits until no worker has anything to do, at most this long. */
-  async #untilIdle(boundMs: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const cancel = this.#context.host.clock.after(boundMs, resolve)
-    await Promise.race([this.idle(), promise])
-    cancel()
-  }
-
-  /**
-   * Waits until the units of the VMs that are not saved have ended; returns those that have not in time, or when the
-   * signal comes.
-   */
-  async #untilEnded(
-    unsaved: () => readonly VmId[],
-    graceMs: number,
-    signal: AbortSignal,
-  ): Promise<readonly VmId[]> {
-    const { clock } = this.#context.host
-    const endMs = clock.monotonicMs() + graceMs
-    for (;;) {
-      const ids = unsaved()
-      const left = ids.length === 0 ? [] : await this.#active(ids)
-      if (left.length === 0 || signal.aborted || clock.monotonicMs() >= endMs) return left
-      await new Promise<void>((resolve) => void clock.after(limits.shutdownLookMs, resolve))
-    }
-  }
-
-  /** Returns those VMs whose units are active; all of them if that cannot be seen now. */
-  async #active(ids: readonly VmId[]): Promise<readonly VmId[]> {
-    try {
-      const active = new Set(await this.#context.host.units.active())
-      return ids.filter((id) => active.has(id))
-    } catch (error) {
-      warnOfFault(this.#context.log, error, 'units not seen while the host shuts down; looked at again')
-      return ids
-    }
+    return endWithHost(this.#context, workers, { policy, ...terms })
   }
 
   /** Stops all workers; resolves when no pass runs. Guests keep running. */
