@@ -11,12 +11,13 @@ import { errorChain } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
 import { fail, observed, write } from './progress.ts'
 import { runStep } from './run-step.ts'
+import { StepLog } from './step-log.ts'
 import { isLong } from './steps/steps.ts'
-import type { Step, StepKind } from '../core/plan/step.ts'
+import type { Step } from '../core/plan/step.ts'
 import type { Failure } from '../core/retry/retry.ts'
 import type { Launch, ObservedState } from '../core/vm/record.ts'
 import type { Delivery } from '../core/world/network-state.ts'
-import type { Cause, Next, Pass } from './context.ts'
+import type { Next, Pass } from './context.ts'
 import type { StepNotes } from './steps/executor.ts'
 
 /** Runs the steps that no back-off holds. */
@@ -38,7 +39,7 @@ export async function act(
   write(pass, { observed: shown, ...given({ launch }), ...(isSave(free) ? { mayBeSaved: true } : {}) })
   // The note that the daemon ends the guest must be on the disk before the guest ends.
   if (launch !== undefined) await pass.store.flushed()
-  return inPlace(pass, free, () => runSteps(pass, free, state))
+  return inSavePlace(pass, free, () => runSteps(pass, free, state))
 }
 
 /** Returns the steps that may run now, and for how long the back-off holds the others. It never holds a change. */
@@ -51,7 +52,7 @@ function holdOf(
 }
 
 /** Runs the steps in a place among those that save a guest, or restore one in its turn, if they do that. */
-function inPlace(
+function inSavePlace(
   { store, saves, restores, record }: Pass,
   steps: readonly Step[],
   run: () => Promise<Next>,
@@ -72,19 +73,6 @@ const isSave = (steps: readonly Step[]): boolean => steps.some(({ kind }) => kin
 const isRestore = (steps: readonly Step[]): boolean =>
   steps.some(({ kind }) => kind === 'monitor.ensure-restored')
 
-/** A step that was done, as the log shows it. Times are in milliseconds, with one decimal. */
-type DoneStep = {
-  readonly step: StepKind
-  readonly because: string
-  /** From the first step of the pass until this one. */
-  readonly after_ms: number
-  readonly elapsed_ms: number
-  readonly given_up?: true
-} & Partial<Delivery>
-
-/** The steps of a pass that are done so far: how many, and those that the log does not have yet. */
-type StepLog = { readonly startedAtMs: number; count: number; readonly unwritten: DoneStep[] }
-
 /** How the steps of a pass ended, or one of them. */
 type Outcome =
   | { readonly kind: 'done' }
@@ -94,8 +82,8 @@ type Outcome =
   | { readonly kind: 'failed'; readonly ended: 'lane' | 'pass'; readonly failure: Failure }
 
 async function runSteps(pass: Pass, steps: readonly Step[], state: ObservedState): Promise<Next> {
-  const stepLog: StepLog = { startedAtMs: pass.host.clock.monotonicMs(), count: 0, unwritten: [] }
-  const outcome = await runInOrder(pass, steps, { state, stepLog }).finally(() => writeLog(pass, stepLog))
+  const stepLog = new StepLog(pass)
+  const outcome = await runInOrder(pass, steps, { state, stepLog }).finally(() => stepLog.write())
   if (outcome.kind !== 'failed') return { kind: 'again' }
   const { failure, ended } = outcome
   // A guest that cannot be saved keeps running.
@@ -105,22 +93,8 @@ async function runSteps(pass: Pass, steps: readonly Step[], state: ObservedState
   return stepLog.count === 0 ? next : { ...next, ms: Math.min(next.ms, limits.unitRecheckMs) }
 }
 
-/**
- * Writes one line for all steps: with a line each, many VMs at once exceed the rate that journald takes from a service.
- */
-function writeLog({ host, log, cause }: Pass, { startedAtMs, count, unwritten }: StepLog): void {
-  const steps = unwritten.splice(0)
-  if (steps.length === 0) return
-  const since = steps.length === count ? firstAction(cause, startedAtMs) : {}
-  const elapsed_ms = rounded(host.clock.monotonicMs() - startedAtMs)
-  log.info({ ...since, elapsed_ms, steps }, 'steps done')
-}
-
 /** The state that the VM shows meanwhile, and the log of its steps. */
 type RunContext = { readonly state: ObservedState; readonly stepLog: StepLog }
-
-/** A step that was done: what it noted, and when it began. */
-type Done = RunContext & { readonly notes: StepNotes; readonly startedAtMs: number }
 
 /** Runs the steps in order. A failed step ends its lane; a failed step without a lane ends the pass. */
 async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContext): Promise<Outcome> {
@@ -131,7 +105,7 @@ async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContex
       return { kind: 'overtaken' }
     if (step.lane !== undefined && endedLanes.has(step.lane)) continue
     // It may take hours, and what was done before it must not wait for that.
-    if (isLong(step)) writeLog(pass, context.stepLog)
+    if (isLong(step)) context.stepLog.write()
     const outcome = await addToLogContext({ step: step.kind }, () => runOne(pass, step, context))
     if (outcome.kind === 'done') continue
     if (outcome.kind === 'overtaken' || outcome.ended === 'pass') return outcome
@@ -141,51 +115,37 @@ async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContex
   return result
 }
 
-async function runOne(pass: Pass, step: Step, context: RunContext): Promise<Outcome> {
+async function runOne(pass: Pass, step: Step, { state, stepLog }: RunContext): Promise<Outcome> {
   const { host, log, signal } = pass
   const startedAtMs = host.clock.monotonicMs()
+  const elapsedMs = (): number => host.clock.monotonicMs() - startedAtMs
   const notes: StepNotes = {}
   try {
     await pass.during(step, () => runStep(step, { ...pass, notes }))
   } catch (error) {
     if (notes.delivery !== undefined) {
       log.info({ ...notes.delivery }, 'frames delivered in a failed step')
-      noteDelivery(pass, notes.delivery, context.state)
+      noteDelivery(pass, notes.delivery, state)
     }
     if (signal.aborted) return { kind: 'overtaken' }
     if (!(error instanceof HostFault)) throw error
-    pass.observer?.stepEnded(step.kind, host.clock.monotonicMs() - startedAtMs, error.code)
+    pass.observer?.stepEnded(step.kind, elapsedMs(), error.code)
     const { code, retry } = error
     const failure = { step: step.kind, code, retry, message: errorChain(error) }
     return { kind: 'failed', ended: step.lane === undefined ? 'pass' : 'lane', failure }
   }
-  const done = { ...context, notes, startedAtMs }
-  logDone(pass, step, done)
-  recordDone(pass, step, done)
+  pass.observer?.stepEnded(step.kind, elapsedMs())
+  stepLog.add(step, notes, startedAtMs)
+  recordDone(pass, step, { state, notes })
   return { kind: 'done' }
 }
 
-/** Adds a step that was done to the log. */
-function logDone(
-  { host, observer }: Pass,
-  { kind, because }: Step,
-  { stepLog, notes, startedAtMs }: Done,
-): void {
-  const elapsedMs = host.clock.monotonicMs() - startedAtMs
-  observer?.stepEnded(kind, elapsedMs)
-  stepLog.count += 1
-  stepLog.unwritten.push({
-    step: kind,
-    because,
-    after_ms: rounded(startedAtMs - stepLog.startedAtMs),
-    elapsed_ms: rounded(elapsedMs),
-    ...notes.delivery,
-    ...given({ given_up: notes.givenUp }),
-  })
-}
-
 /** Adds to the record what a step changed that was done. */
-function recordDone(pass: Pass, step: Step, { state, notes }: Done): void {
+function recordDone(
+  pass: Pass,
+  step: Step,
+  { state, notes }: { readonly state: ObservedState; readonly notes: StepNotes },
+): void {
   if (notes.delivery !== undefined) noteDelivery(pass, notes.delivery, state)
   const launch = launchAfter(step, pass)
   if (launch !== undefined) write(pass, { observed: observed(pass, state), launch })
@@ -215,13 +175,6 @@ function noteDelivery(pass: Pass, delivery: Delivery, state: ObservedState): voi
   const atMs = pass.host.clock.now()
   write(pass, { observed: observed(pass, state), wake: withDelivery(wake, delivery, atMs) })
 }
-
-/** Returns the delay between a change and the first action on it, if this pass is the first to act on it. */
-const firstAction = ({ changedAtMs, actingPasses }: Cause, startedAtMs: number): object =>
-  changedAtMs === undefined || actingPasses > 0 ? {} : { first_action_ms: rounded(startedAtMs - changedAtMs) }
-
-/** Rounds to a tenth of a millisecond. */
-const rounded = (ms: number): number => Math.round(ms * 10) / 10
 
 /** Returns the launch after a step. A start or a stop by the daemon changes what counts as an exit from then on. */
 function launchAfter(step: Step, { record, host }: Pass): Launch | null | undefined {
