@@ -4,9 +4,9 @@ import { pathToFileURL } from 'node:url'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
-import { Meta } from '../database/meta.ts'
-import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
-import { isDamage } from '../database/open-database.ts'
+import { Meta } from './meta.ts'
+import { SCHEMA_VERSION, schemaVersionOf } from './migrations.ts'
+import { isDamage } from './open-database.ts'
 import type { RecordsFact, RecordsFault } from '../../core/doctor/host-facts.ts'
 
 /** Thrown for records that are there and cannot be read. */
