@@ -9,7 +9,8 @@ import type { Desired, Image } from '../src/core/desired.ts'
 import type { OperationId, Sha256, UserId, VmId } from '../src/core/ids.ts'
 import type { NewSnapshot } from '../src/store/snapshots/snapshot-table.ts'
 
-const range = { first: 600_000, count: 100 }
+/** User ids of the VMs of a stage. */
+export const range = { first: 600_000, count: 100 }
 const MIB = 1024 * 1024
 
 export const sha256Of = (digit: string): Sha256 => digit.repeat(64) as Sha256

@@ -1,6 +1,6 @@
 import type { Restored } from '../../core/recovery/judge-restored.ts'
 import type { MaintenanceAfter } from '../../store/backup/maintenance-kept.ts'
-import type { BackupContent } from '../../store/backup/restoring.ts'
+import type { BackupContent } from '../../store/backup/read-backup.ts'
 import type { RecoverySource } from '../../commands/vm/recover-vm.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { FileOutcome } from './kept-files.ts'

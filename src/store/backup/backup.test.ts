@@ -3,20 +3,20 @@ import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileS
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { ageStore } from '../../../test/age-store.ts'
-import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
+import { restoringOf } from '../../../test/restoring-of.ts'
+import { StoreStage, range, sha256Of } from '../../../test/store-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { lacksEvents } from '../../core/events/history.ts'
 import { SCHEMA_VERSION } from '../database/migrations.ts'
 import { StateDirectoryInUse } from '../database/open-database.ts'
 import { keepSchemaCopy, schemaCopyPath } from '../database/schema-copies.ts'
 import { Store } from '../store.ts'
-import { Restoring, readBackup } from './restoring.ts'
+import { readBackup } from './read-backup.ts'
 import { writeBackup } from './write-backup.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
-const range = { first: 600_000, count: 100 }
 const about = { madeAtMs: 5000, version: '1.2.3', hostId: 'host-1' }
 const BUSY: { backupBusyMs: number } = limits
 const NOW = 1_800_000_000_000
@@ -28,20 +28,11 @@ const refusal = {
 } as const
 const files = [{ path: '/etc/vmhostd/config.toml', mode: 0o644, content: Buffer.from('# mine\n') }]
 
-const restoring = (stage: StoreStage, file: string, locks = false): Restoring => {
-  const { directory } = stage
-  return new Restoring(
-    file,
-    { stateDirectory: directory, directory: `${directory}/restore.new`, locks },
-    range,
-  )
-}
-
 /** Puts the file back as the only process of the state directory. */
 function putBack(stage: StoreStage, file: string, leftOut: readonly VmId[] = []): string | undefined {
   let kept: string | undefined
   stage.reopen(() => {
-    kept = restoring(stage, file).putBack(leftOut, NOW)
+    kept = restoringOf(stage, file).putBack(leftOut, NOW)
   })
   return kept
 }
@@ -50,7 +41,7 @@ test('damaged records cannot be copied: the error says what to do, and nothing i
   const stage = new StoreStage(t)
   const file = `${stage.directory}/damaged.db`
   writeFileSync(file, 'not a database'.repeat(999))
-  assert.throws(() => restoring(stage, file), /damaged\.db is damaged: .*vmhostd recover/)
+  assert.throws(() => restoringOf(stage, file), /damaged\.db is damaged: .*vmhostd recover/)
   assert.ok(!existsSync(`${stage.directory}/restore.new`))
 })
 
@@ -61,8 +52,8 @@ test('a second restore that may not begin leaves the copy of the first as it is'
   stage.insertVm('web-1', image)
   writeBackup(stage.directory, after, { about, files })
   stage.reopen(() => {
-    const first = restoring(stage, before, true)
-    assert.throws(() => restoring(stage, after, true), StateDirectoryInUse)
+    const first = restoringOf(stage, before, true)
+    assert.throws(() => restoringOf(stage, after, true), StateDirectoryInUse)
     first.putBack([], NOW)
   })
   assert.deepEqual(stage.store.vms.ids(), [])
@@ -129,7 +120,7 @@ test('a clock that was set back gives out no number of the replaced records a se
     db.close()
   })
   const newest = change()
-  stage.reopen(() => restoring(stage, file).putBack([], 0))
+  stage.reopen(() => restoringOf(stage, file).putBack([], 0))
   assert.ok(change() > newest)
 })
 
@@ -164,7 +155,7 @@ test('records that are put back twice, with none to be read in between, do not g
   const restore = (nowMs: number): void =>
     stage.reopen(() => {
       writeFileSync(`${stage.directory}/vmhostd.db`, 'not a database')
-      restoring(stage, file).putBack([], nowMs)
+      restoringOf(stage, file).putBack([], nowMs)
     })
   restore(NOW)
   stage.insertVm('web-2', image)
@@ -197,7 +188,7 @@ test('a log of records that cannot be read stays beside them, and beside no othe
   stage.reopen(() => {
     writeFileSync(present, 'not a database')
     writeFileSync(`${present}-wal`, 'its log')
-    first = restoring(stage, file).putBack([], NOW) ?? ''
+    first = restoringOf(stage, file).putBack([], NOW) ?? ''
   })
   const second = putBack(stage, file) ?? assert.fail()
   assert.equal(readFileSync(`${first}-wal`, 'utf8'), 'its log')
@@ -219,7 +210,7 @@ test('records that cannot be read are kept as they are, and the revisions go on 
   stage.reopen(() => {
     writeFileSync(`${stage.directory}/vmhostd.db`, 'not a database')
     // The clock of the host was set back.
-    const kept = restoring(stage, file).putBack([], 0)
+    const kept = restoringOf(stage, file).putBack([], 0)
     assert.equal(readFileSync(kept ?? '', 'utf8'), 'not a database')
   })
   assert.ok(change() > revision)
@@ -249,7 +240,7 @@ test('the log of a damaged database is not replayed into the records that replac
   stage.reopen(() => {
     writeFileSync(present, 'not a database')
     writeFileSync(`${present}-wal`, log)
-    const kept = restoring(stage, file).putBack([], NOW)
+    const kept = restoringOf(stage, file).putBack([], NOW)
     assert.ok(!existsSync(`${present}-wal`))
     assert.deepEqual(readFileSync(`${kept}-wal`), log)
   })
@@ -263,7 +254,7 @@ test('records whose replacement cannot be flushed to the disk stay whole, with t
   }
   stage.reopen(() => {
     leave()
-    assert.throws(() => restoring(stage, file).putBack([], NOW, { flush: fail }), /the disk is full/)
+    assert.throws(() => restoringOf(stage, file).putBack([], NOW, { flush: fail }), /the disk is full/)
     for (const [path, content] of left) assert.deepEqual(readFileSync(path), content)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
@@ -276,7 +267,7 @@ test('a replacement that ends after the log was removed leaves the present recor
   }
   stage.reopen(() => {
     leave()
-    assert.throws(() => restoring(stage, file).putBack([], NOW, { flush: end }), /the disk failed/)
+    assert.throws(() => restoringOf(stage, file).putBack([], NOW, { flush: end }), /the disk failed/)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
 })
@@ -286,7 +277,7 @@ test('a log whose records were moved aside alone is not removed', (t) => {
   stage.reopen(() => {
     leave()
     renameSync(present, `${present}.aside`)
-    assert.throws(() => restoring(stage, file).putBack([], NOW), /db-wal has changes .* move it aside too/)
+    assert.throws(() => restoringOf(stage, file).putBack([], NOW), /db-wal has changes .* move it aside too/)
     assert.deepEqual(readFileSync(`${present}-wal`), left.get(`${present}-wal`))
     renameSync(`${present}.aside`, present)
   })
@@ -300,7 +291,7 @@ test('present records that another process reads are not replaced, because their
     leave()
     const reader = new DatabaseSync(present, { readOnly: true })
     reader.exec('BEGIN; SELECT * FROM vms')
-    assert.throws(() => restoring(stage, file).putBack([], NOW), /another process reads/)
+    assert.throws(() => restoringOf(stage, file).putBack([], NOW), /another process reads/)
     assert.ok(existsSync(`${present}-wal`))
     assert.deepEqual(readdirSync(`${stage.directory}/copies`), [])
     reader.close()
@@ -341,7 +332,7 @@ test('records of a newer build are replaced by the copy that it made', (t) => {
     db.exec(`ALTER TABLE vms ADD COLUMN later TEXT; PRAGMA user_version = ${SCHEMA_VERSION + 1}`)
     db.close()
     assert.throws(() => new Store(stage.directory, range), /copies\/schema-\d+\.db/)
-    restoring(stage, schemaCopyPath(stage.directory, SCHEMA_VERSION)).putBack([], NOW)
+    restoringOf(stage, schemaCopyPath(stage.directory, SCHEMA_VERSION)).putBack([], NOW)
   })
   assert.deepEqual(stage.store.vms.ids(), ['web-1'])
 })
@@ -352,7 +343,7 @@ test('nothing is put back while a daemon has the state directory', (t) => {
   const file = `${stage.directory}/b.vmhostd`
   writeBackup(stage.directory, file, { about, files: [] })
   stage.insertVm('web-2', image)
-  assert.throws(() => restoring(stage, file).putBack([], NOW), /another vmhostd works on/)
+  assert.throws(() => restoringOf(stage, file).putBack([], NOW), /another vmhostd works on/)
   stage.reopen()
   assert.deepEqual(stage.store.vms.ids(), ['web-1', 'web-2'])
 })
@@ -383,7 +374,7 @@ test('from the lock on no daemon can start before the records are put back', (t)
   const file = `${stage.directory}/b.vmhostd`
   writeBackup(stage.directory, file, { about, files: [] })
   stage.reopen(() => {
-    const one = restoring(stage, file, true)
+    const one = restoringOf(stage, file, true)
     assert.throws(() => new Store(stage.directory, range), /another vmhostd works on/)
     one.putBack([], NOW)
   })

@@ -12,15 +12,14 @@ import {
 } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
+import { restoringOf } from '../../../test/restoring-of.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
-import { Restoring } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
 import type { OperationId, VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
 
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
-const range = { first: 600_000, count: 100 }
 const departure = (id: string, stage: Departure['stage']): Departure =>
   ({ id, node: 'host-2', mode: 'live', stage, sinceMs: 1, arrival: 'a', lastRound: 3 }) as Departure
 
@@ -45,11 +44,8 @@ function restored(
   })
 }
 
-const putBack = ({ directory }: StoreStage, file: string, leftOut: readonly VmId[]): string | undefined =>
-  new Restoring(file, { stateDirectory: directory, directory: `${directory}/restore.new` }, range).putBack(
-    leftOut,
-    1_800_000_000_000,
-  )
+const putBack = (stage: StoreStage, file: string, leftOut: readonly VmId[]): string | undefined =>
+  restoringOf(stage, file).putBack(leftOut, 1_800_000_000_000)
 
 const stageOf = ({ store }: StoreStage, id: string): string | undefined =>
   store.departures.departed(id as MigrationId)?.stage

@@ -8,20 +8,20 @@ import type { Departure } from '../../core/migration/departure.ts'
  * Returns the releases that records have: a destination may not have heard of its release yet, and must get the same
  * answer from records that replace these. Returns none from records of a version that moved no VM.
  */
-export const releasesIn = (db: DatabaseSync): readonly Departure[] =>
-  [
-    ['departed', 'number'],
-    ['vms', 'id'],
-  ].flatMap(([table = '', order = '']) =>
-    hasColumn(db, table, 'departure')
-      ? db
-          .prepare(
-            `SELECT departure FROM ${table} WHERE ${memberOf('departure', 'stage')} = 'released' ORDER BY ${order}`,
-          )
-          .all()
-          .map((row) => JSON.parse(String(row['departure'])) as Departure)
-      : [],
-  )
+export const releasesIn = (db: DatabaseSync): readonly Departure[] => [
+  ...releasesOf(db, 'departed', 'number'),
+  ...releasesOf(db, 'vms', 'id'),
+]
+
+const releasesOf = (db: DatabaseSync, table: string, order: string): readonly Departure[] =>
+  hasColumn(db, table, 'departure')
+    ? db
+        .prepare(
+          `SELECT departure FROM ${table} WHERE ${memberOf('departure', 'stage')} = 'released' ORDER BY ${order}`,
+        )
+        .all()
+        .map((row) => JSON.parse(String(row['departure'])) as Departure)
+    : []
 
 /** Removes the records of VMs that are left out, also those that cannot be read, and keeps how they departed. */
 export function leaveOut(db: DatabaseSync, ids: readonly VmId[]): void {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
+import { restoringOf } from '../../../test/restoring-of.ts'
 import { StoreStage } from '../../../test/store-stage.ts'
-import { Restoring } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
 import type { TestContext } from 'node:test'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
@@ -31,8 +31,7 @@ function stageWith(t: TestContext, maintenance?: Maintenance) {
     let said: MaintenanceAfter | undefined
     stage.reopen(() => {
       happens()
-      const at = { stateDirectory: stage.directory, directory: `${stage.directory}/restore.new` }
-      const restoring = new Restoring(file, at, { first: 600_000, count: 100 })
+      const restoring = restoringOf(stage, file)
       said = restoring.maintenanceAfter()
       restoring.putBack([], NOW)
     })

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { limits } from '../../config/limits.ts'
 import { hasColumn, memberOf } from './columns.ts'
+import { readRecords } from './read-records.ts'
+import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
 
 /**
@@ -28,12 +28,7 @@ export function readMovedSince(stateDirectory: string): MovedSince {
   const path = join(stateDirectory, 'vmhostd.db')
   if (!existsSync(path)) return unknown(`${path} is not there`)
   try {
-    const db = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
-    try {
-      return movedIn(db)
-    } finally {
-      db.close()
-    }
+    return readRecords(path, movedIn)
   } catch (error) {
     return unknown(`${path} cannot be read: ${(error as Error).message}`)
   }

@@ -11,8 +11,9 @@ import {
 } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
+import { restoringOf } from '../../../test/restoring-of.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
-import { Restoring, readBackup } from './restoring.ts'
+import { readBackup } from './read-backup.ts'
 import { writeBackup } from './write-backup.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import type { Launch } from '../../core/vm/record.ts'
@@ -27,8 +28,7 @@ test('a restore removes the copy that a killed one left unfinished, because its 
   stage.reopen(() => {
     mkdirSync(copies)
     writeFileSync(`${copies}/before-restore-20261129T171147Z.db.new`, 'half')
-    const at = { stateDirectory: directory, directory: `${directory}/restore.new` }
-    new Restoring(file, at, { first: 600_000, count: 100 }).putBack([], Date.UTC(2027, 0, 15))
+    restoringOf(stage, file).putBack([], Date.UTC(2027, 0, 15))
     left = readdirSync(copies)
   })
   assert.deepEqual(left, ['before-restore-20270115T000000Z.db'])
@@ -47,9 +47,7 @@ test('a user id of the replaced records, of a VM that is left out or of a disk o
   const userIdOf = (id: VmId) => stage.store.vms.get(id)?.host.userId
   stage.insertVm('younger', image)
   stage.reopen(() => {
-    const at = { stateDirectory: directory, directory: `${directory}/restore.new` }
-    const restoring = new Restoring(file, at, { first: 600_000, count: 100 })
-    restoring.putBack([out], 1_800_000_000_000, { userIdsOnHost: [600_000, 600_004] as UserId[] })
+    restoringOf(stage, file).putBack([out], NOW, { userIdsOnHost: [600_000, 600_004] as UserId[] })
   })
   const created = ['a', 'b'].map((id) => userIdOf(stage.insertVm(id, image)))
   assert.deepEqual([userIdOf(kept), ...created], [600_000, 600_003, 600_005])
@@ -68,21 +66,10 @@ test('a launch that is put back says that its end is not an exit: what ended its
   stage.store.vms.recordProgress(launched, { observed, launch: launch as Launch, nowMs: 1000 })
   const file = `${directory}/b.vmhostd`
   writeBackup(directory, file, about)
-  stage.reopen(() => {
-    const at = { stateDirectory: directory, directory: `${directory}/restore.new` }
-    new Restoring(file, at, { first: 600_000, count: 100 }).putBack([], 1_800_000_000_000)
-  })
+  stage.reopen(() => void restoringOf(stage, file).putBack([], NOW))
   assert.deepEqual(stage.store.vms.get(launched)?.launch, { ...launch, endsQuietly: true })
   assert.equal(stage.store.vms.get(other)?.launch, undefined)
 })
-
-/** Returns the restore of a file into the state directory of a stage. */
-const restoringOf = ({ directory }: StoreStage, file: string, locks = false): Restoring =>
-  new Restoring(
-    file,
-    { stateDirectory: directory, directory: `${directory}/restore.new`, locks },
-    { first: 600_000, count: 100 },
-  )
 
 /** Changes a backup, or the records of a daemon that has ended. */
 function changed(file: string, sql: string): void {

@@ -1,88 +1,25 @@
-import { chmodSync, existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { Meta } from '../database/meta.ts'
-import { damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
-import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
+import { damagedOr, lockStateDirectory } from '../database/open-database.ts'
 import { firstNumber } from '../database/revisions.ts'
-import {
-  copyDatabase,
-  copyFile,
-  flushPath,
-  removeUnfinishedCopies,
-  renameDurably,
-  schemaCopiesOf,
-} from '../database/schema-copies.ts'
+import { copyDatabase, flushPath, renameDurably } from '../database/schema-copies.ts'
 import { KEPT_AFTER } from '../events/event-table.ts'
 import { Store } from '../store.ts'
 import { noteDeparted } from '../migration/departed.ts'
 import { leaveOut } from './keep-departed.ts'
+import { keepPresent } from './keep-present.ts'
 import { keepMaintenance, maintenanceAfter, readMaintenanceOf } from './maintenance-kept.ts'
-import { readReplaced, revisionsIn } from './replaced-records.ts'
+import { readRecords } from './read-records.ts'
+import { revisionsIn } from './replaced-records.ts'
 import { recordedUserIds, reserveUserIds } from '../vm/user-ids.ts'
-import { BACKUP_FORMAT } from './write-backup.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import type { UserIdRange } from '../vm/user-ids.ts'
 import type { Flush } from '../database/schema-copies.ts'
 import type { MaintenanceAfter } from './maintenance-kept.ts'
 import type { ReplacedRecords } from './replaced-records.ts'
-import type { BackupAbout, KeptFile } from './write-backup.ts'
-
-/**
- * The description of itself that a file to put back has. A copy from before a change of the schema has no `about` and
- * no files.
- */
-export type BackupContent = {
-  readonly schemaVersion: number
-  readonly about?: BackupAbout
-  readonly files: readonly KeptFile[]
-}
-
-/** Reads and checks a backup, or a copy from before a change of the schema. Throws an error for the operator. */
-export function readBackup(path: string): BackupContent {
-  if (!existsSync(path)) throw new Error(`${path} is not there`)
-  const db = new DatabaseSync(path, { readOnly: true })
-  try {
-    const [result] = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})
-    if (result !== 'ok') throw new Error(`it is damaged: ${String(result)}`)
-    const tables = new Set(
-      db
-        .prepare(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
-        .all()
-        .map(({ name }) => name),
-    )
-    if (!tables.has('vms') || !tables.has('meta')) throw new Error('it has no records of vmhostd')
-    const schemaVersion = schemaVersionOf(db)
-    if (schemaVersion > SCHEMA_VERSION)
-      throw new Error(
-        `its schema version is ${schemaVersion}, and this build knows up to ${SCHEMA_VERSION}: use the vmhostd that wrote it, or a newer one`,
-      )
-    if (!tables.has('backup_about')) return { schemaVersion, files: [] }
-    return { schemaVersion, about: aboutIn(db), files: filesIn(db) }
-  } catch (cause) {
-    throw new Error(`${path} cannot be put back`, { cause })
-  } finally {
-    db.close()
-  }
-}
-
-function aboutIn(db: DatabaseSync): BackupAbout {
-  const { format, made_at_ms, version, host_id } = db.prepare('SELECT * FROM backup_about').get() ?? {}
-  if (format !== BACKUP_FORMAT)
-    throw new Error(`its format is ${String(format)}, and this build knows ${BACKUP_FORMAT}`)
-  return { madeAtMs: Number(made_at_ms), version: String(version), hostId: String(host_id) }
-}
-
-const filesIn = (db: DatabaseSync): readonly KeptFile[] =>
-  db
-    .prepare('SELECT path, mode, content FROM backup_files ORDER BY path')
-    .all()
-    .map(({ path, mode, content }) => ({
-      path: String(path),
-      mode: Number(mode),
-      content: content as Uint8Array,
-    }))
 
 /** Records of a backup, opened in a directory of their own. Nothing of the present state changes before `putBack`. */
 export class Restoring {
@@ -190,13 +127,10 @@ function copiedStore(path: string, directory: string, userIds: UserIdRange): Sto
   rmSync(directory, { recursive: true, force: true })
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const copy = join(directory, DATABASE)
-  const from = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
   try {
-    copyDatabase(from, copy)
+    readRecords(path, (from) => copyDatabase(from, copy))
   } catch (error) {
     throw damagedOr(path, error)
-  } finally {
-    from.close()
   }
   edit(copy, (db) => {
     db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
@@ -257,75 +191,6 @@ function foldLog(path: string): void {
     // It was copied as it is, with its log, and is replaced.
   }
   if (isRead) throw new Error(`another process reads ${path}, such as a backup: try again when it has ended`)
-}
-
-/**
- * Copies the present records, and reads what goes into those that replace them. Damaged records are kept as the files
- * that they are. Throws an error for the operator if they cannot be copied for another reason,
- * or only their log is there.
- */
-function keepPresent(present: string, stateDirectory: string, nowMs: number): KeptRecords | undefined {
-  if (!existsSync(present)) {
-    refuseLoneLog(present)
-    return undefined
-  }
-  const copies = schemaCopiesOf(stateDirectory)
-  const path = unusedPath(copies, nowMs)
-  try {
-    mkdirSync(copies, { recursive: true })
-    chmodSync(copies, 0o700)
-    removeUnfinishedCopies(stateDirectory)
-    return { path, replaced: copyRecords(present, path) }
-  } catch (cause) {
-    throw new Error(
-      `the present records cannot be copied to ${path}: make room there, or move ${present} aside with its -wal and -shm`,
-      { cause },
-    )
-  }
-}
-
-/**
- * Refuses a log without its records. It may have their newest commits, and is removed before others take their place.
- */
-function refuseLoneLog(present: string): void {
-  const log = `${present}-wal`
-  if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) === 0) return
-  throw new Error(
-    `${log} has changes of records that are not there: put ${present} back, or move it aside too`,
-  )
-}
-
-type KeptRecords = { readonly path: string; readonly replaced: ReplacedRecords }
-
-function copyRecords(present: string, path: string): ReplacedRecords {
-  // Another connection would remove the log when it closes, also of a database that cannot be read.
-  const db = new DatabaseSync(present, { readOnly: true, timeout: limits.backupBusyMs })
-  try {
-    const replaced = readReplaced(db)
-    try {
-      copyDatabase(db, path)
-    } catch (error) {
-      if (!isDamage(error)) throw error
-      // The log first: a database under its own name has all that belongs to it.
-      for (const end of ['-wal', ''])
-        if (existsSync(`${present}${end}`)) copyFile(`${present}${end}`, `${path}${end}`)
-    }
-    return replaced
-  } finally {
-    db.close()
-  }
-}
-
-/**
- * Returns a path that no earlier restore has used. The only copy of some records may be the one of the first of
- * several.
- */
-function unusedPath(copies: string, nowMs: number): string {
-  const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
-  for (let number = 1; ; number += 1) {
-    const path = join(copies, `before-restore-${time}${number === 1 ? '' : `-${number}`}.db`)
-    if (![path, `${path}-wal`].some((one) => existsSync(one))) return path
-  }
 }
 
 function edit(path: string, change: (db: DatabaseSync) => void, timeout = 0): void {

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { lockStateDirectory } from '../database/open-database.ts'
-import { readBackup } from './restoring.ts'
+import { readBackup } from './read-backup.ts'
 import { writeBackup } from './write-backup.ts'
 import type { TestContext } from 'node:test'
 

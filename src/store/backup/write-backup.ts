@@ -5,6 +5,7 @@ import { limits } from '../../config/limits.ts'
 import { StateDirectoryInUse, lockStateDirectory } from '../database/open-database.ts'
 import { copyDatabase, copyFile } from '../database/schema-copies.ts'
 import { StateUnwritable } from '../database/transactions.ts'
+import { readRecords } from './read-records.ts'
 
 /** Raised with every change of the two tables that an older vmhostd must not read past. */
 export const BACKUP_FORMAT = 1
@@ -33,14 +34,8 @@ export function writeBackup(
 ): void {
   const source = `${stateDirectory}/vmhostd.db`
   if (!existsSync(source)) throw new Error(`${source} is not there: this host has no records yet`)
-  const copyTo = (path: string): void => {
-    const db = new DatabaseSync(source, { readOnly: true, timeout: limits.backupBusyMs })
-    try {
-      copyDatabase(db, path, (unnamed) => addTables(unnamed, about, files))
-    } finally {
-      db.close()
-    }
-  }
+  const copyTo = (path: string): void =>
+    readRecords(source, (db) => copyDatabase(db, path, (unnamed) => addTables(unnamed, about, files)))
   try {
     const copy = hasRoomBeside(source, stateDirectory)
       ? copyBeside(join(stateDirectory, BESIDE), copyTo)
@@ -66,14 +61,11 @@ const BESIDE = 'backup.new'
 /** Returns whether a copy of the records leaves the daemon room in the state directory. */
 function hasRoomBeside(source: string, stateDirectory: string): boolean {
   const { bavail, bsize } = statfsSync(stateDirectory)
-  const db = new DatabaseSync(source, { readOnly: true, timeout: limits.backupBusyMs })
-  try {
+  const bytes = readRecords(source, (db) => {
     const pragma = (name: string): number => Number(db.prepare(`PRAGMA ${name}`).get()?.[name])
-    const bytes = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
-    return bavail * bsize - bytes >= limits.backupSpareBytes
-  } finally {
-    db.close()
-  }
+    return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
+  })
+  return bavail * bsize - bytes >= limits.backupSpareBytes
 }
 
 type Copy = { readonly path: string; remove(): void }

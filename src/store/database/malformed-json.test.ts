@@ -2,14 +2,13 @@ import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { ageStore } from '../../../test/age-store.ts'
+import { restoringOf } from '../../../test/restoring-of.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
-import { Restoring } from '../backup/restoring.ts'
 import { schemaVersionOf } from './migrations.ts'
 import { openDatabase } from './open-database.ts'
 import type { VmId } from '../../core/ids.ts'
 
 const image = { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') }
-const range = { first: 600_000, count: 100 }
 
 function edited<T>(path: string, use: (db: DatabaseSync) => T): T {
   const db = new DatabaseSync(path)
@@ -53,9 +52,8 @@ test('a file to put back whose schema cannot change is named with the row, and n
   stage.reopen(() => {
     ageStore(directory, 4)
     edited(file, (db) => db.exec("UPDATE vms SET desired = '{'"))
-    const at = { stateDirectory: directory, directory: `${directory}/restore.new` }
     assert.throws(
-      () => new Restoring(file, at, range),
+      () => restoringOf(stage, file),
       (error: Error) => {
         assert.match(error.message, /the records of .*vmhostd\.db cannot be opened$/)
         assert.match(
