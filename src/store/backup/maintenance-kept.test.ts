@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { restoringOf } from '../../../test/restoring-of.ts'
 import { StoreStage } from '../../../test/store-stage.ts'
+import { readMaintenanceOf } from './maintenance-kept.ts'
 import { writeBackup } from './write-backup.ts'
 import type { TestContext } from 'node:test'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
@@ -99,4 +100,9 @@ test('if the present records do not say, a host that was not drained has the sta
   const said = putBack(() => writeFileSync(present, 'not a database'))
   assert.deepEqual(said, { from: 'file', maintenance: cordoned })
   assert.deepEqual(stage.store.maintenance.get(), cordoned)
+})
+
+test('a file that cannot be opened does not say', (t) => {
+  const { directory } = new StoreStage(t)
+  assert.equal(readMaintenanceOf(directory), undefined)
 })

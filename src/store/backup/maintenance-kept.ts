@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs'
-import { DatabaseSync } from 'node:sqlite'
-import { limits } from '../../config/limits.ts'
 import { MAINTENANCE_STATES, SCHEDULABLE } from '../../core/maintenance/maintenance.ts'
 import { given } from '../../lib/given.ts'
 import { Meta } from '../database/meta.ts'
 import { MAINTENANCE, MAINTENANCE_REVISION } from '../maintenance/maintenance-row.ts'
 import { hasColumn } from './columns.ts'
+import { readRecords } from './read-records.ts'
+import type { DatabaseSync } from 'node:sqlite'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
 
 /**
@@ -37,16 +36,15 @@ export function readMaintenance(db: DatabaseSync): StoredMaintenance | undefined
   }
 }
 
-/** Does the same with a file; undefined also if it cannot be read. It may be in use. */
+/**
+ * Reads the state of the host from a file with records, which may be in use. Undefined if the file is not there, cannot
+ * be read, or does not say a state that this build knows.
+ */
 export function readMaintenanceOf(path: string): StoredMaintenance | undefined {
-  if (!existsSync(path)) return undefined
-  const db = new DatabaseSync(path, { readOnly: true, timeout: limits.backupBusyMs })
   try {
-    return readMaintenance(db)
+    return readRecords(path, readMaintenance)
   } catch {
     return undefined
-  } finally {
-    db.close()
   }
 }
 
