@@ -52,7 +52,7 @@ export class NftFirewall implements Firewall {
   readonly #netlink = new NftNetlink(TABLE)
   readonly #written: WrittenTable
   readonly #connections = new Connections()
-  readonly #watch = new TableWatch(TABLE, () => this.#notice())
+  readonly #watch = new TableWatch(TABLE, () => void this.#notice())
   /** The guests whose rules should be in force. */
   readonly #wanted: Map<DeviceName, GuestRule>
   /** The rules of removed guests, until their connections are removed too. */
@@ -66,10 +66,10 @@ export class NftFirewall implements Firewall {
   #closed = false
   /** The end of the last job. Transactions and comparisons run one after the other. */
   #idle: Promise<unknown> = Promise.resolve()
-  /** The transaction, and the comparison, that wait for their turn. */
-  #nextTransaction: Promise<void> | undefined
-  #nextComparison: Promise<FirewallState['kind']> | undefined
-  #noticing = false
+  readonly #joinTransaction = this.#joining(() => this.#transact())
+  readonly #joinComparison = this.#joining(() => this.#written.state())
+  /** Handles a change in the table. It waits for its turn, so our own transaction does not count as a change. */
+  readonly #notice = this.#joining(() => this.#informWatchers())
   readonly #watchers: (() => void)[] = []
 
   /** Changes nothing on the host yet. `guests` must be all guests, so that the first transaction drops none. */
@@ -101,7 +101,7 @@ export class NftFirewall implements Firewall {
 
   async inspect(device: DeviceName): Promise<FirewallState> {
     try {
-      const kind = this.#written.isUntouched() ? 'intact' : await this.#compare()
+      const kind = this.#written.isUntouched() ? 'intact' : await this.#joinComparison()
       return { kind, ...given({ rule: this.#ruleFor(device, kind) }) }
     } catch (error) {
       throw failed(`inspecting the table inet ${TABLE}`, error)
@@ -125,8 +125,7 @@ export class NftFirewall implements Firewall {
     if (state.kind !== 'intact') throw failed(doing, new Error(`the table inet ${TABLE} is ${state.kind}`))
     if (state.rule === undefined) throw failed(doing, new Error('the device has no rule'))
     try {
-      const { spoofed_drops, inbound_drops } = this.#written.dropped(device)
-      return { spoofedPackets: spoofed_drops, inboundPackets: inbound_drops }
+      return this.#written.dropped(device)
     } catch (error) {
       throw failed(doing, error)
     }
@@ -153,12 +152,8 @@ export class NftFirewall implements Firewall {
   }
 
   async #enforce(doing: string): Promise<void> {
-    this.#nextTransaction ??= this.#inTurn(() => {
-      this.#nextTransaction = undefined
-      return this.#transact()
-    })
     try {
-      await this.#nextTransaction
+      await this.#joinTransaction()
     } catch (error) {
       throw failed(doing, error)
     }
@@ -234,31 +229,26 @@ export class NftFirewall implements Firewall {
     }
   }
 
-  #compare(): Promise<FirewallState['kind']> {
-    this.#nextComparison ??= this.#inTurn(() => {
-      this.#nextComparison = undefined
-      return this.#written.state()
-    })
-    return this.#nextComparison
+  /** Informs the watchers if the table is not as it was written, or cannot be inspected. */
+  async #informWatchers(): Promise<void> {
+    if (this.#closed) return
+    const kind = await this.#written.state().catch(() => undefined)
+    if (kind !== 'intact') for (const watcher of this.#watchers) watcher()
   }
 
-  /** Handles a change in the table. It waits for its turn, so our own transaction does not count as a change. */
-  #notice(): void {
-    if (this.#noticing) return
-    this.#noticing = true
-    const notify = (): void => {
-      for (const watcher of this.#watchers) watcher()
+  /** Returns a function that joins the run of a job which waits for its turn, and has one wait if none does. */
+  #joining<T>(job: () => Promise<T>): () => Promise<T> {
+    let waiting: Promise<T> | undefined
+    const begin = (): Promise<T> => {
+      waiting = undefined
+      return job()
     }
-    void this.#inTurn(async () => {
-      this.#noticing = false
-      if (!this.#closed && (await this.#written.state()) !== 'intact') notify()
-    }).catch(notify)
-  }
-
-  #inTurn<T>(job: () => Promise<T> | T): Promise<T> {
-    const done = this.#idle.then(job)
-    this.#idle = done.catch(() => {})
-    return done
+    return () => {
+      if (waiting !== undefined) return waiting
+      waiting = this.#idle.then(begin)
+      this.#idle = waiting.catch(() => {})
+      return waiting
+    }
   }
 }
 

@@ -1,6 +1,5 @@
 import { assert } from '../../lib/assert.ts'
 import { guestChains, sameGuestRule } from '../../core/network/guest-rule.ts'
-import { DROP_SETS } from '../../core/network/ruleset.ts'
 import {
   addressesOf,
   deviceKey,
@@ -19,6 +18,7 @@ import {
   judgeTable,
   recordTable,
 } from './table-record.ts'
+import type { GuestDrops } from '../../core/world/counters.ts'
 import type { GuestRule, FirewallState } from '../../core/world/network-state.ts'
 import type { Drops, DropSet, FirewallPolicy } from '../../core/network/ruleset.ts'
 import type { RulesetChange } from '../../core/network/ruleset-change.ts'
@@ -36,8 +36,8 @@ export type WrittenTableOptions = {
   readonly file: TableRecordFile
 }
 
-/** Matches no table: the identity could not be read after our last transaction. */
-const UNKNOWN: Identity = new Map()
+/** The identity of a table after our transaction. `unread`: it could not be read then, so no table matches it. */
+type LearnedIdentity = Identity | 'unread'
 
 /**
  * Remembers the table as our last transaction left it, and checks whether it is still like that.
@@ -55,7 +55,7 @@ export class WrittenTable {
   /** The generation of our last transaction, or the last one that a comparison confirmed. */
   #generation: number | undefined
   /** Undefined before our first transaction, unless the table was found as the previous daemon left it. */
-  #identity: Identity | undefined
+  #identity: LearnedIdentity | undefined
   readonly #policy: FirewallPolicy
   readonly #file: TableRecordFile
   #left: TableRecord | undefined
@@ -102,7 +102,7 @@ export class WrittenTable {
 
   #judge(found: FoundTable): FirewallState['kind'] {
     if (this.#identity === undefined) return this.#judgeFirst(found)
-    if (!sameIdentity(found.identity, this.#identity)) return 'altered'
+    if (this.#identity === 'unread' || !sameIdentity(found.identity, this.#identity)) return 'altered'
     const expected = guestElements(this.#guests.values())
     return found.elements.symmetricDifference(expected).size > 0 ? 'altered' : 'intact'
   }
@@ -120,7 +120,7 @@ export class WrittenTable {
   /** Leaves a record with which the next daemon can recognise the table, if this daemon itself knows the table. */
   leaveRecord(): void {
     const identity = this.#identity
-    if (identity === undefined || identity === UNKNOWN) return
+    if (identity === undefined || identity === 'unread') return
     const guests = [...this.#guests.values()]
     this.#file.leave(recordTable(this.#policy, guests, { identity, elements: guestElements(guests) }))
   }
@@ -149,7 +149,7 @@ export class WrittenTable {
 
   /** Records a transaction that wrote the whole table, and the generation before it. */
   async record(guests: Guests, before: number): Promise<void> {
-    await this.#take(guests, before, async () => (await readIdentity(this.#netlink)) ?? UNKNOWN)
+    await this.#take(guests, before, async () => (await readIdentity(this.#netlink)) ?? 'unread')
   }
 
   /** Records a transaction that changed the table which {@link state} found intact. */
@@ -158,15 +158,19 @@ export class WrittenTable {
   }
 
   /** Records the new state. If another program's transaction came in between, the current table may not be ours. */
-  async #take(guests: Guests, before: number, learn: () => Promise<Identity> | Identity): Promise<void> {
+  async #take(
+    guests: Guests,
+    before: number,
+    learn: () => Promise<LearnedIdentity> | LearnedIdentity,
+  ): Promise<void> {
     this.#guests = guests
     this.#generation = (before + 1) >>> 0
     try {
       const learned = await learn()
-      this.#identity = this.isUntouched() ? learned : UNKNOWN
+      this.#identity = this.isUntouched() ? learned : 'unread'
     } catch {
       // The change is in force all the same. The next comparison finds the table altered, and it is written again.
-      this.#identity = UNKNOWN
+      this.#identity = 'unread'
     }
   }
 
@@ -182,15 +186,15 @@ export class WrittenTable {
   }
 
   /** Returns the packets counted for a device. */
-  dropped(device: DeviceName): Readonly<Record<DropSet, number>> {
-    const [spoofed = 0, inbound = 0] = DROP_SETS.map(
-      (set) => this.#netlink.element(set, deviceKey(device))?.count?.packets,
-    )
-    return { spoofed_drops: spoofed, inbound_drops: inbound }
+  dropped(device: DeviceName): GuestDrops {
+    const packets = (set: DropSet): number =>
+      this.#netlink.element(set, deviceKey(device))?.count?.packets ?? 0
+    return { spoofedPackets: packets('spoofed_drops'), inboundPackets: packets('inbound_drops') }
   }
 
-  #learnChange({ gone, come }: RulesetChange): Identity {
-    const identity = new Map(this.#identity ?? UNKNOWN)
+  #learnChange({ gone, come }: RulesetChange): LearnedIdentity {
+    if (this.#identity === undefined || this.#identity === 'unread') return 'unread'
+    const identity = new Map(this.#identity)
     const chains = (guests: readonly GuestRule[]): readonly string[] =>
       guests.flatMap(guestChains).map(({ name }) => name)
     for (const name of chains(gone)) identity.delete(chainKey(name))
