@@ -74,7 +74,7 @@ export const snapshots = {
       remedy: 'Hand over fresh ones with `PUT …/upload`. Nothing that was sent is sent again.',
       example: 'part 3: it answered 403 (AccessDenied)',
       writtenBy: [
-        'src/owners/snapshots/send.ts',
+        'src/owners/snapshots/refusal.ts',
         'src/core/object-store/judge-answer.ts',
         'src/owners/snapshots/course.ts',
       ],
@@ -87,7 +87,7 @@ export const snapshots = {
       remedy:
         'See whether the store works. A snapshot that failed for this goes on after `PUT …/upload` with fresh URLs.',
       example: 'part 3: it answered 503 (SlowDown)',
-      writtenBy: ['src/owners/snapshots/send.ts', 'src/core/object-store/judge-answer.ts'],
+      writtenBy: ['src/owners/snapshots/refusal.ts', 'src/core/object-store/judge-answer.ts'],
     },
     upload_refused: {
       retry: 'on-change',
@@ -97,7 +97,7 @@ export const snapshots = {
       remedy:
         'Look them up in the documentation of the store. `PUT …/upload` lets a resumable snapshot try its completion again, and a `head_url` shows whether the object is there. Else delete the snapshot and take another one.',
       example: 'part 3: it answered 400 (EntityTooLarge)',
-      writtenBy: ['src/owners/snapshots/send.ts', 'src/core/object-store/judge-answer.ts'],
+      writtenBy: ['src/owners/snapshots/refusal.ts', 'src/core/object-store/judge-answer.ts'],
     },
     upload_gone: {
       retry: 'on-change',
@@ -107,7 +107,7 @@ export const snapshots = {
       remedy:
         'Look whether the object is there. If the store answers 403 to each `head_url`, its signer lacks `s3:ListBucket`: without it, S3 answers 403 for an object that is not there. Else delete the snapshot and take another one.',
       example: 'the completion: it answered 404 (NoSuchUpload)',
-      writtenBy: ['src/owners/snapshots/send.ts', 'src/core/object-store/judge-answer.ts'],
+      writtenBy: ['src/owners/snapshots/refusal.ts', 'src/core/object-store/judge-answer.ts'],
     },
     upload_url_not_allowed: {
       retry: 'on-change',
@@ -118,7 +118,7 @@ export const snapshots = {
         'Use another URL, or `object_store.allowed_hosts` and `allowed_networks` in the configuration; then `PUT …/upload`.',
       example: 'part 3: its host is a loopback address, to which this host may not connect',
       writtenBy: [
-        'src/owners/snapshots/send.ts',
+        'src/owners/snapshots/refusal.ts',
         'src/host/outbound/outbound-addresses.ts',
         'src/core/outbound/outbound-policy.ts',
       ],

@@ -126,6 +126,10 @@ export type UrlsAtHand = {
   readonly head: boolean
 }
 
+/** Returns whether the snapshot completed or failed. After a failure, fresh URLs may let it continue. */
+export const hasEnded = ({ stage }: Pick<SnapshotRecord, 'stage'>): boolean =>
+  stage === 'completed' || stage === 'failed'
+
 /** Returns whether the snapshot has ended for good: it needs no URL and no staging any more. */
 export const isOver = ({ stage, resumable }: Pick<SnapshotRecord, 'stage' | 'resumable'>): boolean =>
   stage === 'completed' || (stage === 'failed' && !resumable)

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { needsUrls, sendDelayMs, workOf } from '../../core/snapshots/work.ts'
-import { isOver } from '../../core/snapshots/record.ts'
+import { hasEnded, isOver } from '../../core/snapshots/record.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
@@ -137,7 +137,7 @@ export class Course {
 
   #doNext(): void {
     const record = this.entry.find()
-    if (record === undefined || record.stage === 'completed' || record.stage === 'failed') {
+    if (record === undefined || hasEnded(record)) {
       this.#ending = this.#end()
       return
     }
@@ -237,8 +237,7 @@ export class Course {
    */
   #waitForVm(doing: Doing, because: string): void {
     this.#task.log.debug({ because }, 'disk capture delayed')
-    const attempt = (this.#attempts.get(doing) ?? 0) + 1
-    this.#attempts.set(doing, attempt)
+    const attempt = this.#countAttempt(doing)
     const delayMs = Math.min(limits.captureRetryMs * 2 ** (attempt - 1), limits.retryBackoffMsMax)
     if (attempt > 1) this.#trouble(doing, 'vm_unsettled', `waiting for VM ${this.vmId}: ${because}`, delayMs)
     this.#hold(doing, delayMs)
@@ -246,13 +245,19 @@ export class Course {
 
   #tryAgain(doing: Doing, outcome: Extract<Outcome, { readonly kind: 'retry' }>): void {
     const { code, message, attemptsMax = Number.POSITIVE_INFINITY, retryAfterMs } = outcome
-    const attempt = (this.#attempts.get(doing) ?? 0) + 1
-    this.#attempts.set(doing, attempt)
+    const attempt = this.#countAttempt(doing)
     if (attempt >= attemptsMax)
       return this.#fail({ code, message: `${message} (tried ${attempt} times)`, resumable: true })
     const delayMs = sendDelayMs(attempt, this.#task.host.clock.random(), retryAfterMs)
     this.#trouble(doing, code, message, delayMs)
     this.#hold(doing, delayMs)
+  }
+
+  /** Counts a try that has to be repeated. Returns how many there were in a row. */
+  #countAttempt(doing: Doing): number {
+    const attempt = (this.#attempts.get(doing) ?? 0) + 1
+    this.#attempts.set(doing, attempt)
+    return attempt
   }
 
   #trouble(doing: Doing, code: FaultCode, message: string, delayMs?: number): void {

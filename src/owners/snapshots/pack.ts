@@ -3,7 +3,7 @@ import { CourseEnd, done, failed } from './outcome.ts'
 import type { PackedPart, PackPoint } from '../../core/snapshots/record.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
-import { MIB } from '../../lib/byte-units.ts'
+import { MIB, mibOf } from '../../lib/byte-units.ts'
 import { warnOfFault } from '../../log/log.ts'
 
 /** Holds what a pack needs for a part: a place among the packs, and room in staging. */
@@ -113,6 +113,3 @@ async function removeClone({ entry, host, log }: Task): Promise<void> {
     warnOfFault(log, error, 'clone of a packed snapshot not removed yet')
   }
 }
-
-/** Converts bytes to MiB, rounded to a tenth. */
-export const mibOf = (bytes: number): number => Math.round((bytes / MIB) * 10) / 10

@@ -1,16 +1,15 @@
 import { createHash } from 'node:crypto'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import { unreachable } from '../../lib/assert.ts'
-import { given } from '../../lib/given.ts'
+import { freeParts } from './free-parts.ts'
 import { done, failed } from './outcome.ts'
+import { afterRefusal } from './refusal.ts'
 import { warnOfFault } from '../../log/log.ts'
-import type { SnapshotPart, UrlPurpose, StagingId } from '../../core/snapshots/record.ts'
+import type { SnapshotPart } from '../../core/snapshots/record.ts'
 import type { SignedUrl } from '../../core/outbound/signed-url.ts'
-import type { PartBody, Unsent } from '../../ports/object-store.ts'
+import type { PartBody } from '../../ports/object-store.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
-import type { Staging } from '../../ports/staging.ts'
 
 /** Sends one part when its turn among the parts of all stores and snapshots has come. */
 export async function sendPart(task: Task, part: SnapshotPart): Promise<Outcome> {
@@ -91,49 +90,4 @@ async function free({ entry, host, log }: Task, part: SnapshotPart): Promise<voi
   } catch (error) {
     warnOfFault(log, error, 'sent part not removed; the next sweep removes it', { part: part.number })
   }
-}
-
-/** Returns the outcome of a request that the store did not grant. */
-export function afterRefusal(
-  { entry }: Task,
-  unsent: Unsent,
-  { purpose, url }: { readonly purpose: UrlPurpose; readonly url: SignedUrl },
-): Outcome {
-  const what = typeof purpose === 'number' ? `part ${purpose}` : 'the completion'
-  const message = `${what}: ${unsent.because}`
-  switch (unsent.kind) {
-    case 'damaged':
-      return { ...TRY_AGAIN, message }
-    case 'busy':
-      return { ...TRY_AGAIN, message, ...given({ retryAfterMs: unsent.retryAfterMs }) }
-    case 'expired':
-      // The store no longer accepts this URL. Fresh URLs, which may have come meanwhile, are tried at once.
-      return entry.dropUrls(purpose, url) ? { kind: 'expired', message } : done
-    case 'gone':
-      return failed('upload_gone', message)
-    case 'refused':
-      return failed('upload_refused', message)
-    case 'not_allowed':
-      return failed('upload_url_not_allowed', message, true)
-    default:
-      return unreachable(unsent)
-  }
-}
-
-/** Says that the store may take another try. */
-const TRY_AGAIN = { kind: 'retry', code: 'upload_busy', attemptsMax: limits.sendAttemptsMax } as const
-
-/** Frees the space of sent parts, adjacent parts in one call. Throws HostFault. */
-export async function freeParts(
-  staging: Pick<Staging, 'discardPart'>,
-  stagingId: StagingId,
-  sent: readonly SnapshotPart[],
-): Promise<void> {
-  const runs: { offsetBytes: number; bytes: number }[] = []
-  for (const { offsetBytes, bytes } of sent) {
-    const last = runs.at(-1)
-    if (last !== undefined && last.offsetBytes + last.bytes === offsetBytes) last.bytes += bytes
-    else runs.push({ offsetBytes, bytes })
-  }
-  for (const run of runs) await staging.discardPart(stagingId, run)
 }

@@ -1,10 +1,10 @@
 import { limits } from '../../config/limits.ts'
-import { statusOf } from '../../core/snapshots/record.ts'
+import { hasEnded } from '../../core/snapshots/record.ts'
 import { FairPlaces } from '../../lib/fair-places.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import { Course } from './course.ts'
-import { Thaws } from './guest-freeze.ts'
+import { Thaws } from './thaws.ts'
 import { fieldsOf } from './context.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging, toShed } from './sweep.ts'
@@ -115,7 +115,7 @@ export class Snapshots {
 
   #course(id: SnapshotId): void {
     const record = this.#options.store.snapshots.get(id)
-    if (record === undefined || statusOf(record) === 'completed' || statusOf(record) === 'failed') return
+    if (record === undefined || hasEnded(record)) return
     const onOver = (isLeft: boolean): void => {
       this.#courses.delete(id)
       if (this.#stopping) return

@@ -43,13 +43,13 @@ test('a pack that waits is admitted although the quota became smaller than its p
   assert.notEqual(room.takeNow(10), undefined, 'not all that was taken is given back')
 })
 
-test('a quota that became larger admits packs at the next look', async () => {
+test('a quota that became larger admits packs at the next sweep', async () => {
   const { room, setQuota, take, admitted } = roomStage()
   room.set(staged, 8)
   take('first', 8)
   take('second', 2)
   setQuota(18)
-  room.look()
+  room.admit()
   assert.deepEqual([await admitted(), room.takeNow(1)], [['first', 'second'], undefined])
 })
 
@@ -59,15 +59,15 @@ test('a pack that waits has its whole part once the quota is larger again', asyn
   setQuota(4)
   take('first', 8)
   setQuota(10)
-  room.look()
+  room.admit()
   assert.deepEqual([await admitted(), room.lackingBytes()], [[], 2])
 })
 
-test('a look asks for no room, because the sweep that looks makes some', () => {
+test('an admission by a sweep asks for no room, because the sweep makes some', () => {
   const { room, lacks, setQuota } = roomStage()
   room.set(staged, 8)
   setQuota(4)
-  room.look()
+  room.admit()
   assert.deepEqual([lacks(), room.lackingBytes()], [0, 4])
 })
 

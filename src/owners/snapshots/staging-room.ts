@@ -47,7 +47,7 @@ export class StagingRoom {
     this.#usedBytes += bytes - (this.#staged.get(stagingId) ?? 0)
     if (bytes === 0) this.#staged.delete(stagingId)
     else this.#staged.set(stagingId, bytes)
-    this.#admit()
+    this.#admitOrAsk()
   }
 
   /** Returns the snapshots that have something in staging. */
@@ -72,24 +72,24 @@ export class StagingRoom {
     const { promise, resolve } = Promise.withResolvers<void>()
     const waiting: Waiting = { partBytes, takenBytes: 0, come: resolve }
     this.#waiting.push(waiting)
-    this.#admit()
+    this.#admitOrAsk()
     const give = (): void => this.#give(waiting.takenBytes)
     try {
       await abortable(promise, signal)
     } catch (error) {
       if (this.#waiting.includes(waiting)) this.#waiting = this.#waiting.filter((other) => other !== waiting)
       else give()
-      this.#admit()
+      this.#admitOrAsk()
       throw error
     }
     return give
   }
 
   /**
-   * Admits the packs that have room now, as after a change of the quota. It asks for no room:
-   * a sweep makes that itself.
+   * Admits the packs that have room now, as after a change of the quota. It asks for no room, because the sweep that
+   * calls it makes some.
    */
-  look(): void {
+  admit(): void {
     while (this.lackingBytes() === 0) {
       const next = this.#waiting.shift()
       if (next === undefined) return
@@ -106,11 +106,12 @@ export class StagingRoom {
 
   #give(bytes: number): void {
     this.#usedBytes -= bytes
-    this.#admit()
+    this.#admitOrAsk()
   }
 
-  #admit(): void {
-    this.look()
+  /** Admits the packs that have room, and asks for room if that is not enough. */
+  #admitOrAsk(): void {
+    this.admit()
     if (this.lackingBytes() > 0) this.#onLack()
   }
 }

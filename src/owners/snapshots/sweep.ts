@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { standingOf, needsUrls } from '../../core/snapshots/work.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
-import { freeParts } from './send.ts'
+import { freeParts } from './free-parts.ts'
 import { fieldsOf } from './context.ts'
 import type { SnapshotId, SnapshotRecord, StagingId } from '../../core/snapshots/record.ts'
 import type { LogContext } from '../../log/log.ts'
@@ -31,7 +31,7 @@ export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'l
 export async function sweepStaging(options: SweepOptions): Promise<boolean> {
   const { store, host, room, log } = options
   try {
-    room.look()
+    room.admit()
     failStale(options)
     shedStale(options)
     // What is packed from here on may be missing in the listing.
