@@ -113,7 +113,7 @@ export class MemoryRoom {
     if (memoryWantedAtMs !== undefined) this.leaveQueueUnread(id)
   }
 
-  /** Does the same for a VM whose record cannot be read. */
+  /** Takes a VM out of the queue whose record cannot be read. While that cannot be written, it keeps its place. */
   leaveQueueUnread(id: VmId): void {
     this.#ifWritable(() => this.#store.memoryLoans.leave(id))
   }

@@ -63,8 +63,8 @@ export function maintenanceAfter(
 }
 
 /**
- * Stores that state within records that are put back. A state of its own begins now,
- * and takes a revision that no reader knows.
+ * Stores the state of the host within records that are put back. The state of the present records keeps its time and
+ * its revision. If the host is cordoned instead, that begins now, with the revision in `own`, which no reader knows.
  */
 export function keepMaintenance(
   db: DatabaseSync,

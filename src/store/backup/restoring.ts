@@ -33,9 +33,8 @@ export class Restoring {
    * Copies the records and lifts them to this build's schema. `path` may be a database in use.
    *
    * @param directory for the copy; it is emptied, and must be on the file system of the state directory
-   * @param locks whether to hold the state directory from before that until {@link remove}.
-   * Throws StateDirectoryInUse if
-   *   the daemon runs, or another process puts records back; its copy stays.
+   * @param locks whether to hold the state directory from before that until {@link remove}. Then this throws
+   *   StateDirectoryInUse if the daemon runs, or another process puts records back; its copy stays.
    */
   constructor(
     path: string,

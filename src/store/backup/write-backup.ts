@@ -7,10 +7,10 @@ import { copyDatabase, copyFile } from '../database/schema-copies.ts'
 import { StateUnwritable } from '../database/transactions.ts'
 import { readRecords } from './read-records.ts'
 
-/** Raised with every change of the two tables that an older vmhostd must not read past. */
+/** Format of a backup. Raise it with every change of the two tables that older versions cannot read. */
 export const BACKUP_FORMAT = 1
 
-/** Says of what a backup is. */
+/** Describes a backup. */
 export type BackupAbout = {
   readonly madeAtMs: number
   /** Version of the vmhostd that made it. */
