@@ -35,6 +35,11 @@ export interface Firewall {
   ensureGuest(rule: GuestRule): Promise<void>
   removeGuest(device: DeviceName): Promise<void>
   /**
+   * Takes out of the table the guests that an earlier daemon let through and this one does not know. A table that is
+   * absent stays absent.
+   */
+  removeStrangers(): Promise<void>
+  /**
    * Returns what was dropped of a guest's packets since it came into the table. Throws if the table is not as it was
    * written.
    */

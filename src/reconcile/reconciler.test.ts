@@ -9,7 +9,7 @@ import { silentLog } from '../log/log.ts'
 import { recordingLog } from '../../test/recording-log.ts'
 import { sweepOrphans, sweepUntilDone } from './sweep-orphans.ts'
 import type { FakeHost } from '../../test/fakes/fake-host.ts'
-import type { VmId } from '../core/ids.ts'
+import type { DeviceName, VmId } from '../core/ids.ts'
 
 const fault = (code: 'network_failed' | 'unit_start_failed') => new HostFault(code, 'on purpose')
 
@@ -298,12 +298,18 @@ test('a sweep leaves a VM alone that has a disk, as after an older state directo
   const disk = host.storage.disks.get(id)
   assert.ok(disk !== undefined)
   host.storage.disks.set(younger, disk)
+  const { guests } = host.firewall.table
+  const [device] = guests.keys()
+  const rule = device && guests.get(device)
+  assert.ok(rule !== undefined)
+  guests.set('vmt9' as DeviceName, { ...rule, device: 'vmt9' as DeviceName })
   const { log, lines } = recordingLog()
   await sweepOrphans({ store, host, log }, new AbortController().signal)
   assert.equal(host.fakeUnits.stateOf(younger).kind, 'active')
   assert.deepEqual([...(await host.consoles.list())].toSorted(), [id, younger])
   const reported = lines.filter(({ level, vm_id }) => level === 'error' && vm_id === younger)
   assert.match(reported.map(({ message }) => message).join(), /^a VM runs that is not on record/)
+  assert.deepEqual([...guests.keys()], [device], 'nothing passes to it or from it')
 })
 
 test('the user id of a VM that a sweep leaves alone goes to no other VM while it is there', async (t) => {

@@ -15,7 +15,8 @@ import type { PassContext } from './context.ts'
  * removes the disk before it forgets the VM. So a VM with a disk was not deleted: this host's state directory is older
  * than the VM, or another one. No sweep deletes a disk.
  *
- * The user ids of VMs that are left alone go to no new VM until a sweep finds none of them.
+ * The firewall lets nothing of a VM through that is not on record. The user ids of VMs that are left alone go to no new
+ * VM until a sweep finds none of them.
  *
  * The end of a unit takes time. A VM that is created meanwhile under the id of an orphan keeps what it finds, or its
  * worker removes it.
@@ -28,6 +29,7 @@ export async function sweepOrphans(context: PassContext, signal: AbortSignal): P
     const leftAlone = leftAloneOf(context.store, found)
     await removeOrphans(context, found, { leftAlone, signal })
     reportLeftAlone(context, found, leftAlone)
+    await context.host.firewall.removeStrangers()
     await reserveUserIds(context, leftAlone)
     return true
   } catch (error) {

@@ -112,6 +112,26 @@ export function firewallContract(
     },
   )
 
+  for (const [how, end] of [
+    ['stopped in order', (stage: FirewallStage) => stage.stop()],
+    ['was killed', () => {}],
+  ] as const)
+    promise(`a guest that only a daemon knew which ${how} is a stranger, and goes`, async (stage) => {
+      const earlier = stage.daemon([guest, otherGuest])
+      await earlier.ensureGuest(guest)
+      end(stage)
+      const firewall = stage.daemon([otherGuest])
+      await firewall.removeStrangers()
+      assert.deepEqual(await stage.letThrough(), [otherGuest.device])
+      await firewall.removeStrangers()
+      assert.deepEqual(await firewall.inspect(otherGuest.device), { kind: 'intact', rule: otherGuest })
+    })
+
+  promise('without a table there are no strangers, and none is written', async (stage) => {
+    await stage.daemon([guest]).removeStrangers()
+    assert.deepEqual(await stage.letThrough(), [])
+  })
+
   promise('a guest that is removed while there is no table does not come back with it', async (stage) => {
     const firewall = stage.daemon([guest, otherGuest])
     await firewall.removeGuest(device)

@@ -6,7 +6,7 @@ import type { Firewall } from '../../src/ports/network.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 
-export type FirewallMethod = 'inspect' | 'ensureGuest' | 'removeGuest' | 'counters'
+export type FirewallMethod = 'inspect' | 'ensureGuest' | 'removeGuest' | 'removeStrangers' | 'counters'
 
 /** The table of the fake host. It outlives the daemon that wrote it. */
 export type FakeTable = {
@@ -59,6 +59,15 @@ export class FakeFirewall implements Firewall {
     this.#changed.add(device)
     return this.#faults.run('removeGuest', () => {
       if (this.table.kind === 'present') this.#write()
+    })
+  }
+
+  removeStrangers(): Promise<void> {
+    return this.#faults.run('removeStrangers', () => {
+      if (!this.#judges) this.#takeRecord()
+      if (this.table.kind === 'absent') return
+      for (const device of this.table.guests.keys()) if (!this.#wanted.has(device)) this.#changed.add(device)
+      this.#write()
     })
   }
 

@@ -99,6 +99,10 @@ export class NftFirewall implements Firewall {
     await this.#enforce(`taking the guest of ${device} out of the table inet ${TABLE}`)
   }
 
+  async removeStrangers(): Promise<void> {
+    await this.#enforce(`taking guests without a record out of the table inet ${TABLE}`)
+  }
+
   async inspect(device: DeviceName): Promise<FirewallState> {
     try {
       const kind = this.#written.isUntouched() ? 'intact' : await this.#joinComparison()
