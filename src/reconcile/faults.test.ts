@@ -3,17 +3,19 @@ import { createHash } from 'node:crypto'
 import { mock, test } from 'node:test'
 import { bzImageHead, ext4Head } from '../../test/image-heads.ts'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
+import { setMaintenance } from '../commands/maintenance/set-maintenance.ts'
 import { deleteVm } from '../commands/vm/delete-vm.ts'
 import { setDisk } from '../commands/vm/reshape.ts'
 import { setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
+import { shownMaintenance } from '../core/maintenance/maintenance.ts'
 import { GATEWAY_MAC } from '../core/network/tap.ts'
 import type { ImageRole } from '../core/desired.ts'
+import type { FaultCode } from '../core/errors.ts'
 import type { Sha256 } from '../core/ids.ts'
 
-const fault = (code: 'network_failed' | 'firewall_failed' | 'storage_read_only') =>
-  new HostFault(code, 'on purpose')
+const fault = (code: FaultCode) => new HostFault(code, 'on purpose')
 
 test('a wait says what for, is a fault past its deadline, and ends when the host moves', async (t) => {
   const { host, vm, create, shown, idle, later, noticed } = await reconcileStage(t)
@@ -273,4 +275,26 @@ test('a disk that cannot be made fails once, each further attempt changes no sta
   await idle()
   assert.deepEqual([...new Set(states)].slice(0, 3), [...failed, 'pending storage_read_only'])
   assert.equal(shown(), 'running')
+})
+
+test('a guest whose start is tried again keeps the host from being drained', async (t) => {
+  const { context, host, id, create, idle, turns, clock, shown } = await reconcileStage(t)
+  host.fakeUnits.failNext('ensureStarted', fault('unit_start_failed'))
+  create()
+  await idle()
+  assert.equal(shown(), 'failed unit_start_failed')
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  const start = host.units.ensureStarted.bind(host.units)
+  mock.method(host.units, 'ensureStarted', async (...args: Parameters<typeof start>) => {
+    await held
+    return start(...args)
+  })
+  clock.advance(limits.retryBackoffMsMax)
+  await turns()
+  assert.equal(shown(), 'starting unit_start_failed')
+  const drain = { guests: 'sleep', graceSeconds: 0, atOnce: 1 } as const
+  const { maintenance } = setMaintenance(context, { state: 'drained', drain })
+  assert.equal(shownMaintenance(maintenance), 'draining')
+  release()
+  await idle()
 })

@@ -137,29 +137,6 @@ test('a host without a guest is drained at once', async (t) => {
   assert.equal(maintenance(), 'drained')
 })
 
-test('a guest whose start is tried again keeps the host from being drained', async (t) => {
-  const { context, host, ids, idle, turns, clock, drain, vm } = await drainStage(t, 1)
-  const [id] = ids as [VmId]
-  setPower(context, id, 'stopped')
-  await idle()
-  host.fakeUnits.failNext('ensureStarted', new HostFault('unit_start_failed', 'starting'))
-  setPower(context, id, 'running')
-  await idle()
-  assert.equal(vm(id).observed.state, 'failed')
-  const { promise: held, resolve: release } = Promise.withResolvers<void>()
-  const start = host.units.ensureStarted.bind(host.units)
-  mock.method(host.units, 'ensureStarted', async (...args: Parameters<typeof start>) => {
-    await held
-    return start(...args)
-  })
-  clock.advance(limits.retryBackoffMsMax)
-  await turns()
-  assert.equal(vm(id).observed.state, 'starting')
-  assert.equal(shownMaintenance(drain(SLEEP).maintenance), 'draining')
-  release()
-  await idle()
-})
-
 test('changes that never pause do not put the turns off', async (t) => {
   const { drain, context, ids, later, states, idle } = await drainStage(t)
   drain(SLEEP)
