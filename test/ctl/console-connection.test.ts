@@ -149,11 +149,28 @@ test('input waits while the console waits for a VM', async (t) => {
   assert.deepEqual(served.received(), [{ resize: { cols: 90, rows: 20 } }])
   served.deliver({ waiting: { for: 'start' } })
   await eventually(() => watched.kinds().filter((kind) => kind === 'waiting').length === 2)
-  // The previous session is over, so a new connection asks for no session.
+  void watched.console.write(Buffer.from('and for this one'))
   served.ws.terminate()
   await clock.wake(limits.clientReconnectMsMin)
   const next = await server.connection(1)
-  assert.equal(next.query.get('session'), null)
+  next.deliver({ waiting: { for: 'start' } })
+  next.deliver(attached('s2', 0))
+  await eventually(() => next.input() === 'and for this one')
+})
+
+test('a console that waits knows how much it has seen of the session before, and is not shown it twice', async (t) => {
+  const server = await startConsoleServer(t, pki)
+  const clock = new HeldClock()
+  const watched = watch(t, server, { ...TTY, follow: true }, clock)
+  const served = await server.connection(0)
+  served.deliver(attached('s1', 10))
+  served.say('abc')
+  served.deliver({ waiting: { for: 'start' } })
+  await eventually(() => watched.kinds().includes('waiting'))
+  served.ws.terminate()
+  await clock.wake(limits.clientReconnectMsMin)
+  const { query } = await server.connection(1)
+  assert.deepEqual([query.get('session'), query.get('since')], ['s1', '13'])
 })
 
 test('an end that the daemon announces is final, with its code and words', async (t) => {

@@ -258,6 +258,17 @@ test('a viewer that follows may connect before there is a session', async (t) =>
   await viewer.shows('hello')
 })
 
+test('a viewer that follows and comes after the end is shown the last session, and then waits', async (t) => {
+  const { host, session, watch: look } = await stage(t)
+  say(session, 'panic: all is lost')
+  await stopConsole(host)
+  const viewer = await look('?follow=true')
+  assert.deepEqual(await viewer.message(1), { waiting: { for: 'start' } })
+  assert.equal(viewer.text, 'panic: all is lost')
+  const back = await look(`?follow=true&session=${session.id}&since=${viewer.text.length}`)
+  assert.deepEqual(await back.message(0), { waiting: { for: 'start' } })
+})
+
 test('a VM that is deleted ends its consoles, including those that follow', async (t) => {
   const { host, watch: look } = await stage(t)
   const [viewer, follower] = await Promise.all([look(), look('?follow=true')])

@@ -190,21 +190,24 @@ export class ConsoleConnection {
 
   /** Returns whether the session is the same as before. */
   #attach(place: Attachment | undefined): boolean {
+    const wasWaiting = this.#isWaiting
     this.#isWaiting = false
     this.#pauseMs = limits.clientReconnectMsMin
     if (place === undefined) return false
     const again = this.#session === place.session
-    if (this.#session !== undefined && !again) this.#input.drop()
+    if (this.#session !== undefined && !again && !wasWaiting) this.#input.drop()
     this.#session = place.session
     this.#cursor = place.cursor
     return again
   }
 
-  /** Input for the previous session must not reach another; new input waits for the next session. */
+  /**
+   * Input for the previous session must not reach another; new input waits for the next session. The place in the
+   * previous session stays known, because the daemon shows the last session to a viewer that has not seen it.
+   */
   #wait(): void {
     if (!this.#isWaiting) this.#input.drop()
     this.#isWaiting = true
-    this.#session = undefined
   }
 
   /** Tries until there is a connection, or there cannot be one. */

@@ -225,8 +225,29 @@ test('a viewer that comes after the end is shown what the last session said, fro
   const back = new FakeViewer()
   hub.watch(web, back, { follow: false, stoppedAt: { cursor: 7, session: session.id } })
   assert.equal(back.text, 'all is lost')
-  const following = watch(true)
-  assert.deepEqual([following.text, following.closedWith], ['', undefined])
+})
+
+test('a viewer that follows and comes after the end is shown the last session too, once, and then waits', async () => {
+  const { consoles, hub, session, watch } = await stage()
+  say(session, 'panic: all is lost')
+  await consoles.endSession(web)
+  const late = watch(true)
+  assert.deepEqual([late.text, late.closedWith], ['panic: all is lost', undefined])
+  assert.deepEqual(late.received, [
+    { kind: 'attached', place: { session: session.id, cursor: 0, replayBytes: 18, lostBytes: 0 } },
+    { kind: 'waiting' },
+  ])
+  const back = (cursor: number): FakeViewer => {
+    const viewer = new FakeViewer()
+    hub.watch(web, viewer, { follow: true, stoppedAt: { cursor, session: session.id } })
+    return viewer
+  }
+  assert.equal(back(7).text, 'all is lost')
+  assert.deepEqual(back(18).received, [{ kind: 'waiting' }])
+  await consoles.ensureMaster(web)
+  consoles.say(web, 'boot')
+  await turns()
+  assert.equal(late.text, 'panic: all is lostboot')
 })
 
 test('a viewer stays attached over a sleep and a wake, without a seam', async () => {

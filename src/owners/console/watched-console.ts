@@ -99,12 +99,15 @@ export class WatchedConsole {
   }
 
   /**
-   * Lets a viewer wait for the next session. That may be the one in which it had stopped, if its VM comes from another
-   * host. A cursor alone may be of any session.
+   * Lets a viewer wait for the next session, after what it has not seen of the last one. The next session may be the
+   * one in which it had stopped, if its VM comes from another host. A cursor alone may be of any session.
    */
   #await(watcher: Watcher, stoppedAt: StoppedAt | undefined): void {
+    const { viewer } = watcher
     if (stoppedAt?.session !== undefined) watcher.stoppedAt = stoppedAt
-    watcher.viewer.send({ kind: 'waiting' })
+    const last = this.#options.lastSession()
+    if (last !== undefined && hasMore(last, stoppedAt)) this.#replay(viewer, last, stoppedAt)
+    viewer.send({ kind: 'waiting' })
   }
 
   /** Ends the session. If `closing` is undefined, viewers that follow stay. */
@@ -133,8 +136,7 @@ export class WatchedConsole {
   /** Returns how many bytes were sent. */
   #replay(viewer: ConsoleViewer, session: SessionOutput, stoppedAt: StoppedAt | undefined): number {
     if (!viewer.isOpen) return 0
-    const { start, end } = session.output
-    const { from, lostBytes } = planReplay({ id: session.id, start, end }, stoppedAt)
+    const { from, lostBytes } = replayOf(session, stoppedAt)
     const { bytes } = session.output.since(from)
     viewer.send({
       kind: 'attached',
@@ -204,3 +206,10 @@ export class WatchedConsole {
     this.#session = undefined
   }
 }
+
+const replayOf = ({ id, output: { start, end } }: SessionOutput, stoppedAt: StoppedAt | undefined) =>
+  planReplay({ id, start, end }, stoppedAt)
+
+/** Returns whether a session has kept output that a viewer has not seen. */
+const hasMore = (session: SessionOutput, stoppedAt: StoppedAt | undefined): boolean =>
+  replayOf(session, stoppedAt).from < session.output.end
