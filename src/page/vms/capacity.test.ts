@@ -34,6 +34,24 @@ test('a resource is full before all of it is committed, and too much is said', (
   assert.deepEqual([over?.part, over?.detail.split(' · ')[0]], [1, '256 MiB too much'])
 })
 
+const withPoolFree = (mib: number) => {
+  const { disks, ...rest } = syncOnWire().capacity
+  const free = { total_mib: 10_240, available_mib: mib, committed_mib: 5120, allocatable_mib: 9216 }
+  return { ...rest, disks: disks.map((disk) => ({ ...disk, ...free })) }
+}
+
+test('a pool without free space is full, however little is committed, and the host says so', () => {
+  const capacity = withPoolFree(0)
+  assert.equal(metersOf(capacity).at(-1)?.isFull, true)
+  assert.deepEqual(
+    noticesOf({ ...syncOnWire(), capacity }).filter((notice) => notice.includes('pool')),
+    ['The pool has only 0 MiB free. Guests that write to a full pool are paused or get errors.'],
+  )
+  const roomy = withPoolFree(1024)
+  assert.equal(metersOf(roomy).at(-1)?.isFull, false)
+  assert.ok(!noticesOf({ ...syncOnWire(), capacity: roomy }).some((notice) => notice.includes('pool')))
+})
+
 test('more cores than there are may be committed, and the meter says how many times', () => {
   const { cpu, ...rest } = syncOnWire().capacity
   const [, meter] = metersOf({ ...rest, cpu: { ...cpu, committed_millicores: 9000, total_millicores: 4000 } })

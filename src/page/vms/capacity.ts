@@ -20,6 +20,9 @@ export type Meter = {
 /** Part of what may be committed from which a resource is shown as full. */
 const FULL_PART = 0.9
 
+/** Part of a pool up to which its free space counts as none: guests can fill that within minutes. */
+const NO_ROOM_PART = 0.02
+
 export function metersOf({ cpu, memory, disks }: Sync['capacity']): readonly Meter[] {
   return [
     {
@@ -33,10 +36,17 @@ export function metersOf({ cpu, memory, disks }: Sync['capacity']): readonly Met
     cpuMeter(cpu),
     ...disks.map((disk) => ({
       ...meter(disks.length === 1 ? 'Disk' : `Disk ${disk.pool}`, disk),
+      ...(hasNoRoom(disk) ? { isFull: true } : {}),
       detail: `${leftWords(disk)} · ${showMib(disk.available_mib)} free in the pool`,
     })),
   ]
 }
+
+type Disk = Sync['capacity']['disks'][number]
+
+/** Disks are sparse, and others may write to the pool too: what is committed does not show what is free. */
+const hasNoRoom = ({ available_mib: available, total_mib: total }: Disk): boolean =>
+  available <= total * NO_ROOM_PART
 
 type Committed = { readonly committed_mib: number; readonly allocatable_mib: number }
 
@@ -90,6 +100,7 @@ export function noticesOf({ host, capacity, consoles, snapshots }: Sync): readon
   return [
     ...maintenanceNotices(host),
     ...certificateNotices(host),
+    ...poolNotices(capacity.disks),
     ...(waiting === 0 ? [] : [`${count(waiting, 'VM waits', 'VMs wait')} for memory.`]),
     ...(placesAll > 0 && places === 0
       ? ['No console place is free: no further VM can start or wake on this host.']
@@ -108,6 +119,12 @@ const maintenanceNotices = ({
   maintenance: { observed_state: state, reason },
 }: Sync['host']): readonly string[] =>
   state === 'schedulable' ? [] : [`This host is ${state}${reason === undefined ? '' : `: ${reason}`}.`]
+
+const poolNotices = (disks: readonly Disk[]): readonly string[] =>
+  disks.filter(hasNoRoom).map(({ pool, available_mib: available }) => {
+    const name = disks.length === 1 ? 'The pool' : `The pool ${pool}`
+    return `${name} has only ${showMib(available)} free. Guests that write to a full pool are paused or get errors.`
+  })
 
 function certificateNotices({ certificates, clock, revocation_list: list }: Sync['host']): readonly string[] {
   const nowMs = Date.parse(clock)
