@@ -148,7 +148,7 @@ class Attached {
     const typed = this.#terminal.isTyped ? this.#escapes.read(bytes) : [{ kind: 'bytes', bytes } as const]
     for (const piece of typed) {
       if (piece.kind === 'leave') this.#leave()
-      else if (piece.kind === 'help') for (const line of ESCAPES_HELP) this.#line(line)
+      else if (piece.kind === 'help') this.#line(ESCAPES_HELP.join('\r\n'))
       else void this.#send(piece.bytes)
     }
   }
@@ -229,7 +229,7 @@ class Attached {
     this.#line(paintFor(stderr, environment['NO_COLOR'])(`vmhostctl: ${printable(text)}`, 'yellow'))
   }
 
-  /** Prints the text on a line of its own. */
+  /** Prints the text on lines of its own. */
   #line(text: string): void {
     this.#context.shell.stderr.write(this.#isShared ? `\r\n${text}\r\n` : `${text}\n`)
   }
