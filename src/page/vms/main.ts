@@ -9,6 +9,7 @@ import { hasError, rowOf } from './row.ts'
 import { statusWords } from './status.ts'
 import { Summary } from './summary.ts'
 import { VmTable } from './table.ts'
+import { titleOf } from './title.ts'
 import { countsOf, countWords, visible } from './view.ts'
 import type { Picture, Platform } from './live-list.ts'
 
@@ -59,9 +60,7 @@ function draw(): void {
   summary.show(sync, trouble)
   drawVms(picture)
   const failing = [...(inventory?.vms.values() ?? [])].filter(hasError).length
-  document.title = [sync?.host.id, ...(failing === 0 ? [] : [`${failing} with an error`]), 'vmhostd']
-    .filter((part) => part !== undefined)
-    .join(' · ')
+  document.title = titleOf({ status, host: sync?.host.id, failing })
 }
 
 function drawVms({ inventory, sync, aheadMs }: Picture): void {
