@@ -265,11 +265,24 @@ test('Shift+F6 leads out of the terminal to the controls, and SSH is one of them
   const { page } = staged.visited
   const tab = await openConsole(staged.visited, VM)
   await tab.isIn('attached')
+  const hint = page.getByText('Shift+F6 leaves the terminal')
+  assert.ok(await hint.isVisible())
   await page.keyboard.press('Shift+F6')
+  assert.ok(!(await hint.isVisible()))
   await page.keyboard.press('Tab')
   await page.keyboard.press('Enter')
   await page.waitForURL(/\?mode=ssh&user=root$/)
   assert.equal(terminalOf(staged).typed, '')
+})
+
+test('Tab leads out of a terminal that takes no keys', { skip }, async (t) => {
+  const { host, visited } = await stage(t)
+  const tab = await openConsole(visited, VM)
+  await tab.isIn('attached')
+  await host.host.consoles.endSession(VM)
+  await tab.isIn('waiting')
+  await visited.page.keyboard.press('Shift+Tab')
+  assert.equal(await visited.page.evaluate('document.activeElement.id'), 'spoken')
 })
 
 test(
@@ -294,7 +307,8 @@ test(
     await tab.isIn('ended')
     assert.equal(await tab.status.innerText(), 'The shell has ended: exit status 3')
     assert.equal(guest.shells.length, 1)
-    await visited.page.getByRole('button', { name: 'Connect again' }).click()
+    // The focus is at “Connect again”.
+    await visited.page.keyboard.press('Enter')
     await tab.isIn('attached')
     assert.equal(guest.shells.length, 2)
     assert.deepEqual(visited.complaints, [])

@@ -9,6 +9,7 @@ import type { WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
 
 const request = requestOf(location)
+const terminal = find('terminal', HTMLElement)
 const statusLine = find('status', HTMLParagraphElement)
 const again = find('again', HTMLButtonElement)
 const user = find('user', HTMLInputElement)
@@ -18,7 +19,7 @@ const notice = find('notice', HTMLElement)
 let hasShown = false
 
 const keys = new KeyBar((key) => screen.press(key))
-const screen = new Screen(find('terminal', HTMLElement), {
+const screen = new Screen(terminal, {
   typed: (text) => keys.typed(text),
   onInput: (bytes) => connection.type(bytes),
   onResize: (size) => {
@@ -44,6 +45,7 @@ const connection = new Connection({ ...request, window: screen.size }, display)
 
 function showStatus(status: Status): void {
   const over = status.kind === 'refused' || status.kind === 'ended'
+  const hadFocus = terminal.contains(document.activeElement)
   document.body.dataset['state'] = status.kind
   document.title = `${request.vm} · ${shortWords[status.kind]}`
   statusLine.textContent = statusWords(status)
@@ -54,6 +56,8 @@ function showStatus(status: Status): void {
   find('notice-words', HTMLElement).textContent = shown?.words ?? ''
   again.hidden = !over
   screen.typing = takesInput(status)
+  // The terminal takes no more keys, and may be hidden.
+  if (over && hadFocus) again.focus()
 }
 
 function showSize({ cols, rows }: WindowSize): void {

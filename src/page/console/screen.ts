@@ -112,9 +112,13 @@ export class Screen {
     this.#terminal.options.screenReaderMode = wanted
   }
 
-  /** Shift+F6 leaves the terminal, which takes all other keys. */
+  /**
+   * Shift+F6 leaves the terminal, which takes all other keys. While nothing that is typed is sent, Tab leaves too, as
+   * from any other part of a page.
+   */
   set onLeave(leave: () => void) {
     this.#terminal.attachCustomKeyEventHandler(({ type, key, shiftKey }) => {
+      if (key === 'Tab' && this.#terminal.options.disableStdin === true) return false
       if (key !== 'F6' || !shiftKey) return true
       if (type === 'keydown') leave()
       return false

@@ -105,9 +105,9 @@ const consolePage = `<!doctype html>
 </form>
 <label><input id="spoken" type="checkbox"> Screen reader</label>
 <span id="size" aria-label="Columns and rows"></span>
+<span id="leave">Shift+F6 leaves the terminal</span>
 </header>
 <main>
-<p id="leave" class="unseen">Shift+F6 leaves the terminal.</p>
 <section id="notice" aria-labelledby="notice-title" hidden>
 <h2 id="notice-title"></h2>
 <p id="notice-words"></p>
