@@ -358,6 +358,20 @@ test(
   },
 )
 
+test('a shell that cannot be had is explained in the place of the terminal', { skip }, async (t) => {
+  const { visited } = await sshStage(t)
+  const { page } = visited
+  const tab = await openConsole(visited, VM, '?mode=ssh&user=bob')
+  await tab.isIn('ended')
+  await page.getByRole('heading', { name: /^The guest does not accept the daemon's key/ }).waitFor()
+  assert.ok(await page.locator('#terminal').isHidden())
+  assert.equal(await page.evaluate('document.activeElement.id'), 'again')
+  await openConsole(visited, VM, '?mode=ssh&user=Ro%20ot')
+  await tab.isIn('refused')
+  await page.getByText('Change the name beside SSH.').waitFor()
+  assert.deepEqual(unexpected(visited), [])
+})
+
 async function sshStage(t: TestContext): Promise<ConsoleStage & { readonly guest: FakeGuest }> {
   const staged = await stage(t)
   staged.host.store.vms.recordProgress(VM, {

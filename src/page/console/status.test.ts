@@ -48,9 +48,10 @@ test('a VM without a session is not said to be stopped: it may be on its way fro
 
 test('every end is explained in words', () => {
   for (const code of Object.keys(closes) as CloseCode[])
-    assert.deepEqual(statusOfClose(closeFor(code)), { kind: 'ended', words: closes[code].title })
+    assert.deepEqual(statusOfClose(closeFor(code)), { kind: 'ended', code, words: closes[code].title })
   assert.deepEqual(statusOfClose(parseClose(1000, 'shell_ended: exit status 3')), {
     kind: 'ended',
+    code: 'shell_ended',
     words: 'The shell has ended: exit status 3',
   })
 })
@@ -58,6 +59,7 @@ test('every end is explained in words', () => {
 test('a code that the page does not know is shown as it is', () => {
   assert.deepEqual(statusOfClose(parseClose(4000, 'later_code: in words')), {
     kind: 'ended',
+    code: 'later_code',
     words: 'later_code: in words',
   })
 })
@@ -85,6 +87,33 @@ test('a VM that is not there is said in one sentence, in the place of a terminal
   // What a guest said before stays in sight.
   assert.equal(noticeOf(status, true), undefined)
   assert.equal(noticeOf({ kind: 'away', because: 'x' }, false), undefined)
+})
+
+test('a shell that cannot be had is said in the place of the empty terminal, with a next move', () => {
+  for (const [code, hint] of [
+    ['ssh_key_refused', /name beside SSH/],
+    ['ssh_refused', /serial console/],
+    ['ssh_timed_out', /boots/],
+    ['ssh_no_route', /serial console/],
+    ['ssh_no_address', /serial console/],
+  ] as const) {
+    const notice = noticeOf(statusOfClose(closeFor(code)), false)
+    assert.equal(notice?.title, closes[code].title)
+    assert.match(notice?.words ?? '', hint, code)
+  }
+  assert.match(noticeOf(statusOfClose(closeFor('ssh_failed')), false)?.words ?? '', /Connect again/)
+  // A shell that was there stays in sight.
+  assert.equal(noticeOf(statusOfClose(closeFor('shell_ended')), true), undefined)
+})
+
+test('a part of the address that is not right is not tried again as it is', () => {
+  const hintOf = (pointer: string): string => {
+    const errors = [{ pointer, code: 'malformed' as const, detail: 'must be …' }]
+    const refusal = new ApiProblem({ ...problem.problem, code: 'invalid_request', retryable: false, errors })
+    return noticeOf(statusOfRefusal(refusal), false)?.words ?? ''
+  }
+  assert.equal(hintOf('/user'), 'Change the name beside SSH.')
+  assert.equal(hintOf('/accept_host_key'), 'Correct the address of the page.')
 })
 
 const problem = new ApiProblem({

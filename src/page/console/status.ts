@@ -1,5 +1,6 @@
 import { ApiProblem, UnexpectedAnswer } from '../../client/api-problem.ts'
 import { meaningOf } from '../../core/console/close.ts'
+import { given } from '../../lib/given.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
 
 /** The status of the connection. */
@@ -17,8 +18,10 @@ export type Status =
       readonly detail: string
       /** Code of the problem; absent if the answer is not one of the daemon. */
       readonly code?: string
+      /** The part of the address that is not right; absent if none is. */
+      readonly pointer?: string
     }
-  | { readonly kind: 'ended'; readonly words: string }
+  | { readonly kind: 'ended'; readonly code: string; readonly words: string }
 
 /** Returns whether what is typed goes to the guest, now or when the page has caught up. */
 export const takesInput = ({ kind }: Status): boolean => kind === 'attached' || kind === 'behind'
@@ -66,12 +69,18 @@ export function statusOfLoss(because: ConsoleClose | Error): Status {
 }
 
 /** Returns the status after the end of a console. */
-export const statusOfClose = (close: ConsoleClose): Status => ({ kind: 'ended', words: wordsOf(close) })
+export const statusOfClose = (close: ConsoleClose): Status => ({
+  kind: 'ended',
+  code: close.code,
+  words: wordsOf(close),
+})
 
 /** Returns the status after an error that will not pass. */
 export function statusOfRefusal(error: unknown): Status {
-  if (error instanceof ApiProblem)
-    return { kind: 'refused', title: error.problem.title, detail: error.detail, code: error.code }
+  if (error instanceof ApiProblem) {
+    const { title, detail, code, errors: [first] = [] } = error.problem
+    return { kind: 'refused', title, detail, code, ...given({ pointer: first?.pointer }) }
+  }
   if (error instanceof UnexpectedAnswer)
     return {
       kind: 'refused',
@@ -81,28 +90,40 @@ export function statusOfRefusal(error: unknown): Status {
   throw error
 }
 
-/** A page that has nothing to show but a refusal. */
+/** A page that has nothing to show but why there is no terminal. */
 export type Notice = { readonly title: string; readonly words: string }
 
 /**
- * Returns what stands in the place of a terminal that has nothing to show: after a refusal, because an empty terminal
- * would look like a guest that says nothing. Undefined if the terminal is shown.
+ * Returns what stands in the place of a terminal that has nothing to show: after a refusal, or an end before a session
+ * began, because an empty terminal would look like a guest that says nothing. Undefined if the terminal is shown.
  */
 export function noticeOf(status: Status, hasShown: boolean): Notice | undefined {
-  if (status.kind !== 'refused' || hasShown) return undefined
-  return {
-    title: statusWords(status),
-    words: HINTS[status.code ?? ''] ?? '“Connect again” tries it once more.',
-  }
+  if (hasShown || (status.kind !== 'refused' && status.kind !== 'ended')) return undefined
+  return { title: statusWords(status), words: hintOf(status) }
 }
 
-/** Next moves of a reader, by the code of a problem. */
+function hintOf(status: Extract<Status, { readonly kind: 'refused' | 'ended' }>): string {
+  if (status.kind === 'refused' && status.pointer === '/user') return 'Change the name beside SSH.'
+  return HINTS[status.code ?? ''] ?? '“Connect again” tries it once more.'
+}
+
+/** Next moves of a reader, by the code of a problem or of a close. */
 const HINTS: Readonly<Record<string, string>> = {
   not_found: 'It may have been deleted, or its name is another one.',
   role_required: 'Your certificate opens consoles of other VMs only.',
   vm_migrated: 'Open its console at its new host.',
   vm_arriving: 'Connect again when it is here.',
   vm_not_running: 'Start it, and then connect again.',
+  invalid_request: 'Correct the address of the page.',
+  vm_deleted: 'Its console went with it.',
+  vm_moved: 'Open its console at its new host.',
+  ssh_no_address: 'The serial console needs no address.',
+  ssh_no_route: 'The serial console needs no network: it may show what is wrong.',
+  ssh_refused: 'Is an SSH server running in the guest? The serial console works without it.',
+  ssh_timed_out:
+    'If the guest still boots, connect again in a moment. The serial console shows how far it is.',
+  ssh_key_refused:
+    'Is the name beside SSH right? Then that user must accept the key of this host: host.ssh_public_key of GET /v1/sync.',
 }
 
 function wordsOf(close: ConsoleClose): string {
