@@ -173,10 +173,14 @@ test('a console client reads its own VM alone, and does not learn whether there 
     return assertProblem(answer, 403, 'role_required').detail.replace(id, 'ID')
   }
   assert.equal(await detailOf(OTHER), await detailOf('nothing-1'))
-  assert.match(await detailOf(OTHER), /^for VM ID this request needs the role controller or reader: /)
+  assert.match(await detailOf(OTHER), /; for VM ID this request needs the role controller or reader$/)
   const log = await host.ask('anna', { path: `/v1/vms/${OTHER}/console/log` })
-  assert.match(assertProblem(log, 403, 'role_required').detail, / needs the role controller: /)
-  assertProblem(await host.ask('ops', { path: '/v1/vms/nothing-1' }), 403, 'role_required')
+  assert.equal(
+    assertProblem(log, 403, 'role_required').detail,
+    `the client certificate is for the console of VM web-1 alone; for VM ${OTHER} this request needs the role controller`,
+  )
+  const byLabel = assertProblem(await host.ask('ops', { path: '/v1/vms/nothing-1' }), 403, 'role_required')
+  assert.match(byLabel.detail, /^the client certificate is for the consoles of other VMs; for VM nothing-1 /)
   host.storeIsOpen = false
   assertProblem(await host.ask('ops', { path: '/v1/vms/web-1' }), 503, 'starting_up')
 })

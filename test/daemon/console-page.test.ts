@@ -97,7 +97,7 @@ test('a browser gets each refusal below /ui as a page in plain words; a program 
     assert.match(String(page.headers['content-security-policy']), /default-src 'none'/)
     assert.equal(page.headers['vary'], 'accept')
     assert.match(page.text, words)
-    assert.match(page.text, /<a href="\/ui\/">All VMs<\/a>/)
+    assert.match(page.text, /<a href="\/ui\/">Start page<\/a>/)
     assert.equal((await host.call({ path })).json.status, status)
   }
   // A path outside the pages stays a problem.

@@ -28,7 +28,7 @@ import type { Pages } from '../listener/problem-page.ts'
 import type { ApiDependencies } from './dependencies.ts'
 import type { ApiDescription } from '../listener/openapi.ts'
 
-export const controllerPages: Pages = { prefix: '/ui', home: '/ui/', homeWords: 'All VMs' }
+export const controllerPages: Pages = { prefix: '/ui', home: '/ui/', homeWords: 'Start page' }
 
 /** Creates the controller API on a transport, ready but not listening. */
 export const createControllerApp = (dependencies: ApiDependencies, transport: Transport): Promise<App> =>

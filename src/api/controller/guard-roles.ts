@@ -88,9 +88,13 @@ function scopeRefusal(
   const others = roles.filter((role) => role !== 'console').join(' or ')
   return new Refused({
     code: 'role_required',
-    detail: `for VM ${id} this request needs the role ${others}: the client certificate is for the console of other VMs`,
+    detail: `the client certificate is for ${consolesOf(client.scope)}; for VM ${id} this request needs the role ${others}`,
   })
 }
+
+/** Names the one VM of a scope, which its client may know. A label says which VMs are together, so it is not named. */
+const consolesOf = (scope: Scope): string =>
+  'vm' in scope ? `the console of VM ${scope.vm} alone` : 'the consoles of other VMs'
 
 function isInScope(dependencies: ApiDependencies, id: VmId, scope: Scope): boolean {
   if ('vm' in scope) return id === scope.vm

@@ -42,7 +42,8 @@ export function problemPage(problem: Problem, { home, homeWords }: Pages): strin
   const { code, status, request_id: request } = problem
   return plainPage(TITLES[code] ?? problem.title, [
     escapeHtml(sentence(wordsOf(problem))),
-    linkTo(home, homeWords),
+    // Without a known certificate, every page is refused.
+    ...(code === 'forbidden' ? [] : [linkTo(home, homeWords)]),
     `<small>${status} ${escapeHtml(code)}, request ${escapeHtml(request)}</small>`,
   ])
 }
