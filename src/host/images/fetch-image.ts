@@ -113,7 +113,8 @@ async function openBody({ fetch, terms, signal }: Receiving): Promise<ImageBody>
   if (kind === 'local')
     return openLocal(url, localDirectory ?? '', 'reading it from the local image directory')
   if (outbound === undefined) throw refused('its URL is not a file, and this host takes nothing else')
-  return new RemoteBody(url, { ...terms, outbound, bytesMax: packedBytesMax(bound), bound }, signal)
+  const log = terms.log.child({ sha256: fetch.sha256 })
+  return new RemoteBody(url, { ...terms, outbound, bytesMax: packedBytesMax(bound), bound, log }, signal)
 }
 
 async function receive(body: ImageBody, receiving: Receiving): Promise<Received> {

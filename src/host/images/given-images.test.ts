@@ -9,6 +9,7 @@ import type { TestContext } from 'node:test'
 import { zstdCompressSync } from 'node:zlib'
 import { HostFault } from '../../core/errors.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { silentLog } from '../../log/log.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import { imageThreadBesideThis } from './image-writer.ts'
@@ -25,7 +26,8 @@ function stage(t: TestContext, reserveBytes = 0) {
   const paths = poolPaths(directory)
   for (const path of [paths.images, paths.tmp]) mkdirSync(path)
   const bounds = { bytesMax: 16 * MIB, stallMs: 60_000, totalMs: 60_000 }
-  const terms = { ...bounds, reserveBytes, localDirectory: directory, thread: imageThreadBesideThis }
+  const own = { localDirectory: directory, thread: imageThreadBesideThis, log: silentLog }
+  const terms = { ...bounds, reserveBytes, ...own }
   const images = new Images(paths, terms, 2)
   const has = (): boolean => readdirSync(paths.images).length === 1
   return { images, paths, has }

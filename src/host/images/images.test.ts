@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { imageThreadBesideThis } from './image-writer.ts'
 import { Images } from './images.ts'
 import { limits } from '../../config/limits.ts'
+import { silentLog } from '../../log/log.ts'
 import { poolGate } from '../files/pool-files.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
 import type { TestContext } from 'node:test'
@@ -19,7 +20,8 @@ function stage(t: TestContext) {
   const paths = poolPaths(directory)
   for (const path of [paths.images, paths.tmp]) mkdirSync(path)
   writeFileSync(paths.image(sha256), 'image')
-  const terms = { bytesMax: 1, reserveBytes: 0, stallMs: 1, totalMs: 1, thread: imageThreadBesideThis }
+  const bounds = { bytesMax: 1, reserveBytes: 0, stallMs: 1, totalMs: 1 }
+  const terms = { ...bounds, thread: imageThreadBesideThis, log: silentLog }
   const images = new Images(paths, terms, 1)
   return { paths, images }
 }

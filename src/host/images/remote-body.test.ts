@@ -8,6 +8,8 @@ import type { TestContext } from 'node:test'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
+import { recordingLog } from '../../../test/recording-log.ts'
+import { silentLog } from '../../log/log.ts'
 import { ANYWHERE } from '../../../test/fakes/outbound.ts'
 import { Outbound } from '../outbound/outbound-request.ts'
 import { RemoteBody } from './remote-body.ts'
@@ -30,12 +32,13 @@ async function fetched(
     server.closeAllConnections()
     server.close()
   })
-  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/disk.img?X-Sig=CANARY`)
   const bounds = {
     bytesMax: 1e9,
     bound: { bytesMax: 1e9, excess: 'image_too_large' as const },
     stallMs: 10_000,
     resumeDelayMs: () => 1,
+    log: silentLog,
   }
   const body = new RemoteBody(url, { outbound, ...bounds, ...terms }, t.signal)
   let bytes = 0
@@ -101,6 +104,49 @@ test('a source that breaks off often is resumed as long as enough comes', async 
   }
   assert.equal(await fetched(t, breaking, { pace: { bytes: 512, ms: 60_000 } }), content.length)
   assert.ok(asked > limits.imageResumesMax, String(asked))
+})
+
+test('each try that breaks off and is resumed has a line in the log, without the path of its URL', async (t) => {
+  const { log, lines } = recordingLog()
+  let asked = 0
+  const breaking: RequestListener = (request, response) => {
+    asked += 1
+    const rest = begin(request, response)
+    if (asked > 2) response.end(rest)
+    else response.write(rest.subarray(0, 128), () => response.destroy())
+  }
+  assert.equal(await fetched(t, breaking, { log, resumeDelayMs: () => 3 }), content.length)
+  assert.deepEqual(
+    lines.map(({ reason, ...line }) => [line, typeof reason]),
+    [1, 2].map((failures) => [
+      {
+        level: 'info',
+        message: 'image fetch broke off; resumed later',
+        server: '127.0.0.1',
+        bytes: 128 * failures,
+        failures,
+        resumed_in_ms: 3,
+      },
+      'string',
+    ]),
+  )
+  assert.doesNotMatch(JSON.stringify(lines), /disk|CANARY/)
+})
+
+test('a source that is silent has a line in the log that says so', async (t) => {
+  const { log, lines } = recordingLog()
+  let asked = 0
+  const silent: RequestListener = (request, response) => {
+    asked += 1
+    const rest = begin(request, response)
+    if (asked === 1) response.write(rest.subarray(0, 1))
+    else response.end(rest)
+  }
+  assert.equal(await fetched(t, silent, { log, stallMs: 500 }), content.length)
+  assert.deepEqual(
+    lines.map(({ bytes, reason }) => [bytes, reason]),
+    [[1, 'nothing came for 0.5 s']],
+  )
 })
 
 for (const encoding of ['', 'identity', 'aws-chunked', 'ZSTD', 'aws-chunked, zstd', 'Identity,,aws-chunked'])

@@ -8,6 +8,7 @@ import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import { SourceRestarted } from './image-body.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { ImageBound } from '../../ports/storage.ts'
+import type { Log } from '../../log/log.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import type { Sent } from '../../core/images/resume.ts'
 import type { Outbound, OutboundAnswer } from '../outbound/outbound-request.ts'
@@ -20,6 +21,8 @@ export type RemoteTerms = {
   /** The bound that a source violates if it announces more. */
   readonly bound: ImageBound
   readonly stallMs: number
+  /** Gets a line for each try that breaks off and is resumed. */
+  readonly log: Log
   /** How many bytes must arrive in how long a time of waiting for them; absent: the limits. */
   readonly pace?: Pace
   /** Returns how long to wait after this many failures in a row, when the store asked for a wait of `retryAfterMs`. */
@@ -196,7 +199,14 @@ export class RemoteBody implements ImageBody {
     // meanwhile.
     const delayMs = resumeDelayMs(this.#received === 0 ? 1 : failures, this.#retryAfterMs)
     this.#retryAfterMs = 0
+    this.#logBreak(failures, error.message, delayMs)
     await sleep(delayMs, undefined, { signal: this.#signal })
+  }
+
+  #logBreak(failures: number, reason: string, delayMs: number): void {
+    const { hostname: server } = this.#url
+    const fields = { server, bytes: this.#received, failures, reason, resumed_in_ms: Math.round(delayMs) }
+    this.#terms.log.info(fields, 'image fetch broke off; resumed later')
   }
 
   /** Aborts the exchange if the source sends nothing for `stallMs`. */

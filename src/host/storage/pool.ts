@@ -192,6 +192,7 @@ function termsOf({
   bounds,
   reserveMib = 0,
   imageThread = imageThreadBesideThis,
+  log,
 }: PoolOptions): FetchTerms {
   return {
     ...(outbound === undefined ? {} : { outbound }),
@@ -201,6 +202,7 @@ function termsOf({
     stallMs: limits.imageStallMs,
     totalMs: limits.imageFetchMs,
     thread: imageThread,
+    log,
     ...bounds,
   }
 }
