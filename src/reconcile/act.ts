@@ -15,7 +15,7 @@ import { StepLog } from './step-log.ts'
 import { isLong } from './steps/steps.ts'
 import type { Step } from '../core/plan/step.ts'
 import type { Failure } from '../core/retry/retry.ts'
-import type { Launch, ObservedState } from '../core/vm/record.ts'
+import type { Launch, Observed, ObservedState } from '../core/vm/record.ts'
 import type { Delivery } from '../core/world/network-state.ts'
 import type { Next, Pass } from './context.ts'
 import type { StepNotes } from './steps/executor.ts'
@@ -34,7 +34,7 @@ export async function act(
     return { kind: 'after', ms: heldMs }
   }
   if (cause.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
-  const shown = observed(pass, heldMs > 0 ? record.observed.state : state)
+  const shown = { ...observed(pass, heldMs > 0 ? record.observed.state : state), ...waitOf(first) }
   const launch = launchBeforeMove(record, free)
   write(pass, { observed: shown, ...given({ launch }), ...(isSave(free) ? { mayBeSaved: true } : {}) })
   // The note that the daemon ends the guest must be on the disk before the guest ends.
@@ -106,6 +106,7 @@ async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContex
     if (step.lane !== undefined && endedLanes.has(step.lane)) continue
     // It may take hours, and what was done before it must not wait for that.
     if (isLong(step)) context.stepLog.write()
+    if (waitOf(step).waitingFor !== waitOf(steps[index - 1] ?? step).waitingFor) showWaitOf(step, pass)
     const outcome = await addToLogContext({ step: step.kind }, () => runOne(pass, step, context))
     if (outcome.kind === 'done') continue
     if (outcome.kind === 'overtaken' || outcome.ended === 'pass') return outcome
@@ -113,6 +114,18 @@ async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContex
     if (result.kind === 'done') result = outcome
   }
   return result
+}
+
+/** Returns what a VM waits for while this step runs. A fetch may last for hours, or wait for a place. */
+const waitOf = ({ kind }: Step): Pick<Observed, 'waitingFor'> =>
+  kind === 'image.ensure-fetched' ? { waitingFor: 'the image' } : {}
+
+/** Shows the wait of the step that begins, and leaves the rest as the step before it left it. */
+function showWaitOf(step: Step, pass: Pass): void {
+  const shown = pass.store.vms.get(pass.record.id)?.observed
+  if (shown === undefined) return
+  const { waitingFor: _past, ...rest } = shown
+  write(pass, { observed: { ...rest, ...waitOf(step) } })
 }
 
 async function runOne(pass: Pass, step: Step, { state, stepLog }: RunContext): Promise<Outcome> {

@@ -39,6 +39,39 @@ test('a daemon is started although a VM waits for its image', async (t) => {
   release()
 })
 
+test('a VM shows that it waits for its images, from the first fetch to the end of the last', async (t) => {
+  const { host, vm, create, turns, idle } = await reconcileStage(t)
+  const shown = () => [vm().observed.state, vm().observed.waitingFor]
+  const releases = [host.storage.holdNext('ensureImage'), host.storage.holdNext('ensureImage')]
+  const makeDisk = host.storage.holdNext('ensureDisk')
+  create()
+  const seen = []
+  for (const release of releases) {
+    await turns()
+    seen.push(shown())
+    release()
+  }
+  await turns()
+  seen.push(shown())
+  makeDisk()
+  await idle()
+  seen.push(shown())
+  assert.deepEqual(seen, [
+    ['pending', 'the image'],
+    ['pending', 'the image'],
+    ['pending', undefined],
+    ['running', undefined],
+  ])
+})
+
+test('a fetch that failed shows its fault and no wait', async (t) => {
+  const { host, vm, create, idle } = await reconcileStage(t)
+  host.storage.failNext('ensureImage', new HostFault('image_unavailable', 'on purpose'))
+  create()
+  await idle()
+  assert.deepEqual([vm().observed.fault?.code, vm().observed.waitingFor], ['image_unavailable', undefined])
+})
+
 test('a stop with grace ends a download, because there is not a guest that could end', async (t) => {
   const { host, context, id, vm, create, idle, turns } = await reconcileStage(t)
   host.storage.holdNext('ensureImage')

@@ -191,7 +191,9 @@ const observedSchema = Type.Object(
     state_since: timeSchema,
     waiting_for: Type.Optional(
       Type.String({
-        description: 'The event that a transitional state waits for. After the deadline, `error` reports it.',
+        description:
+          'The event that a transitional state waits for. After the deadline, `error` reports it. ' +
+          '`the image`: an image is being fetched, or waits for its turn to be.',
         examples: ['the monitor to answer'],
       }),
     ),

@@ -54,6 +54,7 @@ export type WaitReason =
   | 'a turn to wake'
   | 'the end of maintenance'
   | 'memory'
+  | 'the image'
 
 /** The result of the last pass, as it is shown. */
 export type Observed = {
