@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { zstdCompressSync } from 'node:zlib'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import type { TestContext } from 'node:test'
 import { HostFault } from '../../src/core/errors.ts'
 import type { ImageSource } from '../../src/core/outbound/image-source.ts'
@@ -145,6 +145,23 @@ function promiseKinds(promise: Promising): void {
       )
     },
   )
+
+  promise('an empty image is refused in every part, and a packed one only as rootfs', async (stage) => {
+    const { storage, offer } = stage
+    const [empty, packed] = [Buffer.alloc(0), gzipSync(ext4)]
+    for (const content of [empty, packed])
+      await storage.ensureImage(sha256Of(content), await offer(content), never)
+    const refused: ImageRef[] = [
+      { role: 'rootfs', sha256: sha256Of(empty) },
+      { role: 'kernel', sha256: sha256Of(empty) },
+      { role: 'initrd', sha256: sha256Of(empty) },
+      { role: 'rootfs', sha256: sha256Of(packed) },
+    ]
+    for (const image of refused)
+      await assert.rejects(storage.checkImage(image, formats), isFault('image_unsuitable'))
+    for (const role of ['kernel', 'initrd'] as const)
+      await storage.checkImage({ role, sha256: sha256Of(packed) }, formats)
+  })
 
   promise('an image is accepted in its own part, and in any part if its kind is uncertain', async (stage) => {
     const { storage, offer } = stage

@@ -115,7 +115,8 @@ export class FakeStorage implements Storage {
   }
 
   #lookOf({ sha256 }: ImageRef): ImageLook | undefined {
-    return lookOfImage(this.imageFiles.get(sha256)?.content ?? new Uint8Array())
+    const content = this.imageFiles.get(sha256)?.content
+    return content && lookOfImage(content)
   }
 
   #unfit(image: ImageRef): UnfitImage[] {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { bzImageHead, ext4Head } from '../../../test/image-heads.ts'
 import { isUnfit, lookOfImage, unfitWords } from './image-look.ts'
 import type { ImageRole } from '../desired.ts'
@@ -31,6 +32,11 @@ const certain: readonly (readonly [string, Buffer])[] = [
   ['a disk with a partition table (GPT)', headWith([4096, 'EFI PART'])],
   ['a disk with a partition table (MBR)', headWith([0x1be, PARTITION], MBR)],
   ['a qcow2 file and not a raw disk', headWith([0, 'QFI\xfb\0\0\0\x03'])],
+  ['a file packed with zstd', zstdCompressSync('a disk')],
+  ['a file packed with gzip', gzipSync('a disk')],
+  ['a file packed with xz', headWith([0, '\xfd7zXZ\0'])],
+  ['a file packed with bzip2', headWith([0, 'BZh91AY&SY'])],
+  ['an empty file', Buffer.alloc(0)],
 ]
 
 for (const [words, head] of certain) {
@@ -39,14 +45,14 @@ for (const [words, head] of certain) {
   })
 }
 
-const gzip = headWith([0, '\x1f\x8b\x08'])
+const packedAndDisk = headWith([0, '\x1f\x8b\x08'], [32_768, '\x01CD001\x01'])
 /** Only the magic number of ext4, as one of 65,536 compressed kernels has it. */
 const chance = headWith([1024 + 0x38, '\x53\xef'])
 const both = headWith([0, 'XFSB'], [56, 'ARM\x64'])
 const unclear = {
-  'an empty image': Buffer.alloc(0),
   'an image of a few bytes': Buffer.from('QFI'),
-  'a compressed image': gzip,
+  'an image with the signs of a packed file and of a disk': packedAndDisk,
+  'an image with bits that gzip reserves': headWith([0, '\x1f\x8b\x08\xe0']),
   'an image with two bytes of ext4': chance,
   'an image with the signs of a kernel and of a disk': both,
   'a boot sector without partitions': headWith(MBR),
@@ -70,12 +76,12 @@ test('random bytes are never taken for an image of some kind', () => {
 test('each part takes what it can use', () => {
   const unfit: Record<ImageRole, string[]> = { rootfs: [], kernel: [], initrd: [] }
   for (const role of ['rootfs', 'kernel', 'initrd'] as const)
-    for (const kind of ['kernel', 'disk', 'qcow2'] as const)
+    for (const kind of ['kernel', 'disk', 'qcow2', 'packed', 'empty'] as const)
       if (isUnfit(role, { kind, words: '' })) unfit[role].push(kind)
   assert.deepEqual(unfit, {
-    rootfs: ['kernel', 'qcow2'],
-    kernel: ['disk', 'qcow2'],
-    initrd: ['kernel', 'qcow2'],
+    rootfs: ['kernel', 'qcow2', 'packed', 'empty'],
+    kernel: ['disk', 'qcow2', 'empty'],
+    initrd: ['kernel', 'qcow2', 'empty'],
   })
 })
 
@@ -97,5 +103,14 @@ test('the words name each image and what to do', () => {
   assert.equal(
     unfitWords([qcow2]),
     'the rootfs image aa is a qcow2 file; convert it with "qemu-img convert -O raw", then stop the VM and rebuild it from another image',
+  )
+  const packed = {
+    role: 'rootfs',
+    sha256: 'aa' as Sha256,
+    look: { kind: 'packed', words: 'a file packed with xz' },
+  } as const
+  assert.equal(
+    unfitWords([packed]),
+    'the rootfs image aa is a file packed with xz; unpack it, or pack it with zstd and give the digest of the unpacked disk, then stop the VM and rebuild it from another image',
   )
 })

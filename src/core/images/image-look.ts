@@ -7,7 +7,7 @@ export const IMAGE_LOOK_BYTES = 0x10048
 
 /**
  * Returns the kind of an image, from its first bytes; undefined unless that is certain. Signs of two kinds at once are
- * not certain, and neither is a compressed image.
+ * not certain.
  */
 export function lookOfImage(head: Uint8Array): ImageLook | undefined {
   const bytes = Buffer.from(head.buffer, head.byteOffset, Math.min(head.length, IMAGE_LOOK_BYTES))
@@ -18,23 +18,30 @@ export function lookOfImage(head: Uint8Array): ImageLook | undefined {
 
 /**
  * Returns whether an image cannot fill its role. An initrd may be a file system, because the kernel still accepts such
- * a RAM disk.
+ * a RAM disk. Only a disk must not be packed: kernels unpack themselves and their initrd.
  */
 export function isUnfit(role: ImageRole, { kind }: ImageLook): boolean {
-  if (kind === 'qcow2') return true
+  if (kind === 'qcow2' || kind === 'empty') return true
+  if (kind === 'packed') return role === 'rootfs'
   return role === 'kernel' ? kind === 'disk' : kind === 'kernel'
 }
 
 /** Describes what is wrong with images, and what to do. */
 export function unfitWords(unfit: readonly UnfitImage[]): string {
   const found = unfit.map(({ role, sha256, look }) => `the ${role} image ${sha256} is ${look.words}`)
-  const first = unfit.some(({ look }) => look.kind === 'qcow2')
-    ? 'convert it with "qemu-img convert -O raw", then stop the VM'
-    : 'stop the VM'
+  const waysOut = (['qcow2', 'packed'] as const)
+    .filter((kind) => unfit.some(({ look }) => look.kind === kind))
+    .map((kind) => WAYS_OUT[kind])
+  const first = [...waysOut, 'stop the VM'].join(', then ')
   const remedies = unfit.map(({ role }) =>
     role === 'rootfs' ? 'rebuild it from another image' : `give it another ${role}`,
   )
   return `${found.join(', and ')}; ${first} and ${remedies.join(', and ')}`
+}
+
+const WAYS_OUT = {
+  qcow2: 'convert it with "qemu-img convert -O raw"',
+  packed: 'unpack it, or pack it with zstd and give the digest of the unpacked disk',
 }
 
 /** Returns why a monitor cannot read a kernel, and what to do; undefined if it may be able to. */
@@ -100,6 +107,21 @@ const SIGNS: readonly Sign[] = [
     'a qcow2 file and not a raw disk',
     (head) => has(head, 0, 'QFI\xfb') && head.length > 8 && isOneOf(head.readUInt32BE(4), 2, 3),
   ),
+  // RFC 8878, 3.1.1: Magic_Number.
+  sign('packed', 'a file packed with zstd', (head) => has(head, 0, '\x28\xb5\x2f\xfd')),
+  // RFC 1952, 2.3.1: ID1, ID2 and CM, and bits of FLG that must be zero.
+  sign(
+    'packed',
+    'a file packed with gzip',
+    (head) => has(head, 0, '\x1f\x8b\x08') && ((head[3] ?? 0) & 0xe0) === 0,
+  ),
+  // The .xz File Format, 2.1.1.1: Header Magic Bytes.
+  sign('packed', 'a file packed with xz', (head) => has(head, 0, '\xfd7zXZ\0')),
+  // bzip2, compress.c, BZ2_compressBlock: the header of the file, the size of its blocks, and the header of a block.
+  sign('packed', 'a file packed with bzip2', (head) =>
+    /^BZh[1-9]1AY&SY/.test(head.toString('latin1', 0, 10)),
+  ),
+  sign('empty', 'an empty file', (head) => head.length === 0),
 ]
 
 const has = (head: Buffer, offset: number, magic: string): boolean =>

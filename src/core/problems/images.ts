@@ -52,9 +52,9 @@ export const images = {
       retry: 'on-change',
       title: 'The image is of another kind than its part in the VM needs',
       meaning:
-        'An image is plainly of another kind than its part in the VM needs: its first bytes are those of a kernel where a root disk is needed, or of a disk where a kernel is needed, or it is a qcow2 file. Or the monitor of the VM does not read kernels of its format: Firecracker reads `vmlinux` on x86, and not `bzImage`. No disk is made of it and no guest is started. The error names the image and what it is.',
+        'An image is plainly of another kind than its part in the VM needs: its first bytes are those of a kernel where a root disk is needed, or of a disk where a kernel is needed, or it is a qcow2 file, an empty file, or a packed root disk (zstd, gzip, xz, bzip2). Or the monitor of the VM does not read kernels of its format: Firecracker reads `vmlinux` on x86, and not `bzImage`. No disk is made of it and no guest is started. The error names the image and what it is.',
       remedy:
-        'Stop the VM. Rebuild it (`POST …/rebuild`) if its root image is wrong, and give it another kernel or initrd (`PUT …/boot`) if one of these is. Convert a qcow2 file first: `qemu-img convert -O raw`. For a kernel that the monitor does not read, give its `vmlinux`, or create the VM with the other monitor.',
+        'Stop the VM. Rebuild it (`POST …/rebuild`) if its root image is wrong, and give it another kernel or initrd (`PUT …/boot`) if one of these is. Convert a qcow2 file first: `qemu-img convert -O raw`. Unpack a packed root disk first, or pack it with zstd and give the digest of the unpacked disk. For a kernel that the monitor does not read, give its `vmlinux`, or create the VM with the other monitor.',
       example:
         'the rootfs image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 is a Linux kernel for x86 (bzImage); stop the VM and rebuild it from another image',
       writtenBy: ['src/core/plan/plan-storage.ts', 'src/core/images/image-look.ts'],

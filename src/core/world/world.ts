@@ -107,7 +107,7 @@ export type KernelFormat = 'bzImage' | 'Image' | 'ELF'
 
 /** The kind that the first bytes of an image plainly show. */
 export type ImageLook = {
-  readonly kind: 'kernel' | 'disk' | 'qcow2'
+  readonly kind: 'kernel' | 'disk' | 'qcow2' | 'packed' | 'empty'
   /** Absent if it is not a kernel. */
   readonly format?: KernelFormat
   /** E.g. `an ext4 file system`. */
