@@ -3,11 +3,16 @@ import { test } from 'node:test'
 import { causeFirst } from './cause-first.ts'
 
 const digest = '8f8cfe3a12ab'.padEnd(64, '0')
+const other = '0123456789ab'.padEnd(64, '0')
 
 for (const [error, reported] of [
   [
     `image.ensure-fetched: fetching image ${digest}: asking example.net: connection refused`,
     'connection refused (fetching image 8f8cfe3a12ab…: asking example.net), in image.ensure-fetched',
+  ],
+  [
+    `image.ensure-fetched: fetching image ${digest}: verifying it: the image has the SHA-256 ${other}, not the ${digest} that was asked for`,
+    'the image has the SHA-256 0123456789ab…, not the 8f8cfe3a12ab… that was asked for (fetching image 8f8cfe3a12ab…: verifying it), in image.ensure-fetched',
   ],
   [
     'storage.ensure-disk: cloning the disk of web-1: ENOSPC: no space left on device',

@@ -73,11 +73,19 @@ damaged.fill(0xff, 5000, 5100)
 
 for (const [what, sent, message] of [
   ['cut', packed.subarray(0, 200_000), /decompressing it: it ends in the middle$/],
-  ['cut between two frames', Buffer.concat(frames.slice(0, 2)), /what it unpacks to is [0-9a-f]{64}$/],
+  [
+    'cut between two frames',
+    Buffer.concat(frames.slice(0, 2)),
+    /what the image unpacks to has the SHA-256 [0-9a-f]{64}, not/,
+  ],
   ['cut to its first bytes', packed.subarray(0, 5), /it ends in the middle$/],
-  ['damaged', damaged, /ZSTD_error|what it unpacks to/],
+  ['damaged', damaged, /ZSTD_error|what the image unpacks to/],
   ['followed by something', Buffer.concat([packed, Buffer.from('something')]), /follows its last frame$/],
-  ['of another image', zstdCompressSync(Buffer.from('another')), /what it unpacks to is [0-9a-f]{64}$/],
+  [
+    'of another image',
+    zstdCompressSync(Buffer.from('another')),
+    /what the image unpacks to has the SHA-256 [0-9a-f]{64}, not/,
+  ],
   ['in need of too much memory', withWindowOf256Mib(), /windowTooLarge$/],
 ] as const) {
   test(

@@ -53,7 +53,7 @@ for (const [what, answer, code, message] of [
     'sends another image',
     (_, response) => response.end('another'),
     'image_integrity_failed',
-    /its SHA-256 is [0-9a-f]{64}$/,
+    /: the image has the SHA-256 [0-9a-f]{64}, not the [0-9a-f]{64} that was asked for$/,
   ],
   [
     'promises more than it sends, each time',

@@ -78,7 +78,7 @@ export const images = {
       remedy:
         'Correct the digest or the object behind the URL. The digest is of what is unpacked. After two such fetches in a row the host asks the same URL only every hour, and a fresh one at once.',
       example:
-        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: verifying it: its SHA-256 is 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752',
+        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: verifying it: the image has the SHA-256 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752, not the 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 that was asked for',
       writtenBy: ['src/host/images/store-content.ts', 'src/host/images/fetch-image.ts'],
     },
   },

@@ -10,6 +10,7 @@ import type { Sha256 } from '../../core/ids.ts'
 import type { ThreadSource } from '../threads/task-thread.ts'
 import { hungPath } from '../../../test/hung-open.ts'
 import { until } from '../../../test/contract/until.ts'
+import { errorChain } from '../../log/error-chain.ts'
 import { NoAnswer } from '../files/bounded-calls.ts'
 import { FetchPlaces } from './fetch-places.ts'
 import type { PlacedFetch } from './fetch-places.ts'
@@ -124,6 +125,20 @@ for (const [what, options, bytes, unpacks, failure] of [
     await putAll(writer, bytes, MIB)
     await assert.rejects(writer.finish(), failure)
     assert.equal(await writer.put(bytes), false)
+  })
+}
+
+for (const [subject, sent, unpacks] of [
+  ['the image', Buffer.from('another'), false],
+  ['what the image unpacks to', zstdCompressSync(Buffer.from('another')), true],
+] as const) {
+  test(`a wrong digest of ${subject} is named with the one that was asked for`, async (t) => {
+    const { writer } = await stage(t)
+    writer.begin(unpacks)
+    await putAll(writer, sent, MIB)
+    const found = sha256Of(Buffer.from('another'))
+    const words = `${subject} has the SHA-256 ${found}, not the ${sha256Of(content)} that was asked for`
+    await assert.rejects(writer.finish(), (error: Error) => errorChain(error) === `verifying it: ${words}`)
   })
 }
 

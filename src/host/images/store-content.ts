@@ -58,7 +58,8 @@ export async function storeContent(chunks: AsyncIterator<Uint8Array>, storing: S
     await file.finish()
     const digest = hash.digest('hex')
     if (digest === sha256) return
-    throw integrity(`${unpacks ? 'the SHA-256 of what it unpacks to' : 'its SHA-256'} is ${digest}`)
+    const what = unpacks ? 'what the image unpacks to' : 'the image'
+    throw integrity(`${what} has the SHA-256 ${digest}, not the ${sha256} that was asked for`)
   } finally {
     await file.settle()
   }
