@@ -41,7 +41,7 @@ export const images = {
         'The kernel or the initrd has more than 4 GiB unpacked, or a rootfs more than 1 TiB. Fetching stopped there; the same URL is not asked again for an hour.',
       remedy: 'Use a smaller image: create the VM again with that.',
       example:
-        'fetching image 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752: receiving it: it has more than the 4096 MiB that this host takes',
+        'fetching image 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752: receiving it: the image has more than the 4096 MiB that this host takes',
       writtenBy: [
         'src/host/images/fetch-image.ts',
         'src/host/images/store-content.ts',

@@ -128,6 +128,14 @@ for (const [what, options, bytes, unpacks, failure] of [
   })
 }
 
+test('content that is too long is named as the image, with its bound', async (t) => {
+  const { writer } = await stage(t, { bytesMax: MIB })
+  writer.begin(false)
+  await putAll(writer, content, MIB)
+  const words = 'receiving it: the image has more than the 1 MiB that this host takes'
+  await assert.rejects(writer.finish(), (error: Error) => errorChain(error) === words)
+})
+
 for (const [subject, sent, unpacks] of [
   ['the image', Buffer.from('another'), false],
   ['what the image unpacks to', zstdCompressSync(Buffer.from('another')), true],

@@ -11,8 +11,10 @@ import { errorChain } from '../../log/error-chain.ts'
 import { recordingLog } from '../../../test/recording-log.ts'
 import { silentLog } from '../../log/log.ts'
 import { ANYWHERE } from '../../../test/fakes/outbound.ts'
+import { MIB } from '../../lib/byte-units.ts'
 import { Outbound } from '../outbound/outbound-request.ts'
 import { RemoteBody } from './remote-body.ts'
+import type { FaultCode } from '../../core/errors.ts'
 import type { RemoteTerms } from './remote-body.ts'
 
 const content = Buffer.alloc(4096, 'x')
@@ -62,13 +64,13 @@ function begin(...[request, response]: Parameters<RequestListener>): Buffer {
   return content.subarray(from)
 }
 
-async function faultOf(job: Promise<unknown>): Promise<string> {
+async function faultOf(job: Promise<unknown>, code: FaultCode = 'image_unavailable'): Promise<string> {
   const error: unknown = await job.then(
     () => assert.fail('it should have failed'),
     (reason: unknown) => reason,
   )
   assert.ok(error instanceof HostFault, String(error))
-  assert.equal(error.code, 'image_unavailable')
+  assert.equal(error.code, code)
   return errorChain(error)
 }
 
@@ -166,6 +168,19 @@ test('an error page that is encoded is reported by its status', async (t) => {
   const refusing: RequestListener = (_request, response) =>
     response.writeHead(403, { 'content-encoding': 'gzip' }).end('x')
   assert.match(await faultOf(fetched(t, refusing, {})), /it answered 403$/)
+})
+
+test('a size that the source announces is refused with the words of one that it sends', async (t) => {
+  const announcing: RequestListener = (_request, response) =>
+    response.writeHead(200, { 'content-length': 64 * MIB }).flushHeaders()
+  for (const [excess, whose] of [
+    ['disk_smaller_than_image', 'the disk has'],
+    ['image_too_large', 'this host takes'],
+  ] as const) {
+    const terms = { bytesMax: 33 * MIB, bound: { bytesMax: 32 * MIB, excess } }
+    const fault = await faultOf(fetched(t, announcing, terms), excess)
+    assert.equal(fault, `asking 127.0.0.1: the image has 64 MiB, more than the 32 MiB that ${whose}`)
+  }
 })
 
 /**

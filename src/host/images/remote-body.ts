@@ -6,7 +6,7 @@ import { sendDelayMs } from '../../core/snapshots/work.ts'
 import { judgeResumption, resumeFields, sentBy } from '../../core/images/resume.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import { SourceRestarted } from './image-body.ts'
-import { MIB } from '../../lib/byte-units.ts'
+import { excessWords } from './store-content.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { Log } from '../../log/log.ts'
 import type { FaultCode } from '../../core/errors.ts'
@@ -156,12 +156,8 @@ export class RemoteBody implements ImageBody {
   #begin({ headers }: OutboundAnswer): void {
     this.#sent = sentBy(headers)
     const { bytesMax, bound } = this.#terms
-    if ((this.#sent.bytes ?? 0) > bytesMax) {
-      throw this.#fault(
-        `it has ${this.#sent.bytes} bytes, more than the ${bound.bytesMax / MIB} MiB that are taken`,
-        bound.excess,
-      )
-    }
+    if ((this.#sent.bytes ?? 0) > bytesMax)
+      throw this.#fault(excessWords(bound, this.#sent.bytes), bound.excess)
   }
 
   /** Continues after a break. Throws {@link SourceRestarted} if the bytes received so far are useless. */

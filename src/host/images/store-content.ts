@@ -91,10 +91,15 @@ const all = (chunks: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> => ({
   [Symbol.asyncIterator]: () => chunks,
 })
 
-export const tooLong = ({ bytesMax, excess }: ImageBound): HostFault => {
+export const tooLong = (bound: ImageBound): HostFault =>
+  new HostFault(bound.excess, 'receiving it', { cause: new Error(excessWords(bound)) })
+
+/** Says that an image exceeds its bound. `announced`: by the size that its source announced, in bytes. */
+export function excessWords({ bytesMax, excess }: ImageBound, announced?: number): string {
   const whose = excess === 'disk_smaller_than_image' ? 'the disk has' : 'this host takes'
-  const cause = new Error(`it has more than the ${bytesMax / MIB} MiB that ${whose}`)
-  return new HostFault(excess, 'receiving it', { cause })
+  const more = `more than the ${bytesMax / MIB} MiB that ${whose}`
+  if (announced === undefined) return `the image has ${more}`
+  return `the image has ${Math.ceil(announced / MIB)} MiB, ${more}`
 }
 
 /** Returns the room of the pool above its reserve, in bytes. */
