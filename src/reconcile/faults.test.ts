@@ -278,7 +278,7 @@ test('a disk that cannot be made fails once, each further attempt changes no sta
 })
 
 test('a guest whose start is tried again keeps the host from being drained', async (t) => {
-  const { context, host, id, create, idle, turns, clock, shown } = await reconcileStage(t)
+  const { context, host, create, idle, turns, clock, shown } = await reconcileStage(t)
   host.fakeUnits.failNext('ensureStarted', fault('unit_start_failed'))
   create()
   await idle()
