@@ -20,4 +20,9 @@ export const certificateLimits = {
   authorityValidityDays: 3650,
   /** "vmhostd setup": the longest validity that common TLS clients accept from a server. */
   certificateValidityDays: 825,
+  /**
+   * How long before it is made a certificate begins, as a part of its validity. A peer whose clock is behind accepts it
+   * at once, and so does every peer after a set-up whose clock was ahead: by a wrong time zone, for instance.
+   */
+  certificateBackdateMs: 24 * 3_600_000,
 } as const

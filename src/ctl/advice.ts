@@ -198,7 +198,7 @@ function connectionAdvice(
     case 'expired':
       return [
         'is the clock of this machine right?',
-        'if it is right, the host needs a new certificate: put ca.key beside ca.crt there, and run vmhostd certificate renew',
+        'if it is right, the host needs a new certificate: put ca.key beside ca.crt there, and run vmhostd certificate renew, which says if its authority must be replaced',
       ]
     case 'unwelcome':
       return unwelcomeAdvice(profile, nowMs)

@@ -10,6 +10,8 @@ export type CertificateFact = {
   /** E.g. `server`. */
   readonly name: string
   readonly path: string
+  /** Whether it may sign others. */
+  readonly isAuthority: boolean
   /** Milliseconds since the epoch. */
   readonly notBeforeMs: number
   readonly notAfterMs: number

@@ -48,16 +48,17 @@ export function judgeNode({ node }: HostFacts): readonly Finding[] {
 
 /** Judges when each certificate begins and ends. */
 export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly Finding[] =>
-  certificates.map(({ name, path, notBeforeMs, notAfterMs }) => {
+  certificates.map(({ name, path, isAuthority, notBeforeMs, notAfterMs }) => {
     const check = `certificate ${name}`
     const daysLeft = Math.floor((notAfterMs - nowMs) / DAY_MS)
-    const remedy = `renew ${path} (see certificates.md)`
+    const replace = `replace the authority in ${path} ("Replace an authority without an outage" in certificates.md)`
+    const remedy = isAuthority ? replace : `renew ${path} (see certificates.md)`
     if (nowMs < notBeforeMs)
       return {
         check,
         level: 'must',
         found: `not valid before ${new Date(notBeforeMs).toISOString()}`,
-        remedy: 'set the clock of this host, or renew the certificate',
+        remedy: `set the clock of this host if it is wrong, or ${isAuthority ? replace : 'run vmhostd certificate renew (see certificates.md)'}`,
       }
     if (daysLeft < 0)
       return { check, level: 'must', found: `expired ${new Date(notAfterMs).toISOString()}`, remedy }

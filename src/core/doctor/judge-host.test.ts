@@ -23,7 +23,13 @@ const offers = (changes: Partial<MonitorQuestion> = {}) =>
     ...changes,
   })
 
-const certificate = { name: 'server', path: '/s.crt', notBeforeMs: 0, notAfterMs: NOW + 400 * DAY_MS }
+const certificate = {
+  name: 'server',
+  path: '/s.crt',
+  isAuthority: false,
+  notBeforeMs: 0,
+  notAfterMs: NOW + 400 * DAY_MS,
+}
 const pool = { directory: '/pool', poolId: 'pool-1', reflink: true, availableMib: 9999 }
 const records = { schemaVersion: 9, schemaVersionMax: 9, poolId: 'pool-1' }
 const lists = [{ issuer: 'CN=one', revoked: 2, nextUpdateMs: NOW + DAY_MS }]
@@ -72,6 +78,20 @@ const well: HostFacts = {
 
 const badOf = (changes: Partial<HostFacts>): readonly Finding[] =>
   judgeHost({ ...well, ...changes }).filter(({ level }) => level !== 'ok')
+
+test('a certificate that is not valid now can be renewed, and an authority can only be replaced', () => {
+  const remedy = (isAuthority: boolean, changes: Partial<typeof certificate>): string | undefined =>
+    badOf({ certificates: [{ ...certificate, isAuthority, ...changes }] })[0]?.remedy
+  for (const changes of [
+    { notBeforeMs: NOW + 1 },
+    { notAfterMs: NOW - DAY_MS },
+    { notAfterMs: NOW + DAY_MS },
+  ]) {
+    assert.match(remedy(true, changes) ?? '', /replace .*"Replace an authority without an outage"/)
+    assert.match(remedy(false, changes) ?? '', /renew/)
+  }
+  assert.match(remedy(false, { notBeforeMs: NOW + 1 }) ?? '', /clock.* vmhostd certificate renew/)
+})
 
 test('a host on which nothing is to be done has a finding for each check, and no remedy', () => {
   const findings = judgeHost(well)

@@ -57,6 +57,10 @@ test('each certificate of a file is a fact, and so are the lists', async (t) => 
     [server?.name, first?.name, second?.name, more],
     ['server', 'authority', 'authority 2', []],
   )
+  assert.deepEqual(
+    certificates.map(({ isAuthority }) => isAuthority),
+    [false, true, true],
+  )
   assert.ok((second?.notAfterMs ?? Infinity) < (first?.notAfterMs ?? 0))
   assert.ok(revocations[0]?.lists.known)
   assert.deepEqual(revocations[0].withoutList, ['CN=old'])

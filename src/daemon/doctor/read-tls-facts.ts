@@ -89,10 +89,11 @@ function certificatesOf(path: string, name: string): readonly CertificateFact[] 
   if (!existsSync(path)) return []
   try {
     return certificatesIn(readFileSync(path)).map((pem, index) => {
-      const { validFromDate, validToDate } = new X509Certificate(pem)
+      const { ca: isAuthority, validFromDate, validToDate } = new X509Certificate(pem)
       return {
         name: index === 0 ? name : `${name} ${index + 1}`,
         path,
+        isAuthority,
         notBeforeMs: validFromDate.getTime(),
         notAfterMs: validToDate.getTime(),
       }

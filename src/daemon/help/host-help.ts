@@ -68,10 +68,11 @@ export const serveHelp: CommandHelp = {
 
 export const renewHelp: CommandHelp = {
   name: 'certificate renew',
-  summary: 'replace the certificates of this host that end soon, or give them more names',
+  summary:
+    'replace the certificates of this host that end soon or are not valid yet, or give them more names',
   usage: '[--all] [--san NAME]… [--config FILE]',
   description: [
-    `Replaces the certificates of this host that end within ${limits.certificateWarningDays} days, with a new key and the same names: those of ` +
+    `Replaces the certificates of this host that end within ${limits.certificateWarningDays} days or are not valid yet, with a new key and the same names: those of ` +
       'the server, the controller, the node and the reader of metrics. The key of the authority must be beside its certificate, ' +
       'where "vmhostd setup" made it; bring it back for this if you keep it elsewhere.',
     'A certificate of another authority, or one with a critical extension that cannot be made here, is not replaced; ' +
@@ -79,7 +80,7 @@ export const renewHelp: CommandHelp = {
       `${limits.certificateRecheckMs / 1000} s, without a restart. Each has the owner, the group and the mode of the one before.`,
   ],
   options: [
-    ['--all', 'renew those that end later too'],
+    ['--all', 'renew those that are valid and end later too'],
     [
       '--san NAME',
       'a name or address that the certificates of the server and the node must have; one that lacks it is renewed, and keeps the ' +
@@ -89,7 +90,7 @@ export const renewHelp: CommandHelp = {
   ],
   exits: [
     [0, 'nothing is left to do'],
-    [1, 'a certificate must be signed elsewhere, or it failed'],
+    [1, 'a certificate must be signed elsewhere, an authority is not valid yet, or it failed'],
     [2, 'wrong usage'],
   ],
 }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { makeOwnAuthority, P256 } from '../../../test/own-authority.ts'
+import { limits } from '../../config/limits.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 import { createAuthority, issueCertificate, namesLackingIn, reissueCertificate } from './certificates.ts'
 import type { CertificatePair } from './certificates.ts'
 
@@ -53,4 +55,18 @@ test('an IPv6 address that ends as IPv4 is in a certificate as it is', async () 
   const added = { nowMs: Date.now(), addedNames: ['64:ff9b::192.0.2.34'] }
   const again = new X509Certificate((await reissueCertificate(authority, issued, added)).certificate)
   assert.deepEqual(namesLackingIn(again, [...names, ...added.addedNames]), [])
+})
+
+test('a clock that was up to a day ahead makes certificates that are valid once it is right', async () => {
+  const aheadMs = Date.UTC(2030, 0, 2)
+  const authority = await createAuthority('authority', aheadMs)
+  const issued = await issueCertificate(authority, SERVER, aheadMs)
+  for (const [{ certificate }, days] of [
+    [authority, limits.authorityValidityDays],
+    [issued, limits.certificateValidityDays],
+  ] as const) {
+    const { validFromDate, validToDate } = new X509Certificate(certificate)
+    assert.equal(validFromDate.getTime(), Date.UTC(2030, 0, 1))
+    assert.equal(validToDate.getTime(), Date.UTC(2030, 0, 1) + days * DAY_MS)
+  }
 })

@@ -21,7 +21,7 @@ import { limits } from '../../config/limits.ts'
 import { parseAddress } from '../../core/network/address.ts'
 import { SetupError } from './setup-report.ts'
 import { signingAlgorithm } from './signing-algorithm.ts'
-import { DAY_MS, HOUR_MS } from '../../lib/time-units.ts'
+import { DAY_MS } from '../../lib/time-units.ts'
 
 /** A certificate and its private key, both in PEM. The keys that are made here are PKCS #8. */
 export type CertificatePair = { readonly certificate: string; readonly key: string }
@@ -209,11 +209,11 @@ export const oneLine = (subject: string): string => subject.replaceAll('\n', ', 
 /** Builds the name from its value instead of parsing it: quotes and commas in it are ordinary characters. */
 const nameOf = (commonName: string): Name => new Name([{ CN: [{ utf8String: commonName }] }])
 
-/** Begins an hour early, for peers whose clock is behind. */
-const validity = (nowMs: number, days: number) => ({
-  notBefore: new Date(nowMs - HOUR_MS),
-  notAfter: new Date(nowMs + days * DAY_MS),
-})
+/** Counts the days from the beginning, because clients compare it with the end. */
+function validity(nowMs: number, days: number) {
+  const fromMs = nowMs - limits.certificateBackdateMs
+  return { notBefore: new Date(fromMs), notAfter: new Date(fromMs + days * DAY_MS) }
+}
 
 /** Returns 127 random bits: positive and at most 20 octets (RFC 5280, 4.1.2.2). */
 function serialNumber(): string {

@@ -84,19 +84,19 @@ const requestOf = (subject: string, extensions: string): string =>
 test('a certificate is renewed from 30 days before its end on, with a new key and all of its names', async (t) => {
   const { at, read, renew } = await stage(t)
   const before = read('server.crt')
-  assert.deepEqual((await renew(794)).renewed, [])
-  const { renewed, report } = await renew(795)
+  assert.deepEqual((await renew(793)).renewed, [])
+  const { renewed, report } = await renew(794)
   assert.deepEqual(renewed, ['server.crt', 'controller.crt', 'node.crt'])
   assert.equal(report.complete, true)
   const after = read('server.crt')
   assert.deepEqual([after.subject, after.subjectAltName], [before.subject, before.subjectAltName])
   assert.deepEqual(after.keyUsage, before.keyUsage)
   assert.notDeepEqual(after.publicKey.export({ format: 'jwk' }), before.publicKey.export({ format: 'jwk' }))
-  assert.equal(after.validToDate.getTime(), MADE_MS + (795 + 825) * DAY_MS)
+  assert.equal(after.validToDate.getTime(), MADE_MS + (794 + 824) * DAY_MS)
   assert.equal(statSync(at('server.key')).mode & 0o777, 0o600)
   readTlsFiles({ ca: at('ca.crt'), certificate: at('server.crt'), key: at('server.key') })
   readTlsFiles({ ca: at('ca.crt'), certificate: at('node.crt'), key: at('node.key') })
-  assert.deepEqual((await renew(796)).renewed, [])
+  assert.deepEqual((await renew(795)).renewed, [])
 })
 
 test('every name of a certificate and every use is kept, of whatever kind', async (t) => {
@@ -241,7 +241,7 @@ test('without the key of the authority nothing changes, and the report says what
   assert.deepEqual([renewed, report.complete], [[], false])
   assert.match(
     report.text,
-    /MISSING .*server\.crt .*ends on 2032-04-05; its authority cannot sign here, because .*ca\.key is not there: put that key there, or have that authority sign a new one with the same names/,
+    /MISSING .*server\.crt .*ends on 2032-04-04; its authority cannot sign here, because .*ca\.key is not there: put that key there, or have that authority sign a new one with the same names/,
   )
   assert.equal(readFileSync(at('server.crt'), 'utf8'), before)
 })
@@ -297,4 +297,23 @@ test('an authority that ends before a new certificate would is warned of', async
   const { renew } = await stage(t)
   assert.doesNotMatch((await renew(0)).report.text, /warning/)
   assert.match((await renew(3000)).report.text, /warning .*ca\.crt .*authority CN=.*, ends on/)
+})
+
+test('a certificate that is not valid yet is renewed, and an authority that is not is reported', async (t) => {
+  const { at, read, renew } = await stage(t)
+  const { renewed, report } = await renew(-400)
+  assert.deepEqual([renewed, report.complete], [['server.crt', 'controller.crt', 'node.crt'], false])
+  assert.match(report.text, /changed .*server\.crt .*the one before begins only on 2029-12-31 at 00:00 UTC/)
+  assert.match(
+    report.text,
+    /MISSING .*ca\.crt .*authority CN=.*, begins only on 2029-12-31 at 00:00 UTC: .*"Replace an authority.*certificates\.md/,
+  )
+  assert.equal(read('server.crt').validToDate.getTime(), MADE_MS + (824 - 400) * DAY_MS)
+  const next = await createAuthority('next authority', MADE_MS - 400 * DAY_MS)
+  writeFileSync(at('ca.crt'), readFileSync(at('ca.crt'), 'utf8') + next.certificate)
+  writeFileSync(at('ca.key'), next.key)
+  await renew(-400, { all: true })
+  writeFileSync(at('ca.crt'), next.certificate)
+  assert.deepEqual((await renew(-400)).report.complete, true)
+  assert.ok(read('server.crt').verify(new X509Certificate(next.certificate).publicKey))
 })

@@ -15,7 +15,7 @@ import type { SetupReport } from './setup-report.ts'
 
 export type RenewOptions = {
   readonly config: Config
-  /** Renews certificates that end later too. */
+  /** Renews certificates that are valid and end later too. */
   readonly all: boolean
   /** Names that the certificates of the server and the node must have; one that lacks some is renewed. */
   readonly names?: readonly string[]
@@ -26,7 +26,7 @@ export type RenewOptions = {
 }
 
 /**
- * Replaces the certificates of this host that end soon, or lack a name, by ones with their names and uses, and a new
+ * Replaces the certificates of this host that end soon, are not valid yet, or lack a name, by ones with their names and uses, and a new
  * key. Certificates of an authority whose key is not on this host, and those that would lose something, are reported
  * with what to do. Returns the paths of the new ones.
  */
@@ -52,9 +52,9 @@ async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Pro
   const { report, nowMs, all } = options
   if (!existsSync(paths.certificate)) return false
   const old = new X509Certificate(readFileSync(paths.certificate))
-  const until = `ends on ${dayOf(old.validToDate.getTime())}`
+  const until = validityOf(old, nowMs)
   const addedNames = namesLackingIn(old, names)
-  if (!all && !endsSoon(old, nowMs) && addedNames.length === 0) {
+  if (!all && !endsSoon(old, nowMs) && !isEarly(old, nowMs) && addedNames.length === 0) {
     report.kept(paths.certificate, until)
     return false
   }
@@ -77,6 +77,17 @@ async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Pro
 const endsSoon = ({ validToDate }: X509Certificate, nowMs: number): boolean =>
   validToDate.getTime() - nowMs <= limits.certificateWarningDays * DAY_MS
 
+/** Returns whether a certificate is not valid yet: the clock was ahead when it was made, or is behind now. */
+const isEarly = ({ validFromDate }: X509Certificate, nowMs: number): boolean =>
+  validFromDate.getTime() > nowMs
+
+/** Says when a certificate ends; of one that is not valid yet, when it begins. */
+function validityOf(one: X509Certificate, nowMs: number): string {
+  if (!isEarly(one, nowMs)) return `ends on ${dayOf(one.validToDate)}`
+  const { validFromDate: from } = one
+  return `begins only on ${dayOf(from)} at ${from.toISOString().slice(11, 16)} UTC`
+}
+
 /**
  * Returns the pair that signs here; undefined if there is not one, or if the old certificate is of another authority.
  */
@@ -94,11 +105,16 @@ function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {
   for (const one of trusted) {
     const namesakes = trusted.filter(({ subject }) => subject === one.subject)
     const serial = namesakes.length === 1 ? '' : `, serial number ${one.serialNumber}`
-    const until = `authority ${oneLine(one.subject)}${serial}, ends on ${dayOf(one.validToDate.getTime())}`
-    if (one.validToDate.getTime() - nowMs < limits.certificateValidityDays * DAY_MS)
+    const until = `authority ${oneLine(one.subject)}${serial}, ${validityOf(one, nowMs)}`
+    if (isEarly(one, nowMs))
+      report.missing(
+        path,
+        `${until}: until then no peer accepts what it signed. Set the clock of this host if it is wrong; if it is right, see "Replace an authority without an outage" in docs/certificates.md`,
+      )
+    else if (one.validToDate.getTime() - nowMs < limits.certificateValidityDays * DAY_MS)
       report.warned(path, `${until}: certificates end with it at the latest; see docs/certificates.md`)
     else report.kept(path, until)
   }
 }
 
-const dayOf = (timeMs: number): string => new Date(timeMs).toISOString().slice(0, 10)
+const dayOf = (time: Date): string => time.toISOString().slice(0, 10)
