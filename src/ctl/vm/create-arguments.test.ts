@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { whyIgnored } from './create-arguments.ts'
+import { parseImage, whyIgnored } from './create-arguments.ts'
+import type { TestContext } from 'node:test'
 
 const KNOWN = [
   '#cloud-config\npackages: []\n',
@@ -22,3 +27,35 @@ for (const text of ['', 'ID=debian\n', '# a comment\n#cloud-config\n']) {
     assert.match(whyIgnored(text) ?? '', /ignore it silently$/)
   })
 }
+
+function folder(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'images-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  return directory
+}
+
+test('an image that is not a regular file is refused, and nothing reads it', async (t) => {
+  const directory = folder(t)
+  mkdirSync(join(directory, 'sub dir'))
+  execFileSync('mkfifo', [join(directory, 'fifo')])
+  for (const [name, message] of [
+    ['fifo', '--rootfs: the image is not a regular file'],
+    ['sub dir', '--rootfs: the image is not a regular file, but a directory'],
+  ] as const)
+    await assert.rejects(parseImage(join(directory, name), '--rootfs'), {
+      code: 'usage',
+      status: 2,
+      message,
+      advice: [],
+    })
+})
+
+test('a missing image comes with advice for one on another host, and one that cannot be read comes without', async (t) => {
+  const name = join(folder(t), 'x'.repeat(300))
+  const message = '--rootfs: the image cannot be read to compute its digest'
+  await assert.rejects(parseImage(name, '--rootfs'), { message, advice: [] })
+  await assert.rejects(parseImage('/nowhere/root.img', '--rootfs'), {
+    message,
+    advice: ['if it is on another host, give its digest: file:///path#sha256=DIGEST'],
+  })
+})

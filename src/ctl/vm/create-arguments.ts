@@ -1,12 +1,14 @@
 /** Reads what a new VM is made from: its images, and who may log in (SSH keys, user data for cloud-init). */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { usageError, CtlError } from '../ctl-error.ts'
 import { readOptionFile } from '../json-file.ts'
 import { exitStatus } from '../exit-status.ts'
+import type { Stats } from 'node:fs'
 import type { CreateVm } from '../../client/api-client.ts'
 import type { Context, Option } from '../command.ts'
 
@@ -143,14 +145,22 @@ function pathOf(url: string, option: string): string {
 async function digestOfFile(path: string, option: string): Promise<string> {
   const hash = createHash('sha256')
   try {
+    const found = await stat(path)
+    // A FIFO would block the open until another process writes to it, and the daemon refuses all of these.
+    if (!found.isFile()) throw notRegular(option, found)
     await pipeline(createReadStream(path), hash)
   } catch (cause) {
+    if (cause instanceof CtlError) throw cause
+    const isMissing = cause instanceof Error && Reflect.get(cause, 'code') === 'ENOENT'
     throw new CtlError(`${option}: the image cannot be read to compute its digest`, {
       code: 'usage',
       status: exitStatus.usage,
-      advice: ['if it is on another host, give its digest: file:///path#sha256=DIGEST'],
+      advice: isMissing ? ['if it is on another host, give its digest: file:///path#sha256=DIGEST'] : [],
       cause,
     })
   }
   return hash.digest('hex')
 }
+
+const notRegular = (option: string, found: Stats): CtlError =>
+  usageError(`${option}: the image is not a regular file${found.isDirectory() ? ', but a directory' : ''}`)
