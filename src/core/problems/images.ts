@@ -63,9 +63,9 @@ export const images = {
       retry: 'backoff',
       title: 'The image could not be fetched',
       meaning:
-        'The image could not be fetched: no connection, an error answer, or it stalled; or it broke off or came too slowly, and asking for the rest of it did not help.',
+        'The image could not be fetched: no connection, an error answer, or it stalled; or it broke off or came too slowly, and asking for the rest of it did not help. Or the file in the local image directory is missing, cannot be read, or is not a regular file.',
       remedy:
-        'Check the URL; a signed one may have expired: repeat the request that named it with a fresh one.',
+        'Check the URL, and for a local image, that the URL names a regular file there. A signed URL may have expired: repeat the request that named it with a fresh one.',
       example:
         'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: asking images.example.net: it answered 403',
       writtenBy: ['src/host/images/remote-body.ts', 'src/host/images/fetch-image.ts'],

@@ -18,14 +18,16 @@ const calls = new BoundedCalls({ places: limits.localImageCallsMax, boundMs: lim
 const { open, readlink, realpath } = gatedFiles({ calls, flushes: calls })
 
 /**
- * Opens an image in the local directory. Throws HostFault `image_source_refused` if the path is not a file inside it.
+ * Opens an image in the local directory. Throws HostFault: `image_source_refused` if the path leads out of
+ * it, `image_unavailable` if what is there is not a regular file or cannot be read.
  */
 export async function openLocal(url: URL, directory: string, doing: string): Promise<ImageBody> {
   const handle = await openFile(pathOf(url, doing), doing)
   try {
     await checkInside(handle, directory, doing)
     const stats = await handle.stat()
-    if (!stats.isFile()) throw refused(doing, 'it is not a regular file')
+    if (!stats.isFile())
+      throw new HostFault('image_unavailable', doing, { cause: new Error('it is not a regular file') })
     return { chunks: () => chunksOf(handle), close: () => handle.close() }
   } catch (error) {
     await handle.close()
