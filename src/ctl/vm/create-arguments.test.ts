@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { parseImage, whyIgnored } from './create-arguments.ts'
 import type { TestContext } from 'node:test'
 
@@ -58,4 +60,21 @@ test('a missing image comes with advice for one on another host, and one that ca
     message,
     advice: ['if it is on another host, give its digest: file:///path#sha256=DIGEST'],
   })
+})
+
+test('a # in the path of an image comes with advice how to write it', async (t) => {
+  const path = join(folder(t), 'hash#1.img')
+  writeFileSync(path, 'an image')
+  const sha256 = createHash('sha256').update('an image').digest('hex')
+  const { href } = pathToFileURL(path)
+  for (const text of [path, pathToFileURL(path.replace('#', '')).href.replace('hash1', 'hash#1')])
+    await assert.rejects(parseImage(text, '--rootfs'), {
+      message: '--rootfs: what follows # is not sha256=DIGEST',
+      advice: [
+        'write https://…#sha256=DIGEST, with the digest that sha256sum prints, or the path of a file on the host',
+        'write a # in a path as %23: file:///srv/images/root%231.img',
+      ],
+    })
+  assert.deepEqual(await parseImage(href, '--rootfs'), { url: href, sha256 })
+  await assert.rejects(parseImage('https://i.example/k#v2', '--rootfs'), /what follows # is not/)
 })

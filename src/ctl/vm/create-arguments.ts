@@ -100,20 +100,24 @@ export type Image = CreateVm['image']['rootfs']
 const FORM =
   'write https://…#sha256=DIGEST, with the digest that sha256sum prints, or the path of a file on the host'
 
+/** Names no path of the command line, because it may be a signed URL that was mistyped. */
+const PATH_FORM = 'write a # in a path as %23: file:///srv/images/root%231.img'
+
 /**
  * Parses `URL#sha256=DIGEST`, or a file: its path or `file:` URL, whose digest is computed here. The fragment of a URL
  * is never sent (RFC 3986, 3.5), so the digest does not change the URL that was signed. Throws CtlError.
  */
 export async function parseImage(text: string, option: string): Promise<Image> {
   const [address, fragment] = split(text)
-  const sha256 = fragment === undefined ? undefined : digestOf(fragment, option)
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(address)?.[1]?.toLowerCase()
+  const isFile = scheme === undefined || scheme === 'file'
+  const sha256 =
+    fragment === undefined ? undefined : digestOf(fragment, option, isFile ? [FORM, PATH_FORM] : [FORM])
   if (scheme === 'https' || scheme === 'http') {
     if (sha256 === undefined) throw usageError(`${option} needs the digest of the image behind its URL`, FORM)
     return { url: address, sha256 }
   }
-  if (scheme !== undefined && scheme !== 'file')
-    throw usageError(`${option}: an image cannot be fetched by ${scheme}:`, FORM)
+  if (!isFile) throw usageError(`${option}: an image cannot be fetched by ${scheme}:`, FORM)
   const file = scheme === 'file' ? pathOf(address, option) : resolve(address)
   return { url: pathToFileURL(file).href, sha256: sha256 ?? (await digestOfFile(file, option)) }
 }
@@ -123,9 +127,9 @@ function split(text: string): [address: string, fragment: string | undefined] {
   return at === -1 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)]
 }
 
-function digestOf(fragment: string, option: string): string {
+function digestOf(fragment: string, option: string, forms: readonly string[]): string {
   const [, digest] = /^sha256[=:]([0-9a-f]{64})$/i.exec(fragment) ?? []
-  if (digest === undefined) throw usageError(`${option}: what follows # is not sha256=DIGEST`, FORM)
+  if (digest === undefined) throw usageError(`${option}: what follows # is not sha256=DIGEST`, ...forms)
   return digest.toLowerCase()
 }
 
