@@ -7,6 +7,7 @@ import { unreachable } from '../lib/assert.ts'
  * - `refused`: no process listens there
  * - `unreachable`: there is no route to the host, or it does not respond
  * - `untrusted`: its certificate is not signed by our authority
+ * - `wrong_use`: its certificate is not for a server
  * - `wrong_name`: its certificate is for other names than the one in the URL
  * - `expired`: its certificate has expired, or is not valid yet
  * - `unwelcome`: it does not accept our certificate
@@ -19,6 +20,7 @@ export type FailureKind =
   | 'refused'
   | 'unreachable'
   | 'untrusted'
+  | 'wrong_use'
   | 'wrong_name'
   | 'expired'
   | 'unwelcome'
@@ -68,7 +70,7 @@ const KINDS: ReadonlyMap<string, FailureKind> = new Map([
   ['SELF_SIGNED_CERT_IN_CHAIN', 'untrusted'],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'untrusted'],
   ['CERT_SIGNATURE_FAILURE', 'untrusted'],
-  ['INVALID_PURPOSE', 'untrusted'],
+  ['INVALID_PURPOSE', 'wrong_use'],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'wrong_name'],
   ['CERT_HAS_EXPIRED', 'expired'],
   ['CERT_NOT_YET_VALID', 'expired'],
@@ -125,6 +127,8 @@ function sentence(kind: FailureKind, peer: string): string {
       return `there is no way to ${peer}`
     case 'untrusted':
       return `the certificate of ${peer} is not signed by our authority`
+    case 'wrong_use':
+      return `the certificate of ${peer} is not for a server`
     case 'wrong_name':
       return `the certificate of ${peer} is for another name`
     case 'expired':

@@ -190,6 +190,11 @@ function connectionAdvice(
         `ca in ${path} is ${files.ca}: it must be the ca.crt of that host`,
         'if it is, another machine is answering under this name: stop here',
       ]
+    case 'wrong_use':
+      return [
+        'it must have the usage serverAuth: on that host, put a certificate of a server in its place; vmhostd doctor says which file it is',
+        'if doctor finds nothing wrong, a client of the host answers under its name: stop here',
+      ]
     case 'wrong_name':
       return [
         `write one of those names into url in ${path}, which is ${url}`,

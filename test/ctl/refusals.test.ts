@@ -269,6 +269,18 @@ test('a daemon of another authority is not trusted, and the message does not sug
   assert.match(err, /it must be the ca.crt of that host\n.*stop here/)
 })
 
+test('a daemon whose certificate is one of a client is reported with the usage that it must have', async (t) => {
+  const { certificate: cert, key } = await pki.issue({ usages: ['client'] })
+  const server = createHttpsServer({ cert, key }).listen(0, '127.0.0.1')
+  t.after(() => server.close())
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const { status, err } = await through(t, { url: `https://127.0.0.1:${port}` })
+  assert.equal(status, 4)
+  assert.match(err, /the certificate of 127.0.0.1:\d+ is not for a server: /)
+  assert.match(err, /must have the usage serverAuth: .*\n.*stop here/)
+})
+
 test('a daemon whose certificate has another name is reported with the names it has', async (t) => {
   const server = await pki.issue({ alternativeNames: ['host-9.example.net'], usages: ['server'] })
   const stage = await startCtlStage(t, { ...pki, server })

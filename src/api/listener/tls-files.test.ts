@@ -7,6 +7,7 @@ import { createAuthority, issueCertificate } from '../../daemon/setup/certificat
 import { readTlsFiles, TlsFilesUnusable } from './tls-files.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
+import type { CertificatePair } from '../../daemon/setup/certificates.ts'
 
 const leaf = { commonName: 'host-1', alternativeNames: [], usages: ['server'] } as const
 
@@ -41,6 +42,19 @@ test('a key of another certificate, a file that is not an authority and a missin
   assert.throws(() => readTlsFiles({ ...files, ca: files.key }), TlsFilesUnusable)
   writeFileSync(files.key, (await issueCertificate(authority, leaf, Date.now())).key)
   assert.throws(() => readTlsFiles(files), TlsFilesUnusable)
+})
+
+test('a certificate that is not for a server is refused, and one for any use is not', async (t) => {
+  const { authority, files } = await tlsFiles(t, Date.now())
+  const write = ({ certificate, key }: CertificatePair): void => {
+    writeFileSync(files.certificate, certificate)
+    writeFileSync(files.key, key)
+  }
+  write(await issueCertificate(authority, { ...leaf, usages: ['client'] }, Date.now()))
+  assert.throws(() => readTlsFiles(files), /a\.crt does not have the usage serverAuth: no client accepts it/)
+  // It has no extended key usage.
+  write(authority)
+  readTlsFiles(files)
 })
 
 test('of several authorities the end of the first to end counts', async (t) => {

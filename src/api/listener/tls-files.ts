@@ -2,7 +2,7 @@ import { constants, createHash, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { limits } from '../../config/limits.ts'
-import { certificatesIn } from '../../lib/certificates.ts'
+import { certificatesIn, lackingUsages } from '../../lib/certificates.ts'
 import type { SecureContextOptions } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 
@@ -29,7 +29,7 @@ export type TlsMaterial = {
   readonly authorityExpiresAtMs: number
 }
 
-/** Reads the files and proves that they fit together. Throws TlsFilesUnusable. */
+/** Reads the files, and proves that they fit together and are those of a server. Throws TlsFilesUnusable. */
 export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const options = {
     ca: read(files.ca),
@@ -39,6 +39,20 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
     // A resumed session has only the client's own certificate, so nothing would show the authority above it (ADR 54).
     secureOptions: constants.SSL_OP_NO_TICKET,
   } as const satisfies SecureContextOptions
+  const material = fitTogether(options, files)
+  // A client checks this (RFC 5280, 4.2.1.12), and OpenSSL does not for a server's own certificate.
+  const lacking = lackingUsages(new X509Certificate(options.cert), ['server'])
+  if (lacking.length > 0)
+    throw new TlsFilesUnusable(
+      `${files.certificate} does not have the usage ${lacking.join(', ')}: no client accepts it`,
+    )
+  return material
+}
+
+function fitTogether(
+  options: TlsMaterial['options'] & { readonly cert: Buffer; readonly key: Buffer },
+  files: TlsFiles,
+): TlsMaterial {
   try {
     createSecureContext(options)
     // TLS accepts an authority file without a certificate, and would then refuse every client.

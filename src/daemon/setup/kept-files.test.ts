@@ -76,6 +76,22 @@ test('a kept certificate without a use that it needs is reported, and so is a fi
   assert.match(other.text, /warning .*server\.crt {2}\(it is not a certificate/)
 })
 
+test('a kept certificate whose key is another one is reported, and so is a file that is not a key', async (t) => {
+  const { at, again } = await stage(t)
+  copyFileSync(at('tls/controller.key'), at('tls/server.key'))
+  writeFileSync(at('tls/controller.key'), 'not a key')
+  const { status, text } = await again()
+  assert.equal(status, 0, text)
+  assert.match(
+    text,
+    /warning .*server\.crt {2}\(\S+server\.key is not its key: put the right one back, move both away and run this again, or run vmhostd certificate renew --all\)/,
+  )
+  assert.match(
+    text,
+    /warning .*controller\.key {2}\(it is not a private key \(PEM\) without a passphrase: put the right file back, or /,
+  )
+})
+
 test('a kept profile whose url does not lead to this host is reported', async (t) => {
   const { at, edit, again } = await stage(t)
   edit(['\n#port = 9000', '\nport = 9100'])

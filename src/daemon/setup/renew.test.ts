@@ -317,3 +317,16 @@ test('a certificate that is not valid yet is renewed, and an authority that is n
   assert.deepEqual((await renew(-400)).report.complete, true)
   assert.ok(read('server.crt').verify(new X509Certificate(next.certificate).publicKey))
 })
+
+test('a certificate whose key is another one is not reported as kept', async (t) => {
+  const { at, read, renew } = await stage(t)
+  const before = read('server.crt').serialNumber
+  writeFileSync(at('server.key'), readFileSync(at('controller.key')))
+  const { renewed, report } = await renew(0)
+  assert.deepEqual(renewed, [])
+  assert.equal(report.complete, false)
+  assert.match(report.text, /MISSING .*server\.crt {2}\(\S+server\.key is not its key: .*renew --all\)/)
+  assert.equal(read('server.crt').serialNumber, before)
+  assert.ok((await renew(0, { all: true })).renewed.includes('server.crt'))
+  assert.equal((await renew(0)).report.complete, true)
+})
