@@ -16,7 +16,8 @@ export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>
           check: `certificates ${listener}`,
           level: 'must',
           found: files.because,
-          remedy: 'run vmhostd setup, or put your own files there (see certificates.md)',
+          remedy:
+            'put the right files there, or move what is wrong away, a certificate with its key, and run vmhostd setup, which makes what is missing (see certificates.md)',
         },
   )
 

@@ -93,6 +93,14 @@ test('a certificate that is not valid now can be renewed, and an authority can o
   assert.match(remedy(false, { notBeforeMs: NOW + 1 }) ?? '', /clock.* vmhostd certificate renew/)
 })
 
+test('the remedy for files of a listener that do not fit is not set-up alone, which keeps them', () => {
+  const [finding] = badOf({ tlsFiles: [{ listener: 'controller', files: unknown() }] })
+  assert.match(
+    finding?.remedy ?? '',
+    /move what is wrong away, a certificate with its key, and run vmhostd setup/,
+  )
+})
+
 test('a host on which nothing is to be done has a finding for each check, and no remedy', () => {
   const findings = judgeHost(well)
   assert.deepEqual(

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { commonNameOf, lackingUsages, usagesOf } from '../../lib/certificates.ts'
+import { privateKeyIn } from './signing-pair.ts'
 import type { LeafRequest } from './certificates.ts'
 import type { PairPaths } from './pair-files.ts'
 import type { SetupReport } from './setup-report.ts'
@@ -14,6 +15,9 @@ export type WantedLeaf = LeafRequest & {
 const REMEDY =
   'move it and its key away, and run this again with the key of its authority in place; or have that authority sign another'
 
+const KEY_REMEDY =
+  'put the right one back; or move both away and run vmhostd setup, or run vmhostd certificate renew --all, with the key of its authority in place'
+
 /**
  * Reports a kept certificate as it is. Warns if it is older than a change of the configuration that it does not fit.
  */
@@ -26,6 +30,8 @@ export function reportKept(paths: PairPaths, wanted: WantedLeaf, report: SetupRe
   }
   const commonName = commonNameOf(certificate)
   report.kept(path, describe({ commonName, usages: usagesOf(certificate) }))
+  const keyFault = keyFaultOf(paths, certificate)
+  if (keyFault !== undefined) report.warned(path, keyFault)
   const faults = faultsOf(certificate, wanted)
   if (faults.length > 0) report.warned(path, `${faults.join('; ')}: ${REMEDY}`)
 }
@@ -50,6 +56,16 @@ export function certificateAt(path: string): X509Certificate | undefined {
   } catch {
     return undefined
   }
+}
+
+/** Says what is wrong with the key of a certificate, and what to do; undefined if it fits, or is not there. */
+export function keyFaultOf({ key }: PairPaths, certificate: X509Certificate): string | undefined {
+  if (!existsSync(key)) return undefined
+  const privateKey = privateKeyIn(readFileSync(key, 'utf8'))
+  if (privateKey !== undefined && certificate.checkPrivateKey(privateKey)) return undefined
+  const because =
+    privateKey === undefined ? 'is not a private key (PEM) without a passphrase' : 'is not its key'
+  return `${key} ${because}: ${KEY_REMEDY}`
 }
 
 function faultsOf(certificate: X509Certificate, { admitted, usages }: WantedLeaf): readonly string[] {

@@ -84,11 +84,11 @@ test('a kept certificate whose key is another one is reported, and so is a file 
   assert.equal(status, 0, text)
   assert.match(
     text,
-    /warning .*server\.crt {2}\(\S+server\.key is not its key: put the right one back, move both away and run this again, or run vmhostd certificate renew --all\)/,
+    /warning .*server\.crt {2}\(\S+server\.key is not its key: put the right one back; or move both away and run vmhostd setup, or run vmhostd certificate renew --all, with the key of its authority in place\)/,
   )
   assert.match(
     text,
-    /warning .*controller\.key {2}\(it is not a private key \(PEM\) without a passphrase: put the right file back, or /,
+    /warning .*controller\.crt {2}\(\S+controller\.key is not a private key \(PEM\) without a passphrase: put the right one /,
   )
 })
 

@@ -33,7 +33,7 @@ export function writePair(paths: PairPaths, pair: CertificatePair): void {
 
 /**
  * Replaces the key and then the certificate by renames, once both are on the disk. The daemon uses the old pair until
- * both are there. A power failure between the renames leaves the new key with the old certificate: then renew again.
+ * both are there. A power failure between the renames leaves the new key with the old certificate: then renew all.
  * Owner, group and mode stay; a link stays too, and what it leads to is replaced. Throws an error for the operator if a
  * link leads to nothing.
  */

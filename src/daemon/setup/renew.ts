@@ -4,6 +4,7 @@ import { limits } from '../../config/limits.ts'
 import { parsedCertificatesIn } from '../../lib/certificates.ts'
 import { namesLackingIn, oneLine, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
+import { keyFaultOf } from './kept-certificate.ts'
 import { replacePair } from './pair-files.ts'
 import { signingPair, whyNotSigned } from './signing-pair.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
@@ -55,7 +56,9 @@ async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Pro
   const until = validityOf(old, nowMs)
   const addedNames = namesLackingIn(old, names)
   if (!all && !endsSoon(old, nowMs) && !isEarly(old, nowMs) && addedNames.length === 0) {
-    report.kept(paths.certificate, until)
+    const keyFault = keyFaultOf(paths, old)
+    if (keyFault === undefined) report.kept(paths.certificate, until)
+    else report.missing(paths.certificate, keyFault)
     return false
   }
   const authority = signerOf(signer, old)

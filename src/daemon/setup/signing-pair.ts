@@ -22,7 +22,7 @@ export function signingPair({ certificate, key }: PairPaths): CertificatePair | 
 }
 
 /** Returns the private key of a file; undefined if it has none that can be read without a passphrase. */
-function privateKeyIn(pem: string): KeyObject | undefined {
+export function privateKeyIn(pem: string): KeyObject | undefined {
   try {
     return createPrivateKey(pem)
   } catch {
