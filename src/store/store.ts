@@ -16,7 +16,7 @@ import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { given } from '../lib/given.ts'
-import { isDamage, lockStateDirectory, openDatabase } from './database/open-database.ts'
+import { damagedOr, isDamage, lockStateDirectory, openDatabase } from './database/open-database.ts'
 import { removeUnfinishedCopies } from './database/schema-copies.ts'
 import type { OpenOptions } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
@@ -80,73 +80,77 @@ export class Store {
     this.directory = directory
     this.#lock = lockStateDirectory(directory)
     const path = `${directory}/vmhostd.db`
+    const opened: { close(): void }[] = [{ close: () => this.#lock.release() }]
+    // Damage may show only in the first read of a table, so all of them are within the try.
     try {
       removeUnfinishedCopies(directory)
       this.#db = openDatabase(path, given({ onUpgrade }))
+      opened.push(this.#db)
+      this.#meta = new Meta(this.#db)
+      this.#flush = new WalFlush(path, flushOptions)
+      this.#log = new LogEmptying(this.#db, given({ after }))
+      opened.push(this.#log)
+      const revisions = new Revisions({
+        reserved: () => Number(this.#meta.get('revisions') ?? firstNumber(nowMs)),
+        reserve: (upTo) => {
+          this.#meta.set('revisions', String(upTo))
+          this.#flush.noteCommit()
+        },
+      })
+      this.#unwritten = new UnwrittenProgress(this.#db, {
+        append: ({ atMs, bodies }) => this.events.append(atMs, bodies),
+        noteGap: () => this.events.noteGap(),
+      })
+      this.#transactions = new Transactions(this.#db, {
+        prepare: () => {
+          revisions.prepare()
+          this.#unwritten.write()
+        },
+        onCommit: () => {
+          this.#flush.noteCommit()
+          this.#log.emptyWhereDue()
+        },
+      })
+      this.events = new EventTable(this.#db, this.#transactions, {
+        revisions,
+        noteWrite: () => this.#flush.noteWrite(),
+      })
+      this.maintenance = new MaintenanceRow(this.#db, this.#transactions, { events: this.events, revisions })
+      this.certificates = new CertificateRow(this.#db, this.#transactions, this.events)
+      this.#storeId = this.#ensureStoreId()
+      this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
+      this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
+      this.imageRemovals = new ImageRemovals(this.#db, this.#transactions)
+      this.vms = new VmTable(this.#db, this.#transactions, {
+        userIds,
+        revisions,
+        unwritten: this.#unwritten,
+        events: this.events,
+        changed: (id) => this.#changed(id),
+      })
+      this.addresses = new GuestAddresses(this.#db)
+      this.memoryLoans = new MemoryLoans(this.#db, this.#transactions, this.#unwritten)
+      const ofRecords = {
+        db: this.#db,
+        transactions: this.#transactions,
+        revisions,
+        events: this.events,
+        vms: this.vms,
+        changed: (id: VmId) => this.#changed(id),
+      }
+      this.arrivals = new Arrivals(ofRecords)
+      this.departures = new Departures(ofRecords)
+      this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
+        revisions,
+        events: this.events,
+        log: this.#log,
+        changed: (id) => this.#snapshotChanged(id),
+      })
+      this.#log.emptyWhereDue()
     } catch (error) {
-      this.#lock.release()
-      throw error
+      for (const one of opened.toReversed()) one.close()
+      throw damagedOr(path, error)
     }
-    this.#meta = new Meta(this.#db)
-    this.#flush = new WalFlush(path, flushOptions)
-    this.#log = new LogEmptying(this.#db, given({ after }))
-    const revisions = new Revisions({
-      reserved: () => Number(this.#meta.get('revisions') ?? firstNumber(nowMs)),
-      reserve: (upTo) => {
-        this.#meta.set('revisions', String(upTo))
-        this.#flush.noteCommit()
-      },
-    })
-    this.#unwritten = new UnwrittenProgress(this.#db, {
-      append: ({ atMs, bodies }) => this.events.append(atMs, bodies),
-      noteGap: () => this.events.noteGap(),
-    })
-    this.#transactions = new Transactions(this.#db, {
-      prepare: () => {
-        revisions.prepare()
-        this.#unwritten.write()
-      },
-      onCommit: () => {
-        this.#flush.noteCommit()
-        this.#log.emptyWhereDue()
-      },
-    })
-    this.events = new EventTable(this.#db, this.#transactions, {
-      revisions,
-      noteWrite: () => this.#flush.noteWrite(),
-    })
-    this.maintenance = new MaintenanceRow(this.#db, this.#transactions, { events: this.events, revisions })
-    this.certificates = new CertificateRow(this.#db, this.#transactions, this.events)
-    this.#storeId = this.#ensureStoreId()
-    this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
-    this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
-    this.imageRemovals = new ImageRemovals(this.#db, this.#transactions)
-    this.vms = new VmTable(this.#db, this.#transactions, {
-      userIds,
-      revisions,
-      unwritten: this.#unwritten,
-      events: this.events,
-      changed: (id) => this.#changed(id),
-    })
-    this.addresses = new GuestAddresses(this.#db)
-    this.memoryLoans = new MemoryLoans(this.#db, this.#transactions, this.#unwritten)
-    const ofRecords = {
-      db: this.#db,
-      transactions: this.#transactions,
-      revisions,
-      events: this.events,
-      vms: this.vms,
-      changed: (id: VmId) => this.#changed(id),
-    }
-    this.arrivals = new Arrivals(ofRecords)
-    this.departures = new Departures(ofRecords)
-    this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
-      revisions,
-      events: this.events,
-      log: this.#log,
-      changed: (id) => this.#snapshotChanged(id),
-    })
-    this.#log.emptyWhereDue()
   }
 
   /** Calls `listener` after each committed change that a reader can see; returns the function that ends this. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import fs, { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import fs, { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,4 +64,14 @@ test('without room for the index of the log, the records are opened for this pro
   const db = openDatabase(path)
   assert.equal(modeOf(db), 'exclusive')
   db.close()
+})
+
+test('records that are a directory, or a link to nothing, are named when they cannot be opened', (t) => {
+  const { path } = stage(t)
+  mkdirSync(path)
+  const message = new RegExp(`^${path} cannot be opened`)
+  assert.throws(() => openDatabase(path), { message })
+  rmSync(path, { recursive: true })
+  symlinkSync('nowhere/records', path)
+  assert.throws(() => openDatabase(path), { message })
 })

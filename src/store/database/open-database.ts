@@ -15,6 +15,9 @@ const SQLITE_BUSY = 5
  */
 const WITHOUT_ROOM: ReadonlySet<unknown> = new Set([13, 14, 4618, 4874, 5386])
 
+/** The file is a directory, a link to nothing, or not for this user (sqlite.org/rescode). */
+const SQLITE_CANTOPEN = 14
+
 /** The file is damaged, or is not a database (sqlite.org/rescode). */
 const SQLITE_CORRUPT = 11
 const SQLITE_NOTADB = 26
@@ -69,7 +72,19 @@ export function openDatabase(path: string, options: OpenOptions = {}): DatabaseS
     if (errcode !== undefined && (errcode & 0xff) === SQLITE_BUSY)
       throw new Error(`another process has locked ${path}: end it, and start again`, { cause: error })
     if (!WITHOUT_ROOM.has(errcode)) throw damagedOr(path, error)
+    return openAlone(path, options)
+  }
+}
+
+/** Opens the database with the index of the log in memory. A file that cannot be opened in this way either is named. */
+function openAlone(path: string, options: OpenOptions): DatabaseSync {
+  try {
     return openInMode(path, 'EXCLUSIVE', options)
+  } catch (error) {
+    const { errcode } = error as { errcode?: number }
+    if (errcode !== undefined && (errcode & 0xff) === SQLITE_CANTOPEN)
+      throw new Error(`${path} cannot be opened: it must be a file, or absent`, { cause: error })
+    throw damagedOr(path, error)
   }
 }
 
