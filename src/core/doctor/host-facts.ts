@@ -59,6 +59,19 @@ export type PoolFact = {
   readonly availableMib: number
 }
 
+/** Why a pool cannot be used: it has no room, it can only be read, or there is no marker of a pool. */
+export type PoolFault = 'full' | 'read-only' | 'unmarked'
+
+/** Facts about the pool of a directory, or why they cannot be read. */
+export type PoolLook =
+  | { readonly known: true; readonly value: PoolFact }
+  | {
+      readonly known: false
+      readonly directory: string
+      readonly because: string
+      readonly fault?: PoolFault
+    }
+
 /**
  * Whether stored descriptors outlive a stop of the daemon; if not, the reason, and what an operator can do about it.
  */
@@ -103,7 +116,7 @@ export type HostFacts = {
   readonly kvm: KvmJudgement
   /** The reason if the program cannot be run or is too old. */
   readonly monitorVersions: { readonly [K in MonitorKind]: Fact<string> }
-  readonly pool: Fact<PoolFact>
+  readonly pool: PoolLook
   readonly records: RecordsLook
   /** Space for others than root, in MiB, by directory. */
   readonly room: readonly {

@@ -6,11 +6,11 @@ import { judgeHost } from './judge-host.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import type { MonitorQuestion } from '../monitor/choose-monitor.ts'
 import type { Finding } from './finding.ts'
-import type { Fact, HostFacts } from './host-facts.ts'
+import type { Fact, HostFacts, PoolFault, PoolLook } from './host-facts.ts'
 
 const NOW = 100 * DAY_MS
 
-const is = <T>(value: T): Fact<T> => ({ known: true, value })
+const is = <T>(value: T): { readonly known: true; readonly value: T } => ({ known: true, value })
 const unknown = (because = 'it cannot be read'): Fact<never> => ({ known: false, because })
 
 const offers = (changes: Partial<MonitorQuestion> = {}) =>
@@ -110,6 +110,13 @@ test('a host on which nothing is to be done has a finding for each check, and no
   assert.deepEqual(new Set(findings.map(({ check }) => check)).size, findings.length)
 })
 
+const poolWith = (fault?: PoolFault): PoolLook => ({
+  known: false,
+  directory: '/pool',
+  because: 'it cannot be read',
+  ...given({ fault }),
+})
+
 type Case = readonly [what: string, changes: Partial<HostFacts>, level: 'must' | 'should', check: string]
 
 const cases: readonly Case[] = [
@@ -176,7 +183,7 @@ const cases: readonly Case[] = [
   ],
   ['no KVM', { kvm: { isFast: false, because: 'KVM does not open (ENOENT)' } }, 'should', 'KVM'],
   ['no configuration', { configuration: unknown() }, 'must', 'configuration'],
-  ['no pool', { pool: unknown() }, 'must', 'pool'],
+  ['no pool', { pool: poolWith('unmarked') }, 'must', 'pool'],
   ['a full pool', { pool: is({ ...pool, availableMib: 1024 }) }, 'must', 'pool'],
   ['a pool that copies', { pool: is({ ...pool, reflink: false }) }, 'should', 'pool'],
   [
@@ -278,6 +285,21 @@ for (const [fault, advice] of unread)
     const remedy = found?.remedy ?? ''
     assert.match(remedy, advice)
     assert.equal(/backup/.test(remedy), fault === 'damaged')
+  })
+
+const badPools = [
+  ['full', /^make room in \/pool$/],
+  ['read-only', /\/pool read-write/],
+  ['unmarked', /mount .*\/pool;.*--replace-pool/],
+  [undefined, /disk of \/pool/],
+] as const
+
+for (const [fault, advice] of badPools)
+  test(`a pool that cannot be read (${fault ?? 'for another reason'}): it is replaced only if it has no marker`, () => {
+    const [found] = badOf({ pool: poolWith(fault) })
+    const remedy = found?.remedy ?? ''
+    assert.match(remedy, advice)
+    assert.equal(/--replace-pool/.test(remedy), fault === 'unmarked')
   })
 
 test('without any monitor, one must be installed', () => {

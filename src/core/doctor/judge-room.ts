@@ -1,18 +1,12 @@
 import { limits } from '../../config/limits.ts'
 import type { Finding } from './finding.ts'
-import type { HostFacts, RecordsFault } from './host-facts.ts'
+import type { HostFacts, PoolFault, RecordsFault } from './host-facts.ts'
 
 /** Judges the storage pool: whether it is there, shares blocks, and has room beyond its reserve. */
 export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding {
   const check = 'pool'
   if (!pool.known)
-    return {
-      check,
-      level: 'must',
-      found: pool.because,
-      remedy:
-        'mount the file system of the pool; vmhostd setup makes the first one, and --replace-pool one for a pool that is lost',
-    }
+    return { check, level: 'must', found: pool.because, remedy: remedyForPool(pool.fault, pool.directory) }
   const { directory, poolId, reflink, availableMib } = pool.value
   const recorded = records.known ? records.value?.poolId : undefined
   if (recorded !== undefined && recorded !== poolId)
@@ -35,6 +29,18 @@ export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding
     found: `${directory} does not share blocks between files: each disk is a full copy, and snapshots are refused`,
     remedy: 'put the pool on XFS (mkfs.xfs -m reflink=1) or btrfs before VMs are created',
   }
+}
+
+/** Returns what to do about a pool that cannot be read. Only one without a marker may be lost. */
+function remedyForPool(fault: PoolFault | undefined, directory: string): string {
+  if (fault === undefined)
+    return `check whether the disk of ${directory} works and is mounted (journalctl -k)`
+  const remedies: Readonly<Record<PoolFault, string>> = {
+    full: `make room in ${directory}`,
+    'read-only': `mount the file system of ${directory} read-write; journalctl -k shows whether the kernel stopped the writes`,
+    unmarked: `mount the file system of the pool at ${directory}; vmhostd setup makes the first one, and --replace-pool one for a pool that is lost`,
+  }
+  return remedies[fault]
 }
 
 /** Judges whether this build can use the records of VMs. */

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import fs from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+import { constants, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { readRoom, readListeners } from './read-facts.ts'
+import { lookAtPool, readRoom, readListeners } from './read-facts.ts'
+import { markPool } from '../../host/pool/pool-marker.ts'
 import { parseConfig } from '../../config/config.ts'
 import { refuseCall } from '../../../test/refuse-call.ts'
 
@@ -16,6 +22,34 @@ test('after a boot there is room for the files of a daemon that was not started 
       ['run', '/run/vmhostd-not-started', true],
     ],
   )
+})
+
+test('a pool that is full or read-only is not taken for one that is lost, and each has its path', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'doctor-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const faultOf = async (): Promise<string | undefined> => {
+    const look = await lookAtPool(directory)
+    if (look.known) return 'none'
+    assert.ok(look.because.startsWith(directory), look.because)
+    return look.fault
+  }
+  assert.equal(await faultOf(), 'unmarked')
+  await markPool(directory)
+  assert.equal(await faultOf(), 'none')
+  t.after(syncBuiltinESMExports)
+  for (const [code, fault] of [
+    ['ENOSPC', 'full'],
+    ['EDQUOT', 'full'],
+    ['EROFS', 'read-only'],
+    ['EIO', undefined],
+  ] as const) {
+    const { mock } = t.mock.method(fs, 'writeFile', async () => {
+      throw Object.assign(new Error(`${code}: write`), { code, errno: -constants.errno[code] })
+    })
+    syncBuiltinESMExports()
+    assert.equal(await faultOf(), fault)
+    mock.restore()
+  }
 })
 
 const AF_INET6 = 10

@@ -26,6 +26,8 @@ import { RecordsUnread, readRecordsFacts } from '../../store/database/records-fa
 import { firewallPolicyOf } from '../policies.ts'
 import { buildMonitors } from '../build-monitors.ts'
 import { extraAuthorities } from '../extra-authorities.ts'
+import { HostFault } from '../../core/errors.ts'
+import type { FaultCode } from '../../core/errors.ts'
 import { given } from '../../lib/given.ts'
 import { fact } from './fact.ts'
 import { readNodeFact, readTlsFacts } from './read-tls-facts.ts'
@@ -36,7 +38,14 @@ import { createServer } from 'node:net'
 import { listenAt } from '../../api/listener/listen-at.ts'
 import { bareAddress } from '../../config/config.ts'
 import type { Config } from '../../config/config.ts'
-import type { Fact, HostFacts, RecordsLook, StoreFact } from '../../core/doctor/host-facts.ts'
+import type {
+  Fact,
+  HostFacts,
+  PoolFault,
+  PoolLook,
+  RecordsLook,
+  StoreFact,
+} from '../../core/doctor/host-facts.ts'
 
 const UNIT = 'vmhostd.service'
 
@@ -74,7 +83,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
     monitors: offers(),
     kvm,
     monitorVersions: { qemu: await version('qemu'), firecracker: await version('firecracker') },
-    pool: await fact(() => poolOf(config.storage.poolDirectory)),
+    pool: await lookAtPool(config.storage.poolDirectory),
     room: await readRoom(config),
     memory: await fact(() => ({ totalMib: memoryFigures().totalMib, reserveMib: capacity.memoryReserveMib })),
     diskReserveMib: capacity.diskReserveMib,
@@ -101,10 +110,29 @@ function recordsIn(stateDirectory: string): RecordsLook {
   }
 }
 
-async function poolOf(directory: string) {
-  const { poolId, reflink } = await probePool(directory)
-  const { availableMib } = await new PoolSight(poolPaths(directory), poolId).figures()
-  return { directory, poolId, reflink, availableMib }
+const POOL_FAULTS: Readonly<Partial<Record<FaultCode, PoolFault>>> = {
+  storage_full: 'full',
+  storage_read_only: 'read-only',
+}
+
+/** Reads facts about the pool of a directory. A failure names the directory, which a fault of the pool does not. */
+export async function lookAtPool(directory: string): Promise<PoolLook> {
+  try {
+    const marked = await probePool(directory)
+    if (marked === undefined)
+      return {
+        known: false,
+        directory,
+        because: `${poolPaths(directory).marker} is not there`,
+        fault: 'unmarked',
+      }
+    const { poolId, reflink } = marked
+    const { availableMib } = await new PoolSight(poolPaths(directory), poolId).figures()
+    return { known: true, value: { directory, poolId, reflink, availableMib } }
+  } catch (error) {
+    const fault = error instanceof HostFault ? POOL_FAULTS[error.code] : undefined
+    return { known: false, directory, because: `${directory}: ${errorChain(error)}`, ...given({ fault }) }
+  }
 }
 
 /** Checks the unit of the daemon as the daemon itself does at its start. */

@@ -34,14 +34,16 @@ export function markPool(directory: string): Promise<MarkedPool> {
   })
 }
 
-/** Inspects a pool as set-up marked it, and makes nothing of a directory that is none. Throws HostFault. */
-export function probePool(directory: string): Promise<MarkedPool> {
+/**
+ * Inspects a pool as set-up marked it, and makes nothing of a directory that is none; undefined if there is no marker.
+ * Throws HostFault: it makes two small files, so a pool that is full or read-only has the code for that.
+ */
+export function probePool(directory: string): Promise<MarkedPool | undefined> {
   const { marker, tmp } = poolPaths(directory)
-  return orStorageFault(
-    'inspecting the storage pool',
-    async () => ({ poolId: await readMarker(marker), reflink: await canReflink(tmp) }),
-    'storage_inspection_failed',
-  )
+  return orStorageFault('inspecting the storage pool', async () => {
+    const poolId = await ifThere(readMarker(marker))
+    return poolId === undefined ? undefined : { poolId, reflink: await canReflink(tmp) }
+  })
 }
 
 /** Checks that a pool is in sight, again and again. */
