@@ -81,4 +81,6 @@ export const poolLimits = {
   poolFlushMs: 600_000,
   /** Calls on the directory of local images at once; it may be on another file system. */
   localImageCallsMax: 4,
+  /** VMs without a record at whose disks `vmhostd doctor` looks, of any number in the pool. */
+  doctorDisksMax: 16,
 } as const

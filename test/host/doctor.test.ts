@@ -40,6 +40,7 @@ const WELL = [
   'configuration',
   'pool',
   'records',
+  'disks',
   'room state',
   'room run',
   'memory',

@@ -1,4 +1,5 @@
 import type { KvmJudgement, MonitorOffers } from '../monitor/choose-monitor.ts'
+import type { VmId } from '../ids.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 
 /** A fact that was read, or why it was not. */
@@ -72,6 +73,9 @@ export type PoolLook =
       readonly fault?: PoolFault
     }
 
+/** VMs that have a disk in the pool and no record. `isMore`: others have a directory there, and were not looked at. */
+export type UnrecordedDisks = { readonly ids: readonly VmId[]; readonly isMore: boolean }
+
 /**
  * Whether stored descriptors outlive a stop of the daemon; if not, the reason, and what an operator can do about it.
  */
@@ -118,6 +122,8 @@ export type HostFacts = {
   readonly monitorVersions: { readonly [K in MonitorKind]: Fact<string> }
   readonly pool: PoolLook
   readonly records: RecordsLook
+  /** Absent if the pool or the records cannot be read, or do not belong together. */
+  readonly unrecorded?: Fact<UnrecordedDisks>
   /** Space for others than root, in MiB, by directory. */
   readonly room: readonly {
     readonly what: 'state' | 'run'

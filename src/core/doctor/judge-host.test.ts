@@ -5,6 +5,7 @@ import { chooseMonitor } from '../monitor/choose-monitor.ts'
 import { judgeHost } from './judge-host.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import type { MonitorQuestion } from '../monitor/choose-monitor.ts'
+import type { VmId } from '../ids.ts'
 import type { Finding } from './finding.ts'
 import type { Fact, HostFacts, PoolFault, PoolLook } from './host-facts.ts'
 
@@ -71,6 +72,7 @@ const well: HostFacts = {
   node: is('host-1'),
   certificates: [certificate],
   records: is(records),
+  unrecorded: is({ ids: [], isMore: false }),
   revocations: [revocation],
   clockIsSet: is(true),
   descriptorStore: is({ available: true }),
@@ -109,6 +111,9 @@ test('a host on which nothing is to be done has a finding for each check, and no
   )
   assert.deepEqual(new Set(findings.map(({ check }) => check)).size, findings.length)
 })
+
+const idsOf = (name: string, count: number): readonly VmId[] =>
+  Array.from({ length: count }, (_, index) => `${name}-${index + 1}` as VmId)
 
 const poolWith = (fault?: PoolFault): PoolLook => ({
   known: false,
@@ -233,6 +238,8 @@ const cases: readonly Case[] = [
   ],
   ['another pool', { pool: is({ ...pool, poolId: 'pool-2' }) }, 'must', 'pool'],
   ['records that cannot be read', { records: unknown() }, 'must', 'records'],
+  ['disks without a record', { unrecorded: is({ ids: idsOf('web', 1), isMore: false }) }, 'should', 'disks'],
+  ['disks that cannot be looked at', { unrecorded: unknown() }, 'should', 'disks'],
   ['records of a newer build', { records: is({ ...records, schemaVersion: 10 }) }, 'must', 'records'],
   [
     'a revocation list that cannot be used',
@@ -301,6 +308,14 @@ for (const [fault, advice] of badPools)
     assert.match(remedy, advice)
     assert.equal(/--replace-pool/.test(remedy), fault === 'unmarked')
   })
+
+test('disks without a record are named, up to a few', () => {
+  const foundOf = (count: number, isMore: boolean): string | undefined =>
+    badOf({ unrecorded: is({ ids: idsOf('web', count), isMore }) })[0]?.found
+  assert.match(foundOf(2, false) ?? '', /: web-1, web-2$/)
+  assert.match(foundOf(2, true) ?? '', /: web-1, web-2, and others$/)
+  assert.match(foundOf(9, false) ?? '', /: web-1, .*web-5, and others$/)
+})
 
 test('without any monitor, one must be installed', () => {
   const monitors = offers({ isExecutable: { qemu: false, firecracker: false } })

@@ -8,7 +8,7 @@ import {
   judgeTlsFiles,
 } from './judge-certificates.ts'
 import { judgeListeners, judgeNetwork } from './judge-network.ts'
-import { judgePool, judgeRecords, judgeRoom } from './judge-room.ts'
+import { judgeDisks, judgePool, judgeRecords, judgeRoom } from './judge-room.ts'
 import type { Fact, HostFacts } from './host-facts.ts'
 import type { Finding } from './finding.ts'
 
@@ -24,6 +24,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   judgeConfiguration(facts),
   judgePool(facts),
   judgeRecords(facts),
+  ...judgeDisks(facts),
   ...judgeRoom(facts),
   judgeSshKey(facts),
   ...judgeListeners(facts),

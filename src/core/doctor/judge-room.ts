@@ -60,6 +60,34 @@ export function judgeRecords({ records }: HostFacts): Finding {
   }
 }
 
+/** So many VMs are named in a finding. */
+const NAMED_MAX = 5
+
+/**
+ * Judges whether the disks of the pool have records. It is never a `must`: a disk may be of another state directory, or
+ * a person put it there, and all VMs on record work without it.
+ */
+export function judgeDisks({ unrecorded }: HostFacts): readonly Finding[] {
+  if (unrecorded === undefined) return []
+  const check = 'disks'
+  if (!unrecorded.known) {
+    const remedy = 'check whether the disk of the pool works (journalctl -k)'
+    return [{ check, level: 'should', found: unrecorded.because, remedy }]
+  }
+  const { ids, isMore } = unrecorded.value
+  if (ids.length === 0) return [{ check, level: 'ok', found: 'each disk of a VM has a record' }]
+  const others = isMore || ids.length > NAMED_MAX ? ', and others' : ''
+  return [
+    {
+      check,
+      level: 'should',
+      found: `in the pool without a record: ${ids.slice(0, NAMED_MAX).join(', ')}${others}`,
+      remedy:
+        'if their records are lost, put a backup back (vmhostd restore) or give each VM its record again (vmhostd recover); recovery.md says how',
+    },
+  ]
+}
+
 const RECORDS_REMEDY: Readonly<Record<RecordsFault, string>> = {
   damaged: 'put back a backup ("Put a backup back" in recovery.md)',
   locked:

@@ -29,6 +29,7 @@ import { extraAuthorities } from '../extra-authorities.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { FaultCode } from '../../core/errors.ts'
 import { given } from '../../lib/given.ts'
+import { belongTogether, unrecordedDisks } from './unrecorded-disks.ts'
 import { fact } from './fact.ts'
 import { readNodeFact, readTlsFacts } from './read-tls-facts.ts'
 import { existsSync } from 'node:fs'
@@ -57,6 +58,8 @@ export async function readFacts({ configPath, config, configuration }: Question)
   const version = (kind: 'qemu' | 'firecracker') =>
     fact(async () => (await monitors[kind].installed()).version)
   const { stateDirectory, capacity } = config
+  const pool = await lookAtPool(config.storage.poolDirectory)
+  const records = recordsIn(stateDirectory)
   return {
     nowMs: Date.now(),
     configPath,
@@ -83,11 +86,14 @@ export async function readFacts({ configPath, config, configuration }: Question)
     monitors: offers(),
     kvm,
     monitorVersions: { qemu: await version('qemu'), firecracker: await version('firecracker') },
-    pool: await lookAtPool(config.storage.poolDirectory),
+    pool,
     room: await readRoom(config),
     memory: await fact(() => ({ totalMib: memoryFigures().totalMib, reserveMib: capacity.memoryReserveMib })),
     diskReserveMib: capacity.diskReserveMib,
-    records: recordsIn(stateDirectory),
+    records,
+    ...(belongTogether(pool, records)
+      ? { unrecorded: await fact(() => unrecordedDisks(pool.value, stateDirectory)) }
+      : {}),
     sshKey: await fact(() => (checkKeyPair(stateDirectory) === undefined ? 'absent' : 'fits')),
     listeners: await readListeners(config),
     ...(await readTlsFacts(config)),

@@ -41,11 +41,35 @@ export function readRecordsFacts(
   stateDirectory: string,
   busyMs: number = limits.backupBusyMs,
 ): RecordsFact | undefined {
+  return readIn(stateDirectory, busyMs, factsIn)
+}
+
+/** Reads the ids of all VMs on record in the same way; an empty set if there are no records. */
+export function readRecordedVms(
+  stateDirectory: string,
+  busyMs: number = limits.backupBusyMs,
+): ReadonlySet<string> {
+  const read = (db: DatabaseSync) =>
+    new Set(
+      db
+        .prepare('SELECT id FROM vms')
+        .all()
+        .map(({ id }) => String(id)),
+    )
+  return readIn(stateDirectory, busyMs, read) ?? new Set()
+}
+
+function readIn<T>(stateDirectory: string, busyMs: number, read: (db: DatabaseSync) => T): T | undefined {
   const path = join(stateDirectory, 'vmhostd.db')
   try {
     // Unlike existsSync, this throws if the directory is not for this user.
     if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
-    return factsIn(path, busyMs)
+    const db = new DatabaseSync(nameOf(path), { readOnly: true, timeout: busyMs })
+    try {
+      return read(db)
+    } finally {
+      db.close()
+    }
   } catch (error) {
     const fault = faultOf(error)
     throw fault === undefined ? error : new RecordsUnread(path, fault, error)
@@ -58,21 +82,12 @@ function faultOf(error: unknown): RecordsFault | undefined {
   return code === 'EACCES' || code === 'EPERM' ? 'forbidden' : FAULTS.get(Number(errcode) & 0xff)
 }
 
-function factsIn(path: string, busyMs: number): RecordsFact {
-  const db = new DatabaseSync(nameOf(path), { readOnly: true, timeout: busyMs })
-  try {
-    const schemaVersion = schemaVersionOf(db)
-    // Another version may have no such table.
-    const hasMeta = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").get() !== undefined
-    const poolId = hasMeta ? new Meta(db).get('pool_id') : undefined
-    return {
-      schemaVersion,
-      schemaVersionMax: SCHEMA_VERSION,
-      ...given({ poolId }),
-    }
-  } finally {
-    db.close()
-  }
+function factsIn(db: DatabaseSync): RecordsFact {
+  const schemaVersion = schemaVersionOf(db)
+  // Another version may have no such table.
+  const hasMeta = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").get() !== undefined
+  const poolId = hasMeta ? new Meta(db).get('pool_id') : undefined
+  return { schemaVersion, schemaVersionMax: SCHEMA_VERSION, ...given({ poolId }) }
 }
 
 /**
