@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -41,7 +42,36 @@ test('a key of another certificate, a file that is not an authority and a missin
   )
   assert.throws(() => readTlsFiles({ ...files, ca: files.key }), TlsFilesUnusable)
   writeFileSync(files.key, (await issueCertificate(authority, leaf, Date.now())).key)
-  assert.throws(() => readTlsFiles(files), TlsFilesUnusable)
+  assert.throws(() => readTlsFiles(files), /a\.key is not the key of \S+a\.crt$/)
+})
+
+test('a file with something else in it is reported by its own name', async (t) => {
+  const { files } = await tlsFiles(t, Date.now())
+  const { ca, certificate, key } = files
+  const [trusted, certified, secret] = [ca, certificate, key].map((path) => readFileSync(path, 'utf8'))
+  assert.ok(trusted !== undefined && certified !== undefined && secret !== undefined)
+  const broken = certified.replace(/\n.*\n/, '\n')
+  const locked = createPrivateKey(secret).export({
+    format: 'pem',
+    type: 'pkcs8',
+    cipher: 'aes-256-cbc',
+    passphrase: 'x',
+  })
+  const cases: readonly (readonly [path: string, content: string | Buffer, says: RegExp])[] = [
+    [ca, '', /ca\.crt is not a certificate \(PEM\)/],
+    [ca, trusted + broken, /ca\.crt is not a certificate \(PEM\)/],
+    [certificate, secret, /a\.crt is not a certificate \(PEM\)/],
+    [certificate, new X509Certificate(certified).raw, /a\.crt is not a certificate \(PEM\)/],
+    [key, certified, /a\.key is not a private key \(PEM\) without a passphrase/],
+    [key, locked, /a\.key is not a private key \(PEM\) without a passphrase/],
+  ]
+  for (const [path, content, says] of cases) {
+    const before = readFileSync(path)
+    writeFileSync(path, content)
+    assert.throws(() => readTlsFiles(files), { name: 'TlsFilesUnusable', message: says })
+    writeFileSync(path, before)
+  }
+  readTlsFiles(files)
 })
 
 test('a certificate that is not for a server is refused, and one for any use is not', async (t) => {

@@ -1,8 +1,8 @@
-import { constants, createHash, X509Certificate } from 'node:crypto'
+import { constants, createHash, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { limits } from '../../config/limits.ts'
-import { certificatesIn, lackingUsages } from '../../lib/certificates.ts'
+import { certificatesIn, lackingUsages, parsedCertificatesIn } from '../../lib/certificates.ts'
 import type { SecureContextOptions } from 'node:tls'
 import type { Log } from '../../log/log.ts'
 
@@ -39,32 +39,63 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
     // A resumed session has only the client's own certificate, so nothing would show the authority above it (ADR 54).
     secureOptions: constants.SSL_OP_NO_TICKET,
   } as const satisfies SecureContextOptions
-  const material = fitTogether(options, files)
+  const { leaf, authorities } = partsOf(options, files)
   // A client checks this (RFC 5280, 4.2.1.12), and OpenSSL does not for a server's own certificate.
-  const lacking = lackingUsages(new X509Certificate(options.cert), ['server'])
+  const lacking = lackingUsages(leaf, ['server'])
   if (lacking.length > 0)
     throw new TlsFilesUnusable(
       `${files.certificate} does not have the usage ${lacking.join(', ')}: no client accepts it`,
     )
-  return material
-}
-
-function fitTogether(
-  options: TlsMaterial['options'] & { readonly cert: Buffer; readonly key: Buffer },
-  files: TlsFiles,
-): TlsMaterial {
   try {
     createSecureContext(options)
-    // TLS accepts an authority file without a certificate, and would then refuse every client.
-    const authorityExpiresAtMs = firstEnd(options.ca)
-    const expiresAtMs = endOf(options.cert)
-    const digest = createHash('sha256')
-    for (const part of [options.ca, options.cert, options.key]) digest.update(part).update('\0')
-    return { options, fingerprint: digest.digest('hex'), expiresAtMs, authorityExpiresAtMs }
   } catch (cause) {
     throw new TlsFilesUnusable(`${files.certificate}, ${files.key} and ${files.ca} cannot be used together`, {
       cause,
     })
+  }
+  const digest = createHash('sha256')
+  for (const part of [options.ca, options.cert, options.key]) digest.update(part).update('\0')
+  return {
+    options,
+    fingerprint: digest.digest('hex'),
+    expiresAtMs: leaf.validToDate.getTime(),
+    authorityExpiresAtMs: Math.min(...authorities.map(({ validToDate }) => validToDate.getTime())),
+  }
+}
+
+type Contents = { readonly ca: Buffer; readonly cert: Buffer; readonly key: Buffer }
+
+/** Parses each file by itself, because an error of TLS does not name the file. */
+function partsOf(
+  { ca, cert, key }: Contents,
+  files: TlsFiles,
+): { readonly leaf: X509Certificate; readonly authorities: readonly X509Certificate[] } {
+  // TLS accepts an authority file without a certificate, and would then refuse every client.
+  const authorities = certificatesAt(files.ca, ca)
+  const [leaf] = certificatesAt(files.certificate, cert)
+  const privateKey = parsedAt(files.key, 'private key (PEM) without a passphrase', () =>
+    createPrivateKey(key),
+  )
+  if (!leaf.checkPrivateKey(privateKey))
+    throw new TlsFilesUnusable(`${files.key} is not the key of ${files.certificate}`)
+  return { leaf, authorities }
+}
+
+function certificatesAt(
+  path: string,
+  pem: Buffer,
+): readonly [X509Certificate, ...(readonly X509Certificate[])] {
+  const what = 'certificate (PEM)'
+  const [first, ...more] = parsedAt(path, what, () => parsedCertificatesIn(pem))
+  if (first === undefined) throw new TlsFilesUnusable(`${path} is not a ${what}`)
+  return [first, ...more]
+}
+
+function parsedAt<T>(path: string, what: string, parse: () => T): T {
+  try {
+    return parse()
+  } catch (cause) {
+    throw new TlsFilesUnusable(`${path} is not a ${what}`, { cause })
   }
 }
 

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs'
 import { basename, dirname, join, parse } from 'node:path'
 import { createAuthority, issueCertificate, namesLackingIn } from './certificates.ts'
-import { certificateAt, describe, reportKept } from './kept-certificate.ts'
+import { certificateAt, describe, NOT_A_CERTIFICATE, reportKept } from './kept-certificate.ts'
 import { onlyAddress } from './own-address.ts'
 import { writePair } from './pair-files.ts'
 import { SetupError } from './setup-report.ts'
-import { signingPair, whyNotSigned } from './signing-pair.ts'
+import { authoritiesAt, signingPair, whyNotSigned } from './signing-pair.ts'
 import type { Config } from '../../config/config.ts'
 import type { WantedLeaf } from './kept-certificate.ts'
 import type { PairPaths } from './pair-files.ts'
@@ -102,6 +102,8 @@ async function ensureAuthority(
   name: string,
   options: CertificateOptions,
 ): Promise<PairPaths | undefined> {
+  if (existsSync(paths.certificate) && authoritiesAt(paths.certificate).length === 0)
+    options.report.warned(paths.certificate, NOT_A_CERTIFICATE)
   if (existsSync(paths.certificate) && !existsSync(paths.key)) {
     options.report.kept(paths.certificate, 'an authority whose key is elsewhere')
     return undefined

@@ -12,6 +12,9 @@ export type WantedLeaf = LeafRequest & {
   readonly admitted?: readonly string[]
 }
 
+/** Says it of a file that is kept, and what to do. */
+export const NOT_A_CERTIFICATE = 'it is not a certificate: put the right file back'
+
 const REMEDY =
   'move it and its key away, and run this again with the key of its authority in place; or have that authority sign another'
 
@@ -25,7 +28,7 @@ export function reportKept(paths: PairPaths, wanted: WantedLeaf, report: SetupRe
   const { certificate: path } = paths
   const certificate = certificateAt(path)
   if (certificate === undefined) {
-    report.warned(path, 'it is not a certificate: put the right file back')
+    report.warned(path, NOT_A_CERTIFICATE)
     return
   }
   const commonName = commonNameOf(certificate)

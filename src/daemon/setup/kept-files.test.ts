@@ -74,6 +74,8 @@ test('a kept certificate without a use that it needs is reported, and so is a fi
   writeFileSync(at('tls/server.crt'), 'no certificate')
   const other = await again()
   assert.match(other.text, /warning .*server\.crt {2}\(it is not a certificate/)
+  writeFileSync(at('tls/ca.crt'), '')
+  assert.match((await again()).text, /warning .*ca\.crt {2}\(it is not a certificate/)
 })
 
 test('a kept certificate whose key is another one is reported, and so is a file that is not a key', async (t) => {

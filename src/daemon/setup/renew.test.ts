@@ -330,3 +330,22 @@ test('a certificate whose key is another one is not reported as kept', async (t)
   assert.ok((await renew(0, { all: true })).renewed.includes('server.crt'))
   assert.equal((await renew(0)).report.complete, true)
 })
+
+test('a file that is not a certificate is reported by its name, and the others are renewed', async (t) => {
+  const { at, renew } = await stage(t)
+  writeFileSync(at('server.crt'), readFileSync(at('server.key')))
+  const { renewed, report } = await renew(0, { all: true })
+  assert.deepEqual(renewed, ['controller.crt', 'node.crt'])
+  assert.match(report.text, /MISSING .*server\.crt {2}\(it is not a certificate: put the right file back\)/)
+  for (const content of ['', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n']) {
+    writeFileSync(at('ca.crt'), content)
+    const { renewed: none, report: other } = await renew(0, { all: true })
+    assert.deepEqual(none, [])
+    assert.equal(other.complete, false)
+    assert.match(
+      other.text,
+      /MISSING .*node\.crt .* because \S+ca\.crt is not a certificate: put the right file/,
+    )
+    assert.match(other.text, /MISSING .*ca\.crt {2}\(it is not a certificate: put the right file back\)/)
+  }
+})

@@ -1,13 +1,12 @@
-import { X509Certificate } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { parsedCertificatesIn } from '../../lib/certificates.ts'
 import { namesLackingIn, oneLine, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
-import { keyFaultOf } from './kept-certificate.ts'
+import { certificateAt, keyFaultOf, NOT_A_CERTIFICATE } from './kept-certificate.ts'
 import { replacePair } from './pair-files.ts'
-import { signingPair, whyNotSigned } from './signing-pair.ts'
+import { authoritiesAt, signingPair, whyNotSigned } from './signing-pair.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
+import type { X509Certificate } from 'node:crypto'
 import type { Config } from '../../config/config.ts'
 import type { CertificatePair } from './certificates.ts'
 import type { Flush } from '../../store/database/schema-copies.ts'
@@ -52,7 +51,11 @@ type Leaf = { readonly paths: PairPaths; readonly signer: PairPaths; readonly na
 async function renew({ paths, signer, names }: Leaf, options: RenewOptions): Promise<boolean> {
   const { report, nowMs, all } = options
   if (!existsSync(paths.certificate)) return false
-  const old = new X509Certificate(readFileSync(paths.certificate))
+  const old = certificateAt(paths.certificate)
+  if (old === undefined) {
+    report.missing(paths.certificate, NOT_A_CERTIFICATE)
+    return false
+  }
   const until = validityOf(old, nowMs)
   const addedNames = namesLackingIn(old, names)
   if (!all && !endsSoon(old, nowMs) && !isEarly(old, nowMs) && addedNames.length === 0) {
@@ -97,14 +100,15 @@ function validityOf(one: X509Certificate, nowMs: number): string {
 function signerOf(authority: PairPaths, old: X509Certificate): CertificatePair | undefined {
   const { certificate, key } = authority
   if (!existsSync(certificate) || !existsSync(key)) return undefined
-  const trusted = parsedCertificatesIn(readFileSync(certificate))
+  const trusted = authoritiesAt(certificate)
   const isIssued = trusted.some((one) => old.checkIssued(one) && old.verify(one.publicKey))
   return isIssued ? signingPair(authority) : undefined
 }
 
 function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {
   if (!existsSync(path)) return
-  const trusted = parsedCertificatesIn(readFileSync(path))
+  const trusted = authoritiesAt(path)
+  if (trusted.length === 0) report.missing(path, NOT_A_CERTIFICATE)
   for (const one of trusted) {
     const namesakes = trusted.filter(({ subject }) => subject === one.subject)
     const serial = namesakes.length === 1 ? '' : `, serial number ${one.serialNumber}`

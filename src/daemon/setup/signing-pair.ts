@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { certificatesIn } from '../../lib/certificates.ts'
+import { certificatesIn, parsedCertificatesIn } from '../../lib/certificates.ts'
 import { kindOf, SIGNING_KINDS, signs } from './signing-algorithm.ts'
 import type { KeyObject } from 'node:crypto'
 import type { CertificatePair } from './certificates.ts'
@@ -15,10 +15,21 @@ export function signingPair({ certificate, key }: PairPaths): CertificatePair | 
   const keyPem = readFileSync(key, 'utf8')
   const privateKey = privateKeyIn(keyPem)
   if (privateKey === undefined || !signs(privateKey)) return undefined
+  if (authoritiesAt(certificate).length === 0) return undefined
   const own = certificatesIn(readFileSync(certificate)).find((pem) =>
     new X509Certificate(pem).checkPrivateKey(privateKey),
   )
   return own === undefined ? undefined : { certificate: own, key: keyPem }
+}
+
+/** Returns the certificates of an authority's file that is there; none if one of them cannot be read. */
+export function authoritiesAt(path: string): readonly X509Certificate[] {
+  const content = readFileSync(path)
+  try {
+    return parsedCertificatesIn(content)
+  } catch {
+    return []
+  }
 }
 
 /** Returns the private key of a file; undefined if it has none that can be read without a passphrase. */
@@ -31,9 +42,11 @@ export function privateKeyIn(pem: string): KeyObject | undefined {
 }
 
 /** Says why an authority without a signing pair cannot sign, and what to do, up to what it is to sign. */
-export function whyNotSigned({ key }: PairPaths): string {
+export function whyNotSigned({ certificate, key }: PairPaths): string {
   const privateKey = existsSync(key) ? privateKeyIn(readFileSync(key, 'utf8')) : undefined
   const cannot = 'its authority cannot sign here, because'
+  if (existsSync(certificate) && authoritiesAt(certificate).length === 0)
+    return `${cannot} ${certificate} is not a certificate: put the right file there, or have that authority sign`
   if (privateKey !== undefined && !signs(privateKey))
     return `${cannot} ${key} is of the kind ${kindOf(privateKey)}, and only keys of ${SIGNING_KINDS} sign here: have that authority sign`
   const because =
