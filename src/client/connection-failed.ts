@@ -11,6 +11,7 @@ import { unreachable } from '../lib/assert.ts'
  * - `wrong_name`: its certificate is for other names than the one in the URL
  * - `expired`: its certificate has expired, or is not valid yet
  * - `unwelcome`: it does not accept our certificate
+ * - `dropped`: it ended the connection before its answer: it restarted, or does not accept our certificate
  * - `not_tls`: the server there does not speak TLS 1.3
  * - `late`: connected, but the answer did not come in time
  * - `broken`: the connection ended before the answer did
@@ -24,6 +25,7 @@ export type FailureKind =
   | 'wrong_name'
   | 'expired'
   | 'unwelcome'
+  | 'dropped'
   | 'not_tls'
   | 'late'
   | 'broken'
@@ -47,6 +49,7 @@ const PASSING: ReadonlySet<FailureKind> = new Set([
   'refused',
   'unreachable',
   'unwelcome',
+  'dropped',
   'late',
   'broken',
 ])
@@ -107,14 +110,14 @@ export function connectionFailed(error: unknown, { peer, silentAfterHandshake }:
 
 /**
  * Returns the kind of an error. In TLS 1.3 (RFC 8446, 4.4.2.4) the server may check our certificate after our side has
- * finished the handshake; Node's server then closes without an alert. So an end before the first byte of an answer most
- * likely means a refused certificate.
+ * finished the handshake; Node's server then closes without an alert. So an end before the first byte of an answer may
+ * mean a refused certificate, and may mean a restart.
  */
 function kindOf(error: unknown, silentAfterHandshake: boolean): FailureKind {
   const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined
   const known = typeof code === 'string' ? KINDS.get(code) : undefined
   if (known !== undefined) return known
-  return silentAfterHandshake && (code === 'ECONNRESET' || code === 'EPIPE') ? 'unwelcome' : 'broken'
+  return silentAfterHandshake && (code === 'ECONNRESET' || code === 'EPIPE') ? 'dropped' : 'broken'
 }
 
 function sentence(kind: FailureKind, peer: string): string {
@@ -135,6 +138,8 @@ function sentence(kind: FailureKind, peer: string): string {
       return `the certificate of ${peer} is not valid now`
     case 'unwelcome':
       return `${peer} does not accept our certificate`
+    case 'dropped':
+      return `${peer} ended the connection before its answer: it restarted, or does not accept our certificate`
     case 'not_tls':
       return `what listens at ${peer} does not speak TLS 1.3`
     case 'late':

@@ -10,6 +10,7 @@ import { CtlError } from './ctl-error.ts'
 import { exitStatus } from './exit-status.ts'
 import type { Arguments, Kind } from './command.ts'
 import type { ExitStatus } from './exit-status.ts'
+import type { FailureKind } from '../client/connection-failed.ts'
 import type { Problem } from '../client/api-problem.ts'
 import type { Profile } from './profile.ts'
 
@@ -78,11 +79,12 @@ function explainAny(error: unknown, circumstances: Circumstances): Explanation {
   }
   if (error instanceof ApiProblem) return explainProblem(error, circumstances)
   if (error instanceof ConnectionFailed) {
+    const kind = kindSeen(error, circumstances)
     return {
       message: errorChain(error),
-      code: `connection_${error.kind}`,
+      code: `connection_${kind}`,
       status: exitStatus.unreachable,
-      advice: connectionAdvice(error, circumstances),
+      advice: connectionAdvice(kind, circumstances),
     }
   }
   const { path = 'the profile', url = '' } = circumstances.profile ?? {}
@@ -172,8 +174,14 @@ const NO_PROFILE: Profile = {
   files: { ca: '', cert: '', key: '' },
 }
 
+/** Returns the kind of a failure: an end before the answer is a refusal if our certificate has a fault. */
+function kindSeen({ kind }: ConnectionFailed, { profile, nowMs }: Circumstances): FailureKind {
+  if (kind !== 'dropped' || profile === undefined) return kind
+  return certificateFaults(profile, nowMs).length > 0 ? 'unwelcome' : kind
+}
+
 function connectionAdvice(
-  { kind }: ConnectionFailed,
+  kind: FailureKind,
   { profile = NO_PROFILE, name, beginsAgain, nowMs }: Circumstances,
 ): string[] {
   const { path, url, files } = profile
@@ -207,19 +215,24 @@ function connectionAdvice(
       ]
     case 'unwelcome':
       return unwelcomeAdvice(profile, nowMs)
+    case 'dropped':
+      return [
+        againOf(name, beginsAgain),
+        `if it ends each time, cert in ${path}, which is ${files.cert}, may be revoked, or of another authority than those that the host trusts: journalctl --unit=vmhostd | grep handshake`,
+      ]
     case 'not_tls':
       return [
         `is the port in ${url} that of the controller API? see controller.port of the host's configuration`,
       ]
     case 'broken':
-      return [
-        beginsAgain === true ? lookFirst(name) : 'run the command again; that is safe',
-        'on that host: journalctl --unit=vmhostd',
-      ]
+      return [againOf(name, beginsAgain), 'on that host: journalctl --unit=vmhostd']
     default:
       return unreachable(kind)
   }
 }
+
+const againOf = (name: string, beginsAgain: true | undefined): string =>
+  beginsAgain === true ? lookFirst(name) : 'run the command again; that is safe'
 
 const lookFirst = (name: string): string =>
   `the change may be stored, and repeating it would do it twice: check with vmhostctl events --vm ${name}`

@@ -307,7 +307,7 @@ test('a client certificate that the daemon does not accept is reported with its 
   for (const [pair, says] of cases) {
     const { status, err } = await through(t, { url, pair })
     assert.equal(status, 4, err)
-    assert.match(err, /^vmhostctl: 127.0.0.1:\d+ does not accept our certificate/)
+    assert.match(err, /^vmhostctl: 127.0.0.1:\d+ .*does not accept our certificate/)
     assert.match(err, says)
   }
 })
@@ -370,4 +370,28 @@ test('a request whose answer is lost may be repeated, except one that would begi
     assert.match(err, says)
     if (says === look) assert.doesNotMatch(err, /again is safe/)
   }
+})
+
+test('a daemon that ends before its answer is not said to refuse a certificate without a fault', async (t) => {
+  const { certificate: cert, key } = pki.server
+  const https = createHttpsServer({ cert, key }, (request) => request.socket.destroy())
+  https.listen(0, '127.0.0.1')
+  await once(https, 'listening')
+  t.after(() => https.close())
+  const url = `https://127.0.0.1:${(https.address() as AddressInfo).port}`
+  const profile = writeProfile(t, { pki, url })
+  for (const [line, says] of [
+    ['vm stop web-1', /\n {2}run the command again; that is safe\n {2}if it ends each time, cert in /],
+    ['vm reboot web-1', /\n {2}the change may be stored.* vmhostctl events --vm web-1\n/],
+  ] as const) {
+    const { status, err } = await ctl([...line.split(' '), '--profile', profile])
+    assert.equal(status, 4, err)
+    assert.match(
+      err,
+      /ended the connection before its answer: it restarted, or does not accept our certificate: /,
+    )
+    assert.match(err, says)
+  }
+  const failed = await ctl(['vm', 'stop', 'web-1', '--json', '--profile', profile])
+  assert.match(failed.err + failed.out, /"connection_dropped"/)
 })
