@@ -13,6 +13,7 @@ import type { Intent } from './intent.ts'
 import type { MemoryRoom } from './memory-room.ts'
 import type { PlaceQueue } from './place-queue.ts'
 import type { Graces, HostEnd, Silences, StoppedVms } from './process-facts.ts'
+import type { Waits } from './waits.ts'
 
 /** Parts of the daemon that all passes and the sweep use. */
 export type PassContext = {
@@ -43,6 +44,7 @@ export type WorkerContext = PassContext & {
   /** Restores after a boot or a maintenance of the host. */
   readonly restores: PlaceQueue
   readonly silences: Silences
+  readonly waits: Waits
   readonly stopped: StoppedVms
   readonly graces: Graces
   readonly hostEnd: HostEnd

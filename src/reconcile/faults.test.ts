@@ -11,6 +11,7 @@ import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { shownMaintenance } from '../core/maintenance/maintenance.ts'
 import { GATEWAY_MAC } from '../core/network/tap.ts'
+import { DAY_MS } from '../lib/time-units.ts'
 import type { ImageRole } from '../core/desired.ts'
 import type { FaultCode } from '../core/errors.ts'
 import type { Sha256 } from '../core/ids.ts'
@@ -32,6 +33,22 @@ test('a wait says what for, is a fault past its deadline, and ends when the host
   stuck.mock.restore()
   await noticed()
   assert.equal(shown(), 'running')
+})
+
+test('a wait counts the time that passes, and not by how much the clock is set', async (t) => {
+  for (const byMs of [365 * DAY_MS, -365 * DAY_MS]) {
+    const { host, clock, create, shown, idle, later, noticed } = await reconcileStage(t)
+    create()
+    await idle()
+    mock.method(host.units, 'inspect', () => Promise.resolve({ kind: 'deactivating' as const }))
+    await noticed()
+    clock.set(byMs)
+    for (let waitedMs = 0; waitedMs < limits.unitWaitMs; waitedMs += limits.unitRecheckMs) {
+      assert.equal(shown(), 'stopping')
+      await later(limits.unitRecheckMs)
+    }
+    assert.equal(shown(), 'stopping wait_overdue')
+  }
 })
 
 test('a disk that is gone is never made again: it is a fault until it is back', async (t) => {

@@ -141,7 +141,8 @@ async function planAndAct(pass: Pass): Promise<Next> {
 function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   if (waiting.for === 'a turn to wake') pass.restores.waitForPlace(pass.record.id)
   const shown = observed(pass, state)
-  const waitedMs = waiting.waitedMs ?? pass.host.clock.now() - shown.sinceMs
+  const { waits, record, host } = pass
+  const waitedMs = waiting.waitedMs ?? waits.note(record.id, shown.sinceMs, host.clock.monotonicMs())
   if (waiting.deadlineMs !== undefined && waitedMs >= waiting.deadlineMs)
     return overdue(pass, waiting, { state, waitedMs })
   const { fault: _past, ...withoutFault } = shown

@@ -9,6 +9,7 @@ import { PassPlaces } from './pass-places.ts'
 import { PlaceQueue } from './place-queue.ts'
 import { Graces, HostEnd, Silences, StoppedVms } from './process-facts.ts'
 import { ReportedLooks } from './reported-looks.ts'
+import { Waits } from './waits.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
 import type { PassContext, WorkerContext } from './context.ts'
@@ -57,6 +58,7 @@ export class Reconciler {
       saves: new PlaceQueue(limits.savesMax, (id) => this.notice(id, 'a place to be saved is free')),
       restores: new PlaceQueue(limits.restoresMax, (id) => this.notice(id, 'a turn to wake has come')),
       silences: this.silences,
+      waits: new Waits(),
       stopped: new StoppedVms(),
       graces: this.graces,
       hostEnd: new HostEnd(),
@@ -169,6 +171,7 @@ export class Reconciler {
         this.#context.saves.forget(id)
         this.#context.restores.forget(id)
         this.#context.silences.forget(id)
+        this.#context.waits.forget(id)
         this.#context.stopped.forget(id)
         this.graces.forget(id)
         this.memory.callNext()

@@ -80,7 +80,7 @@ export type Waiting = {
    * because another host, other VMs, a packet, a boot, an operator or a known time ends it.
    */
   readonly deadlineMs?: number
-  /** How long the wait has lasted already; if absent, it counts from when the state began. */
+  /** How long the wait has lasted already; if absent, it counts from the first look at a wait in this state. */
   readonly waitedMs?: number
   /** The place in the queue that the wait is for. */
   readonly queue?: Omit<MemoryQueuePlace, 'sinceMs'>
