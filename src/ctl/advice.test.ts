@@ -31,7 +31,7 @@ test('advice may be about one kind of resource', () => {
 test('a fault without advice of its own comes with its remedy', () => {
   assert.deepEqual(adviceFor('tool_missing', 'vm'), [faults.tool_missing.remedy])
   assert.deepEqual(adviceFor('unit_start_failed', 'vm'), [
-    'See systemctl status vmhost-<id> and its journal.',
+    'See systemctl status vmhost-<id> and its journal. If the cause is ENOSPC, make room in /run.',
   ])
 })
 

@@ -68,7 +68,8 @@ export const vms = {
     unit_start_failed: {
       retry: 'backoff',
       title: 'systemd could not start the unit of the VM',
-      remedy: 'See `systemctl status vmhost-<id>` and its journal.',
+      remedy:
+        'See `systemctl status vmhost-<id>` and its journal. If the cause is `ENOSPC`, make room in `/run`.',
       example: 'starting vmhost-web-1.service: the job ended as timeout',
       writtenBy: ['src/host/systemd/systemd-units.ts'],
     },

@@ -18,3 +18,9 @@ test('a request that is not JSON is refused with its file and the place, and wit
   refused('{"a": 1,\n "b": "https://store.example/?signature=1" 2}', `${path} is not JSON: line 2, column 44`)
   refused('{"a": https://store.example/?signature=1}', `${path} is not JSON`)
 })
+
+test('a request that cannot be read is named', () => {
+  const config = parseConfig('', { path: 'the defaults', hostname: 'host-1' })
+  const message = `${tmpdir()} cannot be read`
+  assert.throws(() => sourceFromRequest(tmpdir(), config, { diskMib: 64 }), { message })
+})

@@ -38,11 +38,20 @@ export function sourceFromRequest(path: string, config: Config, orphan: Orphan):
 }
 
 function jsonIn(path: string): unknown {
-  const text = readFileSync(path, 'utf8')
+  const text = textOf(path)
   try {
     return JSON.parse(text)
   } catch (error) {
     throw notJson(path, error)
+  }
+}
+
+/** Names the path, which the error of a directory does not. */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new Error(`${path} cannot be read`, { cause })
   }
 }
 

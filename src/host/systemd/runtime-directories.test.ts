@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { lstat, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, mkdtemp, open, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -56,4 +56,18 @@ test('a file is not made through a link that a user of a directory has put there
     await rm(outside, { force: true })
   }
   assert.ok(!(await readdir(parent)).includes('outside'))
+})
+
+test('a file that has no room names its path', async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), 'runtime-files-'))
+  t.after(() => rm(directory, { recursive: true }))
+  const handle = await open(directory)
+  t.mock.method(Object.getPrototypeOf(handle), 'writeFile', async () => {
+    throw new Error('ENOSPC: no space left on device, write')
+  })
+  await handle.close()
+  const message = `writing ${directory}/vmhostd/vm/web-1/config.json`
+  await assert.rejects(makeRuntimeFiles(specOf({ name: 'config.json', content: '{}' }), directory), {
+    message,
+  })
 })

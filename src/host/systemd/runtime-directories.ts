@@ -48,8 +48,14 @@ export async function makeRuntimeFiles(spec: UnitSpec, parent = '/run'): Promise
   if ((await mkdir(above, { recursive: true })) !== undefined) await chmod(above, 0o755)
   await rm(directory, { recursive: true, force: true })
   await mkdir(directory, { mode: 0o700 })
-  for (const { name, content } of spec.runtimeFiles)
-    await makeRuntimeFile(join(directory, name), content, spec.userId)
+  for (const { name, content } of spec.runtimeFiles) {
+    try {
+      await makeRuntimeFile(join(directory, name), content, spec.userId)
+    } catch (cause) {
+      // A write that has no room does not name its file.
+      throw new Error(`writing ${join(directory, name)}`, { cause })
+    }
+  }
   await lchown(directory, spec.userId, spec.userId)
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -56,4 +56,17 @@ test('a record that was cut short is removed and can be written again', (t) => {
   writeFileSync(join(directory, 'vmhost-web-1.user'), '{"uid":')
   removeUserRecord(web, directory)
   assert.deepEqual(readdirSync(directory), [])
+})
+
+test('a record that has no room names its file', (t) => {
+  const directory = directoryFor(t)
+  const path = join(directory, 'vmhost-web-1.user')
+  symlinkSync('/dev/full', path)
+  assert.throws(
+    () => writeUserRecord(web, user, directory),
+    ({ message, cause }: Error) => {
+      assert.equal((cause as NodeJS.ErrnoException).code, 'ENOSPC')
+      return message === `writing ${path}`
+    },
+  )
 })

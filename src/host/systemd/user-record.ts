@@ -27,7 +27,12 @@ export function writeUserRecord(id: VmId, userId: UserId, directory = DIRECTORY)
   }
   // Everybody must be able to look users up, whatever the umask is.
   if (mkdirSync(directory, { recursive: true }) !== undefined) chmodSync(directory, 0o755)
-  writeFileSync(join(directory, file), JSON.stringify(record))
+  try {
+    writeFileSync(join(directory, file), JSON.stringify(record))
+  } catch (cause) {
+    // A write that has no room does not name its file.
+    throw new Error(`writing ${join(directory, file)}`, { cause })
+  }
   chmodSync(join(directory, file), 0o644)
   link(join(directory, `${userId}.user`), file)
 }
