@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
@@ -264,36 +264,6 @@ test('a second process is refused the state directory, and says what to do', () 
 
 test('the store is readable by its owner alone', () => {
   assert.equal(statSync(`${directory}/vmhostd.db`).mode & 0o077, 0)
-})
-
-test('a damaged store is refused, and the error names the file and what to do', () => {
-  const damaged = mkdtempSync(join(tmpdir(), 'vmhostd-store-'))
-  writeFileSync(`${damaged}/vmhostd.db`, 'not a database'.repeat(999))
-  const message = new RegExp(`^${damaged}/vmhostd.db is damaged: .*vmhostd restore.*vmhostd recover`)
-  assert.throws(() => new Store(damaged, range), { message })
-  rmSync(damaged, { recursive: true })
-})
-
-test('a store with a damaged page is refused in the same words, and is released', () => {
-  const path = `${directory}/vmhostd.db`
-  const { storeId } = store
-  store.close()
-  const whole = readFileSync(path)
-  const bytes = Buffer.from(whole)
-  const db = new DatabaseSync(path)
-  const pageOf = (name: string): number =>
-    Number(db.prepare('SELECT rootpage FROM sqlite_schema WHERE name = ?').get(name)?.['rootpage'])
-  const pageBytes = Number(db.prepare('PRAGMA page_size').get()?.['page_size'])
-  bytes.fill(0xff, (pageOf('meta') - 1) * pageBytes, pageOf('meta') * pageBytes)
-  db.close()
-  writeFileSync(path, bytes)
-  for (const _again of [1, 2])
-    assert.throws(() => new Store(directory, range), {
-      message: /vmhostd\.db is damaged: .*vmhostd restore/,
-    })
-  writeFileSync(path, whole)
-  store = new Store(directory, range)
-  assert.equal(store.storeId, storeId)
 })
 
 test('a store of a newer version is refused and left as it is', () => {

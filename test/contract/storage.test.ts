@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import { FakeStorage } from '../fakes/fake-storage.ts'
+import { imageKindsContract } from './image-kinds.contract.ts'
 import { imageMovesContract } from './image-moves.contract.ts'
 import { rebuildsContract } from './rebuilds.contract.ts'
 import { storageContract } from './storage.contract.ts'
@@ -19,6 +20,7 @@ async function stage(): Promise<StorageStage> {
 }
 
 storageContract('fake storage', stage)
+imageKindsContract('fake storage', stage)
 rebuildsContract('fake storage', stage)
 imageMovesContract('fake storage', stage)
 

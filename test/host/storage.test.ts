@@ -10,6 +10,7 @@ import type { ImageRef } from '../../src/ports/storage.ts'
 import type { Sha256, UserId, VmId } from '../../src/core/ids.ts'
 import { run } from './run.ts'
 import { errorChain } from '../../src/log/error-chain.ts'
+import { imageKindsContract } from '../contract/image-kinds.contract.ts'
 import { imageMovesContract } from '../contract/image-moves.contract.ts'
 import { rebuildsContract } from '../contract/rebuilds.contract.ts'
 import { storageContract } from '../contract/storage.contract.ts'
@@ -18,6 +19,7 @@ import { poolOn } from './pool-on.ts'
 import type { PoolStage } from './pool-on.ts'
 
 storageContract('pool on XFS', (t) => poolOn('xfs', t), { skip })
+imageKindsContract('pool on XFS', (t) => poolOn('xfs', t), { skip })
 storageContract('pool on ext4', (t) => poolOn('ext4', t), { skip })
 rebuildsContract('pool on XFS', (t) => poolOn('xfs', t), { skip })
 rebuildsContract('pool on ext4', (t) => poolOn('ext4', t), { skip })

@@ -26,9 +26,9 @@ export type RenewOptions = {
 }
 
 /**
- * Replaces the certificates of this host that end soon, are not valid yet, or lack a name, by ones with their names and uses, and a new
- * key. Certificates of an authority whose key is not on this host, and those that would lose something, are reported
- * with what to do. Returns the paths of the new ones.
+ * Replaces the certificates of this host that end soon, are not valid yet, or lack a name, by ones with their names and
+ * uses, and a new key. Certificates of an authority whose key is not on this host, and those that would lose something,
+ * are reported with what to do. Returns the paths of the new ones.
  */
 export async function renewCertificates(options: RenewOptions): Promise<readonly string[]> {
   const { authority, nodeAuthority, server, controller, metrics, node } = certificatePaths(options.config)
