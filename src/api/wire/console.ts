@@ -48,6 +48,12 @@ export const consoleFromDaemonSchema = Type.Object(
                 'Number of bytes that are gone between `since` and `cursor`. 0 if `since` is of another session.',
             }),
           ),
+          over: Type.Optional(
+            Type.Boolean({
+              description:
+                'The session has ended: its last output follows, then `waiting` or the end. Input until then is dropped.',
+            }),
+          ),
         },
         {
           description:

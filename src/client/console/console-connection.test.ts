@@ -237,6 +237,34 @@ test('input for the next session is kept while the daemon says again and again t
   await eventually(() => link.input === 'early')
 })
 
+test('input before the first session goes to that session, also after the output of one that is over', async (t) => {
+  const { links, console, kinds } = watch(t)
+  void console.write(Buffer.from('early'))
+  const link = await links.link(0)
+  link.deliver({ attached: { ...place, over: true } })
+  link.deliver({ waiting: { for: 'start' } })
+  await eventually(() => kinds().length === 2)
+  link.deliver(attached('s2', 0))
+  await eventually(() => link.input === 'early')
+})
+
+test('input for a session that has ended meanwhile reaches no other', async (t) => {
+  const { links, console, kinds, clock } = watch(t)
+  const first = await links.link(0)
+  first.deliver(attached('s1', 0))
+  await eventually(() => kinds().length === 1)
+  first.break()
+  void console.write(Buffer.from('for s1'))
+  await clock.wake(100)
+  const second = await links.link(1)
+  second.deliver({ attached: { ...place, over: true } })
+  second.deliver({ waiting: { for: 'start' } })
+  await eventually(() => kinds().at(-1) === 'waiting')
+  void console.write(Buffer.from('for s2'))
+  second.deliver(attached('s2', 0))
+  await eventually(() => second.input === 'for s2')
+})
+
 /** Begins a session, whose events the test takes one by one. */
 async function beginSession(t: TestContext, request: ConsoleRequest, where: { readonly inBrowser: boolean }) {
   const links = new FakeLinks(where)

@@ -157,8 +157,8 @@ export class ConsoleConnection {
           case 'attached': {
             attached = true
             const again = this.#attach(received.place)
-            // A session announces itself again when output is lost.
-            if (sending.signal.aborted) {
+            // A session announces itself again when output is lost. One that is over takes no input.
+            if (sending.signal.aborted && !this.#isWaiting) {
               sending = new AbortController()
               void this.#input.sendTo(send, sending.signal)
             }
@@ -191,11 +191,12 @@ export class ConsoleConnection {
   /** Returns whether the session is the same as before. */
   #attach(place: Attachment | undefined): boolean {
     const wasWaiting = this.#isWaiting
-    this.#isWaiting = false
+    this.#isWaiting = place?.over === true
     this.#pauseMs = limits.clientReconnectMsMin
     if (place === undefined) return false
     const again = this.#session === place.session
-    if (this.#session !== undefined && !again && !wasWaiting) this.#input.drop()
+    const isPast = this.#session !== undefined && (!again || this.#isWaiting)
+    if (isPast && !wasWaiting) this.#input.drop()
     this.#session = place.session
     this.#cursor = place.cursor
     return again

@@ -227,10 +227,11 @@ function parseDaemonMessage(text: string): ReceivedMessage | undefined {
 }
 
 function attachedFrom(attached: Readonly<Record<string, unknown>>): ReceivedMessage | undefined {
-  const { mode, session, cursor, replay_bytes: replayBytes, lost_bytes: lostBytes } = attached
+  const { mode, session, cursor, replay_bytes: replayBytes, lost_bytes: lostBytes, over } = attached
   if (mode === 'ssh') return { kind: 'attached', place: undefined }
   if (!isText(session) || !isCount(cursor) || !isCount(replayBytes) || !isCount(lostBytes)) return undefined
-  return { kind: 'attached', place: { session, cursor, replayBytes, lostBytes } }
+  const place = { session, cursor, replayBytes, lostBytes }
+  return { kind: 'attached', place: over === true ? { ...place, over } : place }
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string'

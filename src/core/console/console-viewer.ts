@@ -24,6 +24,8 @@ export type Attachment = {
   readonly replayBytes: number
   /** Number of lost bytes between the viewer's last position and `cursor`. */
   readonly lostBytes: number
+  /** The session has ended. What is typed now does not reach it. */
+  readonly over?: true
 }
 
 /** The reason why a text message of a viewer was ignored. */

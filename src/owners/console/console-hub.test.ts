@@ -234,7 +234,10 @@ test('a viewer that follows and comes after the end is shown the last session to
   const late = watch(true)
   assert.deepEqual([late.text, late.closedWith], ['panic: all is lost', undefined])
   assert.deepEqual(late.received, [
-    { kind: 'attached', place: { session: session.id, cursor: 0, replayBytes: 18, lostBytes: 0 } },
+    {
+      kind: 'attached',
+      place: { session: session.id, cursor: 0, replayBytes: 18, lostBytes: 0, over: true },
+    },
     { kind: 'waiting' },
   ])
   const back = (cursor: number): FakeViewer => {

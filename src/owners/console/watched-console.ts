@@ -138,10 +138,9 @@ export class WatchedConsole {
     if (!viewer.isOpen) return 0
     const { from, lostBytes } = replayOf(session, stoppedAt)
     const { bytes } = session.output.since(from)
-    viewer.send({
-      kind: 'attached',
-      place: { session: session.id, cursor: from, replayBytes: bytes.length, lostBytes },
-    })
+    const place = { session: session.id, cursor: from, replayBytes: bytes.length, lostBytes }
+    const isOver = session !== this.#session
+    viewer.send({ kind: 'attached', place: isOver ? { ...place, over: true } : place })
     if (bytes.length > 0) viewer.output(bytes)
     return bytes.length
   }

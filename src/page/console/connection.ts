@@ -61,7 +61,7 @@ export class Connection {
     switch (event.kind) {
       case 'attached':
         this.#display.begin(event.place, event.again)
-        this.#status({ kind: 'attached' })
+        if (event.place?.over !== true) this.#status({ kind: 'attached' })
         break
       case 'output':
         this.#display.output(event.bytes)
