@@ -29,8 +29,8 @@ export async function sweepOrphans(context: PassContext, signal: AbortSignal): P
     const leftAlone = leftAloneOf(context.store, found)
     await removeOrphans(context, found, { leftAlone, signal })
     reportLeftAlone(context, found, leftAlone)
-    await context.host.firewall.removeStrangers()
     await reserveUserIds(context, leftAlone)
+    await context.host.firewall.removeStrangers()
     return true
   } catch (error) {
     if (!signal.aborted) warnOfFault(context.log, error, 'orphan sweep failed; repeated later')
