@@ -15,7 +15,7 @@ import { StepLog } from './step-log.ts'
 import { isLong } from './steps/steps.ts'
 import type { Step } from '../core/plan/step.ts'
 import type { Failure } from '../core/retry/retry.ts'
-import type { Launch, Observed, ObservedState } from '../core/vm/record.ts'
+import type { Launch, ObservedState, WaitReason } from '../core/vm/record.ts'
 import type { Delivery } from '../core/world/network-state.ts'
 import type { Next, Pass } from './context.ts'
 import type { StepNotes } from './steps/executor.ts'
@@ -34,7 +34,10 @@ export async function act(
     return { kind: 'after', ms: heldMs }
   }
   if (cause.actingPasses >= limits.actingPassesMax) return fail(pass, notConverging(first))
-  const shown = { ...observed(pass, heldMs > 0 ? record.observed.state : state), ...waitOf(first) }
+  const shown = {
+    ...observed(pass, heldMs > 0 ? record.observed.state : state),
+    ...given({ waitingFor: waitOf(first) }),
+  }
   const launch = launchBeforeMove(record, free)
   write(pass, { observed: shown, ...given({ launch }), ...(isSave(free) ? { mayBeSaved: true } : {}) })
   // The note that the daemon ends the guest must be on the disk before the guest ends.
@@ -100,13 +103,16 @@ type RunContext = { readonly state: ObservedState; readonly stepLog: StepLog }
 async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContext): Promise<Outcome> {
   const endedLanes = new Set<Step['lane']>()
   let result: Outcome = { kind: 'done' }
+  let shownWait = steps[0] && waitOf(steps[0])
   for (const [index, step] of steps.entries()) {
     if (pass.signal.aborted || isSuperseded(pass, steps.slice(0, index)) || isDrainedSince(pass, step))
       return { kind: 'overtaken' }
     if (step.lane !== undefined && endedLanes.has(step.lane)) continue
     // It may take hours, and what was done before it must not wait for that.
     if (isLong(step)) context.stepLog.write()
-    if (waitOf(step).waitingFor !== waitOf(steps[index - 1] ?? step).waitingFor) showWaitOf(step, pass)
+    const wait = waitOf(step)
+    if (wait !== shownWait) showWait(pass, wait)
+    shownWait = wait
     const outcome = await addToLogContext({ step: step.kind }, () => runOne(pass, step, context))
     if (outcome.kind === 'done') continue
     if (outcome.kind === 'overtaken' || outcome.ended === 'pass') return outcome
@@ -117,15 +123,15 @@ async function runInOrder(pass: Pass, steps: readonly Step[], context: RunContex
 }
 
 /** Returns what a VM waits for while this step runs. A fetch may last for hours, or wait for a place. */
-const waitOf = ({ kind }: Step): Pick<Observed, 'waitingFor'> =>
-  kind === 'image.ensure-fetched' ? { waitingFor: 'the image' } : {}
+const waitOf = ({ kind }: Step): WaitReason | undefined =>
+  kind === 'image.ensure-fetched' ? 'the image' : undefined
 
 /** Shows the wait of the step that begins, and leaves the rest as the step before it left it. */
-function showWaitOf(step: Step, pass: Pass): void {
+function showWait(pass: Pass, waitingFor: WaitReason | undefined): void {
   const shown = pass.store.vms.get(pass.record.id)?.observed
   if (shown === undefined) return
   const { waitingFor: _past, ...rest } = shown
-  write(pass, { observed: { ...rest, ...waitOf(step) } })
+  write(pass, { observed: { ...rest, ...given({ waitingFor }) } })
 }
 
 async function runOne(pass: Pass, step: Step, { state, stepLog }: RunContext): Promise<Outcome> {
