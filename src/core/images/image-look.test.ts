@@ -81,7 +81,7 @@ test('each part takes what it can use', () => {
   assert.deepEqual(unfit, {
     rootfs: ['kernel', 'qcow2', 'packed', 'empty'],
     kernel: ['disk', 'qcow2', 'empty'],
-    initrd: ['kernel', 'qcow2', 'empty'],
+    initrd: ['kernel', 'qcow2'],
   })
 })
 

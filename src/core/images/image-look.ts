@@ -21,7 +21,9 @@ export function lookOfImage(head: Uint8Array): ImageLook | undefined {
  * a RAM disk. Only a disk must not be packed: kernels unpack themselves and their initrd.
  */
 export function isUnfit(role: ImageRole, { kind }: ImageLook): boolean {
-  if (kind === 'qcow2' || kind === 'empty') return true
+  if (kind === 'qcow2') return true
+  // A guest with an empty initrd boots, as without one.
+  if (kind === 'empty') return role !== 'initrd'
   if (kind === 'packed') return role === 'rootfs'
   return role === 'kernel' ? kind === 'disk' : kind === 'kernel'
 }
