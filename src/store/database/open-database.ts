@@ -1,4 +1,4 @@
-import { chmodSync } from 'node:fs'
+import { chmodSync, lstatSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
@@ -15,7 +15,9 @@ const SQLITE_BUSY = 5
  */
 const WITHOUT_ROOM: ReadonlySet<unknown> = new Set([13, 14, 4618, 4874, 5386])
 
-/** The file is a directory, a link to nothing, or not for this user (sqlite.org/rescode). */
+/**
+ * The file, or its log, is a directory, a link to nothing, not for this user, or cannot be made (sqlite.org/rescode).
+ */
 const SQLITE_CANTOPEN = 14
 
 /** The file is damaged, or is not a database (sqlite.org/rescode). */
@@ -83,9 +85,15 @@ function openAlone(path: string, options: OpenOptions): DatabaseSync {
   } catch (error) {
     const { errcode } = error as { errcode?: number }
     if (errcode !== undefined && (errcode & 0xff) === SQLITE_CANTOPEN)
-      throw new Error(`${path} cannot be opened: it must be a file, or absent`, { cause: error })
+      throw new Error(`${path} cannot be opened: ${whyNotOpened(path)}`, { cause: error })
     throw damagedOr(path, error)
   }
+}
+
+function whyNotOpened(path: string): string {
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found !== undefined && !found.isFile()) return 'it must be a file, or absent'
+  return `is there room for it and its -wal in ${dirname(path)}, and for more files (df -i)?`
 }
 
 /** Returns whether an error is of records that are damaged, and not of the disk or of another process. */
