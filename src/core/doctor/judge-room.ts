@@ -75,7 +75,12 @@ export function judgeDisks({ unrecorded }: HostFacts): readonly Finding[] {
     return [{ check, level: 'should', found: unrecorded.because, remedy }]
   }
   const { ids, isMore } = unrecorded.value
-  if (ids.length === 0) return [{ check, level: 'ok', found: 'each disk of a VM has a record' }]
+  if (ids.length === 0) {
+    const found = isMore
+      ? 'no disk without a record was found in a part of the pool'
+      : 'each disk of a VM has a record'
+    return [{ check, level: 'ok', found }]
+  }
   const others = isMore || ids.length > NAMED_MAX ? ', and others' : ''
   return [
     {
