@@ -20,6 +20,16 @@ export class TlsFilesUnusable extends Error {
   override readonly name = 'TlsFilesUnusable'
 }
 
+/**
+ * Usages beside `serverAuth` that some clients accept: that of all uses (RFC 5280, 4.2.1.12), which Go takes, and those
+ * of server-gated cryptography by Microsoft and Netscape, which OpenSSL takes (x509_check_purpose).
+ */
+const ALSO_FOR_SERVERS: ReadonlySet<string> = new Set([
+  '2.5.29.37.0',
+  '1.3.6.1.4.1.311.10.3.3',
+  '2.16.840.1.113730.4.1',
+])
+
 export type TlsMaterial = {
   readonly options: SecureContextOptions & { readonly ca: Buffer }
   /** Fingerprint of all three files; a changed one means that a file changed. */
@@ -42,7 +52,7 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const { leaf, authorities } = partsOf(options, files)
   // A client checks this (RFC 5280, 4.2.1.12), and OpenSSL does not for a server's own certificate.
   const lacking = lackingUsages(leaf, ['server'])
-  if (lacking.length > 0)
+  if (lacking.length > 0 && !leaf.keyUsage.some((usage) => ALSO_FOR_SERVERS.has(usage)))
     throw new TlsFilesUnusable(
       `${files.certificate} does not have the usage ${lacking.join(', ')}: no client accepts it`,
     )

@@ -64,7 +64,10 @@ export function certificateAt(path: string): X509Certificate | undefined {
 /** Says what is wrong with the key of a certificate, and what to do; undefined if it fits, or is not there. */
 export function keyFaultOf({ key }: PairPaths, certificate: X509Certificate): string | undefined {
   if (!existsSync(key)) return undefined
-  const privateKey = privateKeyIn(readFileSync(key, 'utf8'))
+  const content = readFileSync(key, 'utf8')
+  // A key with a passphrase cannot be compared. Those of clients may have one.
+  if (content.includes('ENCRYPTED')) return undefined
+  const privateKey = privateKeyIn(content)
   if (privateKey !== undefined && certificate.checkPrivateKey(privateKey)) return undefined
   const because =
     privateKey === undefined ? 'is not a private key (PEM) without a passphrase' : 'is not its key'

@@ -82,6 +82,7 @@ test('a kept certificate whose key is another one is reported, and so is a file 
   const { at, again } = await stage(t)
   copyFileSync(at('tls/controller.key'), at('tls/server.key'))
   writeFileSync(at('tls/controller.key'), 'not a key')
+  writeFileSync(at('tls/metrics.key'), '-----BEGIN ENCRYPTED PRIVATE KEY-----\n')
   const { status, text } = await again()
   assert.equal(status, 0, text)
   assert.match(
@@ -92,6 +93,7 @@ test('a kept certificate whose key is another one is reported, and so is a file 
     text,
     /warning .*controller\.crt {2}\(\S+controller\.key is not a private key \(PEM\) without a passphrase: put the right one /,
   )
+  assert.doesNotMatch(text, /warning .*metrics\.crt/, 'a key with a passphrase cannot be compared')
 })
 
 test('a kept profile whose url does not lead to this host is reported', async (t) => {
