@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../src/core/ids.ts'
 import type { ImageRef } from '../../src/ports/storage.ts'
 import { bzImageHead, ext4Head } from '../image-heads.ts'
-import { isFault, sha256Of } from './storage.contract.ts'
+import { isFault, promising, sha256Of } from './storage.contract.ts'
 import type { StorageStage } from './storage.contract.ts'
 
 const id = 'web-1' as VmId
@@ -19,9 +18,7 @@ export function imageKindsContract(
   set: (t: TestContext) => Promise<StorageStage>,
   options: { readonly skip?: string | false } = {},
 ): void {
-  const promise = (what: string, body: (stage: StorageStage) => Promise<void>): void => {
-    test(`${name}: ${what}`, options, async (t) => body(await set(t)))
-  }
+  const promise = promising(name, set, options)
   const [ext4, kernel] = [ext4Head(), bzImageHead()]
   const formats = ['bzImage', 'ELF'] as const
 

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { zstdCompressSync } from 'node:zlib'
 import { HostFault } from '../../src/core/errors.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Storage } from '../../src/ports/storage.ts'
-import { isFault, sha256Of } from './storage.contract.ts'
-import type { StorageStage } from './storage.contract.ts'
+import { isFault, promising, sha256Of } from './storage.contract.ts'
+import type { Promising, StorageStage } from './storage.contract.ts'
 
 const id = 'web-1' as VmId
 const never = new AbortController().signal
@@ -20,14 +19,10 @@ export function imageMovesContract(
   set: (t: TestContext) => Promise<StorageStage>,
   options: { readonly skip?: string | false } = {},
 ): void {
-  const promise = (what: string, body: (stage: StorageStage) => Promise<void>): void => {
-    test(`${name}: ${what}`, options, async (t) => body(await set(t)))
-  }
+  const promise = promising(name, set, options)
   promiseReading(promise)
   promiseTaking(promise)
 }
-
-type Promising = (what: string, body: (stage: StorageStage) => Promise<void>) => void
 
 /** Yields the chunks; then `ends` runs, and may throw. */
 async function* bodyOf(bytes: Uint8Array, ends: () => unknown = () => {}): AsyncGenerator<Uint8Array> {

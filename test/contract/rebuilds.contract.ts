@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../src/core/ids.ts'
 import { markOfTests } from '../record.ts'
-import { isFault, rootfsIn, sha256Of } from './storage.contract.ts'
+import { isFault, promising, rootfsIn, sha256Of } from './storage.contract.ts'
 import type { StorageStage } from './storage.contract.ts'
 
 const MIB = 1024 * 1024
@@ -17,9 +16,7 @@ export function rebuildsContract(
   set: (t: TestContext) => Promise<StorageStage>,
   options: { readonly skip?: string | false } = {},
 ): void {
-  const promise = (what: string, body: (stage: StorageStage) => Promise<void>): void => {
-    test(`${name}: ${what}`, options, async (t) => body(await set(t)))
-  }
+  const promise = promising(name, set, options)
   const second = randomBytes(MIB)
   const rebuilt = { sizeMib: 9, rootfsSha256: sha256Of(second), rebuild: 1, mark: markOfTests }
   const diskIn = async ({ storage }: StorageStage) => (await storage.inspect(id, [])).disk

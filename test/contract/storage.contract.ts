@@ -37,15 +37,26 @@ const seedOf = (text: string) => ({
   ],
 })
 
+/** Declares one promise of a pool: a test that gets a stage of its own. */
+export type Promising = (what: string, body: (stage: StorageStage) => Promise<void>) => void
+
+/** Returns what declares the promises of a pool of this name; `set` makes a stage and registers its own clean-up. */
+export const promising =
+  (
+    name: string,
+    set: (t: TestContext) => Promise<StorageStage>,
+    options: { readonly skip?: string | false },
+  ): Promising =>
+  (what, body) =>
+    void test(`${name}: ${what}`, options, async (t) => body(await set(t)))
+
 /** Promises of every pool; `set` makes a stage and registers its own clean-up. */
 export function storageContract(
   name: string,
   set: (t: TestContext) => Promise<StorageStage>,
   options: { readonly skip?: string | false } = {},
 ): void {
-  const promise = (what: string, body: (stage: StorageStage) => Promise<void>): void => {
-    test(`${name}: ${what}`, options, async (t) => body(await set(t)))
-  }
+  const promise = promising(name, set, options)
   promiseImages(promise)
   promiseListOfImages(promise)
   promiseDisks(promise)
@@ -53,8 +64,6 @@ export function storageContract(
   promiseSeeds(promise)
   promiseTheWhole(promise)
 }
-
-type Promising = (what: string, body: (stage: StorageStage) => Promise<void>) => void
 
 async function sizeMibOf(storage: Storage): Promise<number | undefined> {
   const { disk } = await storage.inspect(id, [])
