@@ -1,5 +1,6 @@
 /* A reporter for `node --test` that writes the numbers of a run as JSON. `./dev test` makes its one summary of them. */
 import path from 'node:path'
+import { OpenTests } from './open-tests.ts'
 import { failureText } from './reporter.ts'
 import type { TestEvent } from 'node:test/reporters'
 import type { Durations } from './durations.ts'
@@ -88,8 +89,10 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
   const failures: Exception[] = []
   const skipped: Exception[] = []
   const durations = new FileDurations()
+  const openTests = new OpenTests()
   for await (const event of source) {
     durations.note(event)
+    openTests.note(event)
     if ((event.type === 'test:pass' || event.type === 'test:fail') && event.data.nesting === 0)
       yield line({
         file: relative(event.data.file),
@@ -98,7 +101,8 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
       })
     // A suite fails because of a test in it.
     if (event.type === 'test:fail' && event.data.details.type !== 'suite') {
-      const why = failureText(event.data.details.error).slice(0, SHOWN_ERROR_CHARACTERS)
+      const error = openTests.sentence(event.data) + failureText(event.data.details.error)
+      const why = error.slice(0, SHOWN_ERROR_CHARACTERS)
       failures.push({ name: event.data.name, file: relative(event.data.file), why })
     }
     if (event.type === 'test:pass' && event.data.skip !== undefined) {

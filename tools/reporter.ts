@@ -1,6 +1,7 @@
 /* A reporter for `node --test`: one line for each file that passed, and all details of failures. */
 import path from 'node:path'
 import { inspect } from 'node:util'
+import { OpenTests } from './open-tests.ts'
 import type { TestEvent } from 'node:test/reporters'
 
 type TestPass = Extract<TestEvent, { type: 'test:pass' }>['data']
@@ -15,6 +16,8 @@ interface FileReport {
 }
 
 const reports = new Map<string, FileReport>()
+
+const openTests = new OpenTests()
 
 function reportOf(file: string | undefined): FileReport {
   // Events name a file as an absolute path or as it was given.
@@ -66,13 +69,16 @@ function noteSkip({ name, file, skip }: TestPass): void {
   reportOf(file).skips.push(`    – skipped: ${name}: ${why}`)
 }
 
-function noteFailure({ name, nesting, file, line, details }: TestFail): void {
+function noteFailure(data: TestFail): void {
+  const { name, nesting, file, line, details } = data
   const report = reportOf(file)
   // A suite fails because a test in it failed, which is already reported.
   if (details.type === 'suite' && report.failures.length > 0) return
   const trail = [...report.trail.slice(0, nesting), name].join(' › ')
   const place = file === undefined ? '' : ` (${path.relative(process.cwd(), file)}:${line ?? 1})`
-  report.failures.push(`    ✘ ${trail}${place}\n${indent(failureText(details.error))}`)
+  report.failures.push(
+    `    ✘ ${trail}${place}\n${indent(openTests.sentence(data) + failureText(details.error))}`,
+  )
 }
 
 /** Files that share this process run one after the other, and have no summaries. */
@@ -90,7 +96,9 @@ function endedBefore(file: string | undefined): string {
 
 /** Yields the text of the report as events come in. */
 export default async function* reporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  for await (const { type, data } of source) {
+  for await (const event of source) {
+    const { type, data } = event
+    openTests.note(event)
     if (type === 'test:start') yield endedBefore(data.file)
     if (type === 'test:start') reportOf(data.file).trail[data.nesting] = data.name
     else if (type === 'test:stdout' || type === 'test:stderr') reportOf(data.file).output.push(data.message)
