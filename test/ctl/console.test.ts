@@ -132,6 +132,27 @@ test('a restart of the daemon is reported once, with the loss, and typing contin
   assert.equal((await result).status, 0)
 })
 
+test('a guest that sleeps is said to, after its history, and so is its wake', async (t) => {
+  const stage = await startStage(t)
+  const terminal = new FakeTerminal()
+  const { result, printed } = stage.start('console web-1', terminal)
+  const served = await stage.server.connection(0)
+  served.deliver(attached('s1', 0, { replay_bytes: 7 }))
+  served.say('login: ')
+  served.deliver({ guest: { state: 'sleeping' } })
+  await eventually(() => printed().includes('to continue: vmhostctl vm start web-1'))
+  assert.equal(terminal.shown(), 'login: ')
+  assert.match(printed(), /web-1 sleeps, and what you type waits/)
+  served.deliver({ guest: { state: 'running' } })
+  await eventually(() => printed().includes('web-1 runs again'))
+  served.deliver({ guest: { state: 'paused' } })
+  await eventually(() =>
+    printed().includes('web-1 is paused, and what you type waits; to continue: vmhostctl vm resume web-1'),
+  )
+  terminal.type('~.')
+  assert.equal((await result).status, 0)
+})
+
 test('with --follow the console waits for the start, and for the next one', async (t) => {
   const stage = await startStage(t)
   const terminal = new FakeTerminal()

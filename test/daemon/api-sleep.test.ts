@@ -194,7 +194,7 @@ test('a shell in a VM that cannot be woken is refused, with where to find the re
   assert.ok(observed.saved_state !== undefined, 'and it is kept')
 })
 
-test('the serial console of a VM that sleeps continues with its history, and does not wake it', async (t) => {
+test('the serial console of a VM that sleeps continues with its history, says that it sleeps, and does not wake it', async (t) => {
   const host = await hostWithSleeper(t)
   const session = await startConsole(host)
   session.say(Buffer.from('before it fell asleep'))
@@ -206,6 +206,10 @@ test('the serial console of a VM that sleeps continues with its history, and doe
     (text) => text === 'hello?',
   )
   assert.deepEqual([host.pokes, host.store.vms.get(WEB)?.wake], [[], undefined])
+  observe(host, { state: 'waking' })
+  observe(host, { state: 'running' })
+  await viewer.message(2)
+  assert.deepEqual(viewer.texts.slice(1), [{ guest: { state: 'sleeping' } }, { guest: { state: 'running' } }])
 })
 
 test('after a reboot of the host, the console of a VM that sleeps appears with its wake', async (t) => {

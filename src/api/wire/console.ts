@@ -5,7 +5,12 @@ import { unreachable } from '../../lib/assert.ts'
 import { toWire } from './member-mapper.ts'
 import { SESSION_PATTERN } from './values.ts'
 import type { Static } from 'typebox'
-import type { Attachment, DaemonMessage, MessageErrorCode } from '../../core/console/console-viewer.ts'
+import type {
+  Attachment,
+  ConsoleGuest,
+  DaemonMessage,
+  MessageErrorCode,
+} from '../../core/console/console-viewer.ts'
 
 const sessionSchema = Type.String({
   pattern: SESSION_PATTERN,
@@ -22,6 +27,8 @@ const errorCodes = [
   'unknown_message',
   'invalid_message',
 ] as const satisfies readonly MessageErrorCode[]
+
+const guestStates = ['running', 'sleeping', 'paused'] as const satisfies readonly ConsoleGuest[]
 
 /**
  * Text messages from the daemon; each has exactly one member. Like answers they are open:
@@ -64,6 +71,15 @@ export const consoleFromDaemonSchema = Type.Object(
     ),
     position: Type.Optional(
       Type.Object({ session: sessionSchema, cursor: cursorSchema }, { description: 'Answers `position`.' }),
+    ),
+    guest: Type.Optional(
+      Type.Object(
+        { state: Type.Enum(guestStates, { type: 'string' }) },
+        {
+          description:
+            'Comes after the history of a session, and whenever the state changes. What is typed waits until the guest runs.',
+        },
+      ),
     ),
     waiting: Type.Optional(
       Type.Object(
@@ -160,6 +176,8 @@ export function daemonMessageToWire(message: DaemonMessage): ConsoleFromDaemonWi
       }
     case 'position':
       return { position: { session: message.session, cursor: message.cursor } }
+    case 'guest':
+      return { guest: { state: message.state } }
     case 'waiting':
       return { waiting: { for: 'start' } }
     case 'error':

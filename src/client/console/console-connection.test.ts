@@ -120,6 +120,22 @@ test('of each close code a serial console goes on or ends as the table says; a s
 
 const place = { mode: 'tty', session: 's1', cursor: 0, replay_bytes: 0, lost_bytes: 0 }
 
+test('a state of the guest is said once, also over a reconnect, and a new session begins with one that runs', async (t) => {
+  const { links, clock, events } = watch(t)
+  const guest = (state: string): object => ({ guest: { state } })
+  const first = await links.link(0)
+  for (const message of [attached('s1', 0), guest('running'), guest('sleeping')]) first.deliver(message)
+  first.break()
+  await clock.wake(limits.clientReconnectMsMin)
+  const second = await links.link(1)
+  for (const message of [attached('s1', 0), guest('sleeping'), guest('in a later version')])
+    second.deliver(message)
+  for (const message of [attached('s2', 0), guest('running'), guest('paused')]) second.deliver(message)
+  const states = () => events.flatMap((event) => (event.kind === 'guest' ? [event.state] : []))
+  await eventually(() => states().includes('paused'))
+  assert.deepEqual(states(), ['sleeping', 'paused'])
+})
+
 test('pauses grow with each connection that brings no session, and a session makes them short again', async (t) => {
   const { links, clock, kinds } = watch(t)
   const first = await links.link(0)

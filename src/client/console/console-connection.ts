@@ -6,7 +6,7 @@ import { ConnectionFailed, mayPass } from '../connection-failed.ts'
 import { ConsoleInput } from './console-input.ts'
 import { ConsoleSocket } from './console-socket.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
-import type { Attachment, WindowSize } from '../../core/console/console-viewer.ts'
+import type { Attachment, ConsoleGuest, WindowSize } from '../../core/console/console-viewer.ts'
 import type { Links, LinkTime } from './link.ts'
 
 export type ConsoleRequest = {
@@ -29,6 +29,7 @@ export type ConsoleRequest = {
 
 /**
  * - `attached`: a session begins, or the earlier one goes on (`again`); `place` is absent for SSH
+ * - `guest`: the guest does not run, or runs again; a session begins with one that runs
  * - `waiting`: waiting for the VM's start
  * - `error`: the daemon did not understand a message; the session goes on
  * - `lost`: a connection ended, or an attempt at one failed; the next attempt follows
@@ -39,6 +40,7 @@ export type ConsoleEvent =
   | { readonly kind: 'attached'; readonly place: Attachment | undefined; readonly again: boolean }
   | { readonly kind: 'output'; readonly bytes: Uint8Array }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
+  | { readonly kind: 'guest'; readonly state: ConsoleGuest }
   | { readonly kind: 'waiting' }
   | { readonly kind: 'error'; readonly code: string; readonly detail: string }
   | { readonly kind: 'lost'; readonly because: ConsoleClose | Error }
@@ -65,6 +67,7 @@ export class ConsoleConnection {
   #session: string | undefined
   #cursor = 0
   #isWaiting = false
+  #guest: ConsoleGuest = 'running'
   /** Doubled with each connection that brought no session. */
   #pauseMs: number = limits.clientReconnectMsMin
 
@@ -165,6 +168,11 @@ export class ConsoleConnection {
             yield { ...received, again }
             break
           }
+          case 'guest':
+            // Each connection begins with it.
+            if (received.state !== this.#guest) yield received
+            this.#guest = received.state
+            break
           case 'waiting':
             sending.abort()
             this.#wait()
@@ -195,6 +203,7 @@ export class ConsoleConnection {
     this.#pauseMs = limits.clientReconnectMsMin
     if (place === undefined) return false
     const again = this.#session === place.session
+    if (!again) this.#guest = 'running'
     const isPast = this.#session !== undefined && (!again || this.#isWaiting)
     if (isPast && !wasWaiting) this.#input.drop()
     this.#session = place.session

@@ -4,7 +4,7 @@ import { isObject, objectInJson } from '../../lib/parsed-values.ts'
 import { ConnectionFailed } from '../connection-failed.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
 import type { Link, Links, LinkTime } from './link.ts'
-import type { DaemonMessage } from '../../core/console/console-viewer.ts'
+import type { ConsoleGuest, DaemonMessage } from '../../core/console/console-viewer.ts'
 
 export type Received = ReceivedMessage | { readonly kind: 'output'; readonly bytes: Uint8Array }
 
@@ -214,12 +214,13 @@ type ReceivedMessage = DaemonMessage<string>
 
 /** Parses a text message; undefined if it is not known, for example from a newer daemon. */
 function parseDaemonMessage(text: string): ReceivedMessage | undefined {
-  const { attached, position, waiting, error } = objectInJson(text)
+  const { attached, position, guest, waiting, error } = objectInJson(text)
   if (isObject(attached)) return attachedFrom(attached)
   if (isObject(position)) {
     const { session, cursor } = position
     return isText(session) && isCount(cursor) ? { kind: 'position', session, cursor } : undefined
   }
+  if (isObject(guest)) return isGuest(guest['state']) ? { kind: 'guest', state: guest['state'] } : undefined
   if (isObject(waiting)) return { kind: 'waiting' }
   if (!isObject(error)) return undefined
   const { code, detail } = error
@@ -234,5 +235,7 @@ function attachedFrom(attached: Readonly<Record<string, unknown>>): ReceivedMess
   return { kind: 'attached', place: over === true ? { ...place, over } : place }
 }
 
+const isGuest = (value: unknown): value is ConsoleGuest =>
+  value === 'running' || value === 'sleeping' || value === 'paused'
 const isText = (value: unknown): value is string => typeof value === 'string'
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0

@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { Places } from '../../lib/places.ts'
 import type { CloseCode } from './close.ts'
 import type { VmId } from '../ids.ts'
+import type { ObservedState } from '../vm/record.ts'
 
 /** Messages of the daemon to a viewer, besides the bytes of the terminal. A viewer may be older than the daemon. */
 export type DaemonMessage<ErrorCode extends string = MessageErrorCode> =
@@ -11,6 +12,8 @@ export type DaemonMessage<ErrorCode extends string = MessageErrorCode> =
    */
   | { readonly kind: 'attached'; readonly place: Attachment | undefined }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
+  /** Comes after the history of `attached`, and whenever the state changes. */
+  | { readonly kind: 'guest'; readonly state: ConsoleGuest }
   /** There is no session now; `attached` comes with the next. */
   | { readonly kind: 'waiting' }
   | { readonly kind: 'error'; readonly code: ErrorCode; readonly detail: string }
@@ -26,6 +29,18 @@ export type Attachment = {
   readonly lostBytes: number
   /** The session has ended. What is typed now does not reach it. */
   readonly over?: true
+}
+
+/** The state of the guest of a session. While it does not run, it writes nothing, and what is typed waits for it. */
+export type ConsoleGuest = 'running' | 'sleeping' | 'paused'
+
+/**
+ * Returns the state of the guest for its viewers; undefined if the VM's state leaves it as it was. A guest that is
+ * waking does not read yet.
+ */
+export function consoleGuest(state: ObservedState): ConsoleGuest | undefined {
+  if (state === 'waking') return 'sleeping'
+  return state === 'running' || state === 'sleeping' || state === 'paused' ? state : undefined
 }
 
 /** The reason why a text message of a viewer was ignored. */

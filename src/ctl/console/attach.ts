@@ -5,7 +5,7 @@ import { exitStatus } from '../exit-status.ts'
 import { endingOf } from './ending.ts'
 import { Escapes } from './escapes.ts'
 import { withoutQuestions } from './terminal-answer.ts'
-import type { Attachment } from '../../core/console/console-viewer.ts'
+import type { Attachment, ConsoleGuest } from '../../core/console/console-viewer.ts'
 import type {
   ConsoleConnection,
   ConsoleEvent,
@@ -28,6 +28,13 @@ export async function attach(context: Context, request: ConsoleRequest): Promise
   const terminal = context.shell.openTerminal()
   const connection = context.openConsole({ ...request, window: terminal.window() })
   return await new Attached(context, request, { terminal, connection }).run()
+}
+
+/** Says what the guest does, in a terminal that shows nothing else while it rests. */
+function guestWords(state: ConsoleGuest, vm: string): string {
+  if (state === 'running') return `${vm} runs again`
+  const [is, verb] = state === 'sleeping' ? ['sleeps', 'start'] : ['is paused', 'resume']
+  return `${vm} ${is}, and what you type waits; to continue: vmhostctl vm ${verb} ${vm}`
 }
 
 class Attached {
@@ -195,6 +202,9 @@ class Attached {
         if (!event.again) this.#beginSession(event.place)
         if ((event.place?.lostBytes ?? 0) > 0)
           this.#note(`${event.place?.lostBytes} bytes of output are lost`)
+        break
+      case 'guest':
+        this.#note(guestWords(event.state, vm))
         break
       case 'waiting':
         this.#noteBack()

@@ -7,6 +7,7 @@ import { ConsoleHub } from './console-hub.ts'
 import type { FakeSession } from '../../../test/fakes/fake-session.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
+import type { ObservedState } from '../../core/vm/record.ts'
 
 const web = 'web-1' as VmId
 
@@ -16,9 +17,15 @@ async function stage() {
   const store = {
     deleting: false,
     isGone: false,
+    state: 'running' as ObservedState,
     departure: {} as { departure?: Departure },
     changed: (_id: VmId): void => {},
-    vms: { get: () => (store.isGone ? undefined : { deleting: store.deleting, ...store.departure }) },
+    vms: {
+      get: () =>
+        store.isGone
+          ? undefined
+          : { deleting: store.deleting, ...store.departure, observed: { state: store.state } },
+    },
     onVmChange(listener: (id: VmId) => void) {
       store.changed = listener
       return () => {}
@@ -33,7 +40,14 @@ async function stage() {
     hub.watch(web, viewer, { follow })
     return viewer
   }
-  return { consoles, store, hub, session, watch }
+  /** Records states of the VM, one after the other. */
+  const observe = (...states: ObservedState[]): void => {
+    for (const state of states) {
+      store.state = state
+      store.changed(web)
+    }
+  }
+  return { consoles, store, hub, session, watch, observe }
 }
 
 const say = (session: FakeSession, text: string): void => session.say(Buffer.from(text))
@@ -266,7 +280,35 @@ test('a viewer stays attached over a sleep and a wake, without a seam', async ()
   say(session, 'after')
   await turns()
   assert.equal(viewer.text, 'before, after')
-  assert.equal(viewer.received.length, 1)
+  assert.deepEqual(guestsOf(viewer), ['running'])
+})
+
+const guestsOf = ({ received }: FakeViewer): string[] =>
+  received.flatMap((message) => (message.kind === 'guest' ? [message.state] : []))
+
+test('viewers learn that the guest rests and runs again, each state once, and after its last output', async () => {
+  const { session, watch, observe } = await stage()
+  const viewer = watch()
+  say(session, 'bye')
+  observe('sleeping')
+  assert.equal(viewer.text, 'bye')
+  observe('waking', 'sleeping')
+  const late = watch()
+  assert.equal(late.text, 'bye')
+  observe('waking', 'running', 'pausing', 'paused', 'running')
+  assert.deepEqual(guestsOf(viewer), ['running', 'sleeping', 'running', 'paused', 'running'])
+  assert.deepEqual(guestsOf(late), ['sleeping', 'running', 'paused', 'running'])
+})
+
+test('a stop of a sleeping guest is not announced as its wake, and the next session begins with one that runs', async () => {
+  const { consoles, watch, observe } = await stage()
+  const viewer = watch(true)
+  observe('sleeping', 'stopping')
+  await consoles.remove(web)
+  observe('stopped', 'starting')
+  await consoles.ensureMaster(web)
+  observe('running')
+  assert.deepEqual(guestsOf(viewer), ['running', 'sleeping', 'running'])
 })
 
 test('a viewer that comes while the guest does not read is not read, and is when the guest has read', async () => {

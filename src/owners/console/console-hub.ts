@@ -1,17 +1,21 @@
-import { ViewerPlaces } from '../../core/console/console-viewer.ts'
+import { consoleGuest, ViewerPlaces } from '../../core/console/console-viewer.ts'
 import { hasLeft, nodeAfter } from '../../core/vm/leaving.ts'
 import { WatchedConsole } from './watched-console.ts'
-import type { ConsoleViewer, ViewerOf } from '../../core/console/console-viewer.ts'
+import type { ConsoleGuest, ConsoleViewer, ViewerOf } from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Consoles } from '../../ports/consoles.ts'
 import type { Closing, Watching } from './watched-console.ts'
 
+type ConsoleRecord = Pick<VmRecord, 'deleting' | 'departure'> & {
+  readonly observed: Pick<VmRecord['observed'], 'state'>
+}
+
 export type ConsoleHubOptions = {
   readonly consoles: Pick<Consoles, 'session' | 'lastSession' | 'onSession'>
   /** The records of VMs, limited to what their consoles depend on. */
   readonly store: {
-    readonly vms: { get(id: VmId): Pick<VmRecord, 'deleting' | 'departure'> | undefined }
+    readonly vms: { get(id: VmId): ConsoleRecord | undefined }
     onVmChange(listener: (id: VmId) => void): () => void
   }
 }
@@ -70,6 +74,7 @@ export class ConsoleHub {
 
   #newWatched(id: VmId): WatchedConsole {
     const watched = new WatchedConsole({
+      guest: () => this.#guestOf(id),
       endsWith: () => this.#endOf(id),
       lastSession: () => this.#options.consoles.lastSession(id),
       onEmpty: () => this.#watched.delete(id),
@@ -86,6 +91,12 @@ export class ConsoleHub {
     const record = this.#options.store.vms.get(id)
     // The guest of a VM that was released runs elsewhere, also while its session is still here.
     if (record === undefined || hasLeft(record)) watched.end(this.#endOf(id))
+    else watched.lookAtGuest()
+  }
+
+  #guestOf(id: VmId): ConsoleGuest | undefined {
+    const record = this.#options.store.vms.get(id)
+    return record && consoleGuest(record.observed.state)
   }
 
   /** Returns how viewers are closed if the VM has no later session here: it has left, is gone, or is being deleted. */

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { planReplay } from '../../core/console/ring.ts'
 import type { CloseCode } from '../../core/console/close.ts'
-import type { ConsoleViewer, WindowSize } from '../../core/console/console-viewer.ts'
+import type { ConsoleGuest, ConsoleViewer, WindowSize } from '../../core/console/console-viewer.ts'
 import type { StoppedAt } from '../../core/console/ring.ts'
 import type { ConsoleSession, SessionOutput } from '../../ports/consoles.ts'
 
@@ -17,6 +17,8 @@ export type Watching = {
 export type Closing = { readonly code: CloseCode; readonly words?: string }
 
 export type WatchedConsoleOptions = {
+  /** Returns the state of the guest; undefined if it is as it was. */
+  readonly guest: () => ConsoleGuest | undefined
   /** Returns how all viewers are closed if the VM has no later session here; undefined if viewers that follow stay. */
   readonly endsWith: () => Closing | undefined
   /** Returns the output of the newest session when it has ended. */
@@ -51,9 +53,19 @@ export class WatchedConsole {
   #sent = 0
   #inputPaused = false
   #window: WindowSize | undefined
+  #guest: ConsoleGuest = 'running'
 
   constructor(options: WatchedConsoleOptions) {
     this.#options = options
+  }
+
+  /** Sends the state of the guest to the viewers of its session if it has changed. */
+  lookAtGuest(): void {
+    const state = this.#options.guest()
+    if (state === undefined || state === this.#guest || this.#session === undefined) return
+    this.#flush()
+    this.#guest = state
+    for (const { viewer } of this.#watchers) viewer.send({ kind: 'guest', state })
   }
 
   watch(viewer: ConsoleViewer, { stoppedAt, follow, window }: Watching): void {
@@ -84,6 +96,7 @@ export class WatchedConsole {
   begin(session: ConsoleSession): void {
     this.#forgetSession()
     this.#session = session
+    this.#guest = this.#options.guest() ?? 'running'
     this.#sent = session.output.end
     this.#stopListening = [
       session.onOutput(() => this.#flush()),
@@ -142,6 +155,7 @@ export class WatchedConsole {
     const isOver = session !== this.#session
     viewer.send({ kind: 'attached', place: isOver ? { ...place, over: true } : place })
     if (bytes.length > 0) viewer.output(bytes)
+    if (!isOver) viewer.send({ kind: 'guest', state: this.#guest })
     return bytes.length
   }
 

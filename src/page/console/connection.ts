@@ -4,7 +4,7 @@ import { sleep } from '../browser/sleep.ts'
 import { browserLinks } from './browser-links.ts'
 import { statusOfClose, statusOfLoss, statusOfRefusal, takesInput } from './status.ts'
 import type { ConsoleEvent, ConsoleRequest } from '../../client/console/console-connection.ts'
-import type { Attachment, WindowSize } from '../../core/console/console-viewer.ts'
+import type { Attachment, ConsoleGuest, WindowSize } from '../../core/console/console-viewer.ts'
 import type { Status } from './status.ts'
 
 /** The part of the page that shows a console and takes input. */
@@ -24,6 +24,7 @@ export class Connection {
   readonly #display: Display
   readonly #console: ConsoleConnection
   #isAttached = false
+  #guest: ConsoleGuest = 'running'
 
   constructor(request: ConsoleRequest, display: Display) {
     this.#display = display
@@ -61,7 +62,12 @@ export class Connection {
     switch (event.kind) {
       case 'attached':
         this.#display.begin(event.place, event.again)
-        if (event.place?.over !== true) this.#status({ kind: 'attached' })
+        if (!event.again) this.#guest = 'running'
+        if (event.place?.over !== true) this.#attached()
+        break
+      case 'guest':
+        this.#guest = event.state
+        this.#attached()
         break
       case 'output':
         this.#display.output(event.bytes)
@@ -96,7 +102,11 @@ export class Connection {
   async #catchUp(): Promise<void> {
     this.#status({ kind: 'behind' })
     await this.#display.drawn()
-    this.#status({ kind: 'attached' })
+    this.#attached()
+  }
+
+  #attached(): void {
+    this.#status({ kind: 'attached', guest: this.#guest })
   }
 
   #status(status: Status): void {

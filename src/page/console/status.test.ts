@@ -32,7 +32,7 @@ test('a page that was slow is not away', () => {
 })
 
 test('what is typed while the page draws goes to the guest, and at no other pause', () => {
-  assert.ok(takesInput({ kind: 'attached' }))
+  assert.ok(takesInput({ kind: 'attached', guest: 'running' }))
   assert.ok(takesInput(statusOfLoss(closeFor('viewer_behind'))))
   for (const status of [statusOfLoss(BROKEN), statusOfClose(BROKEN), { kind: 'waiting' } as const])
     assert.ok(!takesInput(status), status.kind)
@@ -43,7 +43,18 @@ test('a VM without a session is not said to be stopped: it may be on its way fro
     statusWords({ kind: 'waiting' }),
     'The VM does not run on this host. Waiting for its next start here',
   )
-  assert.equal(shortWords.waiting, 'not running here')
+  assert.equal(shortWords({ kind: 'waiting' }), 'not running here')
+})
+
+test('a guest that rests is said to rest, and what is typed waits for it', () => {
+  const [sleeps, pauses] = [
+    { kind: 'attached', guest: 'sleeping' },
+    { kind: 'attached', guest: 'paused' },
+  ] as const
+  assert.equal(statusWords(sleeps), 'The VM sleeps. What you type waits until it wakes')
+  assert.equal(statusWords(pauses), 'The VM is paused. What you type waits until it is resumed')
+  assert.deepEqual([shortWords(sleeps), shortWords(pauses)], ['sleeping', 'paused'])
+  assert.ok(takesInput(sleeps))
 })
 
 test('every end is explained in words', () => {

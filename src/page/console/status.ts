@@ -2,11 +2,12 @@ import { ApiProblem, UnexpectedAnswer } from '../../client/api-problem.ts'
 import { meaningOf } from '../../core/console/close.ts'
 import { given } from '../../lib/given.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
+import type { ConsoleGuest } from '../../core/console/console-viewer.ts'
 
 /** The status of the connection. */
 export type Status =
   | { readonly kind: 'connecting' }
-  | { readonly kind: 'attached' }
+  | { readonly kind: 'attached'; readonly guest: ConsoleGuest }
   | { readonly kind: 'waiting' }
   /** The daemon does not answer, or not yet; the page keeps trying. */
   | { readonly kind: 'away'; readonly because: string }
@@ -26,8 +27,7 @@ export type Status =
 /** Returns whether what is typed goes to the guest, now or when the page has caught up. */
 export const takesInput = ({ kind }: Status): boolean => kind === 'attached' || kind === 'behind'
 
-/** Short forms for the title of the page. */
-export const shortWords: Readonly<Record<Status['kind'], string>> = {
+const SHORT_WORDS: Readonly<Record<Status['kind'], string>> = {
   connecting: 'connecting',
   attached: 'attached',
   waiting: 'not running here',
@@ -37,12 +37,23 @@ export const shortWords: Readonly<Record<Status['kind'], string>> = {
   ended: 'ended',
 }
 
+/** Returns a short form for the title of the page. */
+export const shortWords = (status: Status): string =>
+  status.kind === 'attached' && status.guest !== 'running' ? status.guest : SHORT_WORDS[status.kind]
+
+/** Words of an attached console whose guest rests. */
+const GUEST_WORDS: Readonly<Record<ConsoleGuest, string>> = {
+  running: 'Attached',
+  sleeping: 'The VM sleeps. What you type waits until it wakes',
+  paused: 'The VM is paused. What you type waits until it is resumed',
+}
+
 export function statusWords(status: Status): string {
   switch (status.kind) {
     case 'connecting':
       return 'Connecting'
     case 'attached':
-      return 'Attached'
+      return GUEST_WORDS[status.guest]
     case 'waiting':
       return 'The VM does not run on this host. Waiting for its next start here'
     case 'away':

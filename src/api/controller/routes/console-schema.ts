@@ -86,7 +86,7 @@ ${limits.consoleMessagesPerSecond} a second (${limits.consoleMessagesBurst} at o
 
 **A serial console** is a session from the start of the VM to its stop, including reboots and sleeps of the guest and restarts of
 the daemon. For a stopped VM the last session is shown, then the connection ends with \`vm_stopped\`; with \`follow=true\` it
-stays for the next session instead, which \`waiting\` says. For a VM that has moved to another host all connections end with \`vm_moved\`, and a request is answered \`vm_migrated\`. Input for a sleeping guest does not wake it, and reaches it when it wakes. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
+stays for the next session instead, which \`waiting\` says. For a VM that has moved to another host all connections end with \`vm_moved\`, and a request is answered \`vm_migrated\`. Input for a sleeping guest does not wake it, and reaches it when it wakes; \`guest\` says whether the guest runs. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
 \`attached.cursor\`, and come back with \`since\` and \`session\` to get exactly the missed output; \`lost_bytes\` says how much of it is gone.
 Input of all viewers goes to the guest in the order of its arrival; while the guest does not read, the daemon does not read from viewers.
 
