@@ -1,5 +1,6 @@
 /**
- * How the console page keeps its connection, in a real browser: over the real listener unless a test says otherwise.
+ * How the console page keeps its connection and says how it stands, in a real browser: over the real listener unless a
+ * test says otherwise.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -8,6 +9,7 @@ import { until } from '../contract/until.ts'
 import { skip } from './support/browser.ts'
 import { consoleStages, VM } from './support/console-stage.ts'
 import { openConsole } from './support/console-tab.ts'
+import type { ObservedState } from '../../src/core/vm/record.ts'
 import type { Visit } from './support/browser.ts'
 
 const stage = consoleStages()
@@ -44,6 +46,26 @@ test('a connection that dies while the page waits for a start is found too', { s
   await tab.isIn('away')
   link.dead = false
   await tab.shows('Linux version')
+  assert.deepEqual(visited.complaints, [])
+})
+
+test('a VM that sleeps is said to sleep, and what is typed waits for it', { skip }, async (t) => {
+  const { host, visited } = await stage(t)
+  const tab = await openConsole(visited, VM)
+  await tab.isIn('attached')
+  const observe = (state: ObservedState): void =>
+    void host.store.vms.recordProgress(VM, { observed: { state, sinceMs: 1000 }, nowMs: 2000 })
+  const says = (words: string) => tab.status.filter({ hasText: words }).waitFor()
+  observe('sleeping')
+  await says('The VM sleeps. What you type waits until it wakes')
+  assert.equal(await visited.page.title(), `${VM} · sleeping`)
+  await tab.type('ls')
+  await until(
+    () => host.host.consoles.session(VM)?.terminal.typed,
+    (typed) => typed === 'ls',
+  )
+  observe('running')
+  await says('Attached')
   assert.deepEqual(visited.complaints, [])
 })
 
