@@ -137,3 +137,39 @@ test('a sweep removes nothing when a listing fails', async (t) => {
   await sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
   assert.equal(host.fakeUnits.stateOf('orphan' as VmId).kind, 'active')
 })
+
+test('a firewall that fails does not keep orphans alive, and what is left alone is reported once', async (t) => {
+  const { store, host, clock, id, create, idle, turns } = await reconcileStage(t)
+  const younger = 'younger' as VmId
+  create()
+  await idle()
+  await startUnit(host, id, 'orphan')
+  host.storage.disks.set(younger, { sizeMib: 64, userId: store.vms.freeUserId() ?? assert.fail() })
+  for (let time = 0; time < 2; time += 1) host.firewall.failNext('removeStrangers', networkFault())
+  const { log, lines } = recordingLog()
+  const ofYounger = (): unknown[] => lines.filter(({ vm_id }) => vm_id === younger)
+  await sweepUntilDone({ store, host, log }, new AbortController().signal)
+  assert.equal(host.fakeUnits.stateOf('orphan' as VmId).kind, 'absent')
+  assert.equal(ofYounger().length, 1)
+  for (let time = 0; time < 2; time += 1) {
+    clock.advance(limits.retryBackoffMsMax)
+    await turns()
+  }
+  const failures = lines.filter(({ message }) => message === 'orphan sweep failed; repeated later')
+  assert.deepEqual([failures.length, ofYounger().length], [2, 1])
+})
+
+test('a unit that does not end keeps no stranger its network', async (t) => {
+  const { store, host, id, create, idle } = await reconcileStage(t)
+  create()
+  await idle()
+  await startUnit(host, id, 'orphan')
+  host.fakeUnits.failNext('ensureStopped', new HostFault('systemd_unavailable', 'on purpose'))
+  const { guests } = host.firewall.table
+  const [device] = guests.keys()
+  const rule = device && guests.get(device)
+  assert.ok(rule !== undefined)
+  guests.set('vmt9' as DeviceName, { ...rule, device: 'vmt9' as DeviceName })
+  await sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
+  assert.deepEqual([...guests.keys()], [device])
+})

@@ -21,16 +21,25 @@ import type { PassContext } from './context.ts'
  * The end of a unit takes time. A VM that is created meanwhile under the id of an orphan keeps what it finds, or its
  * worker removes it.
  *
- * Returns whether the sweep completed.
+ * The ends of units and the firewall do not wait for each other. Adds what it leaves alone to `reported`, and reports
+ * nothing that is there already. Returns whether the sweep completed.
  */
-export async function sweepOrphans(context: PassContext, signal: AbortSignal): Promise<boolean> {
+export async function sweepOrphans(
+  context: PassContext,
+  signal: AbortSignal,
+  reported: Set<VmId> = new Set(),
+): Promise<boolean> {
   try {
     const found = await listObjects(context)
     const leftAlone = leftAloneOf(context.store, found)
-    await removeOrphans(context, found, { leftAlone, signal })
-    reportLeftAlone(context, found, leftAlone)
+    const [cut, removed] = await Promise.allSettled([
+      context.host.firewall.removeStrangers(),
+      removeOrphans(context, found, { leftAlone, signal }),
+    ])
+    reportLeftAlone(context, found, { leftAlone, reported })
+    if (removed.status === 'rejected') throw removed.reason
     await reserveUserIds(context, leftAlone)
-    await context.host.firewall.removeStrangers()
+    if (cut.status === 'rejected') throw cut.reason
     return true
   } catch (error) {
     if (!signal.aborted) warnOfFault(context.log, error, 'orphan sweep failed; repeated later')
@@ -95,15 +104,22 @@ async function removeOrphans(
   }
 }
 
-function reportLeftAlone({ log }: PassContext, { units }: Found, { foreign, withDisk }: LeftAlone): void {
-  for (const id of foreign) log.error({ vm_id: id }, 'unit of another state directory left alone')
+function reportLeftAlone(
+  { log }: PassContext,
+  { units }: Found,
+  { leftAlone, reported }: { readonly leftAlone: LeftAlone; readonly reported: Set<VmId> },
+): void {
+  const isNew = (id: VmId): boolean => !reported.has(id)
+  for (const id of leftAlone.foreign.filter(isNew))
+    log.error({ vm_id: id }, 'unit of another state directory left alone')
   const active = new Set(units.map(({ id }) => id))
-  for (const id of withDisk) {
+  for (const id of leftAlone.withDisk.filter(isNew)) {
     const what = active.has(id)
       ? 'a VM runs that is not on record, and its disk is in the pool; it is left alone. Give it its record again (vmhostd recover), or stop its unit by hand'
       : 'the pool has a disk whose VM is not on record: give it its record again (vmhostd recover), or remove it by hand'
     log.error({ vm_id: id }, what)
   }
+  for (const id of [...leftAlone.foreign, ...leftAlone.withDisk]) reported.add(id)
 }
 
 /** Keeps the users of disks from new VMs. Frees all reserved user ids if the sweep left nothing alone. */
@@ -118,11 +134,15 @@ async function reserveUserIds(context: PassContext, { foreign, withDisk }: LeftA
 }
 
 /** Sweeps, and repeats that after a while until one sweep completes. Resolves after the first. */
-export async function sweepUntilDone(context: PassContext, signal: AbortSignal): Promise<void> {
-  const isDone = await sweepOrphans(context, signal)
+export async function sweepUntilDone(
+  context: PassContext,
+  signal: AbortSignal,
+  reported: Set<VmId> = new Set(),
+): Promise<void> {
+  const isDone = await sweepOrphans(context, signal, reported)
   if (isDone || signal.aborted) return
   pause(context.host.clock, limits.retryBackoffMsMax, signal).then(
-    () => sweepUntilDone(context, signal),
+    () => sweepUntilDone(context, signal, reported),
     () => {},
   )
 }
