@@ -1,8 +1,8 @@
-import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createPrivateKey } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { certificatesIn, parsedCertificatesIn } from '../../lib/certificates.ts'
+import { parsedCertificatesIn } from '../../lib/certificates.ts'
 import { kindOf, SIGNING_KINDS, signs } from './signing-algorithm.ts'
-import type { KeyObject } from 'node:crypto'
+import type { KeyObject, X509Certificate } from 'node:crypto'
 import type { CertificatePair } from './certificates.ts'
 import type { PairPaths } from './pair-files.ts'
 
@@ -15,11 +15,8 @@ export function signingPair({ certificate, key }: PairPaths): CertificatePair | 
   const keyPem = readFileSync(key, 'utf8')
   const privateKey = privateKeyIn(keyPem)
   if (privateKey === undefined || !signs(privateKey)) return undefined
-  if (authoritiesAt(certificate).length === 0) return undefined
-  const own = certificatesIn(readFileSync(certificate)).find((pem) =>
-    new X509Certificate(pem).checkPrivateKey(privateKey),
-  )
-  return own === undefined ? undefined : { certificate: own, key: keyPem }
+  const own = authoritiesAt(certificate).find((one) => one.checkPrivateKey(privateKey))
+  return own && { certificate: own.toString(), key: keyPem }
 }
 
 /** Returns the certificates of an authority's file that is there; none if one of them cannot be read. */
