@@ -3,10 +3,10 @@ import { HostFault } from '../../core/errors.ts'
 import { isComing } from '../../core/migration/arrival.ts'
 import { isHandover } from '../../core/migration/departure.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
-import { pause } from '../../lib/abortable.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
-import { followPackets, takePackets, pullGuest, pullImages } from './pull-guest.ts'
+import { followPackets, mayHavePackets, takePackets } from './held-packets.ts'
+import { pullGuest, pullImages } from './pull-guest.ts'
 import { pullRounds, takeOver } from './pull-disk.ts'
 import { Pulling } from './pulling.ts'
 import { accepted, Hindered, SourceRefused } from './source-refused.ts'
@@ -264,14 +264,6 @@ export class ArrivalCourse {
     cancel()
   }
 
-  /** Waits until a monotonic time or the end, whatever becomes of the record. */
-  async #pauseUntil(atMs: number): Promise<void> {
-    const { clock } = this.#context.host
-    const leftMs = atMs - clock.monotonicMs()
-    // At the end the caller sees the signal itself.
-    if (leftMs > 0) await pause(clock, leftMs, this.#end.signal).catch(() => {})
-  }
-
   /** Ends what is left of the course. */
   async #close(): Promise<void> {
     const { signal } = this.#end
@@ -291,35 +283,11 @@ export class ArrivalCourse {
   /** Brings the packets that still come to the source, for as long as it holds them. */
   async #follow(record: VmRecord): Promise<void> {
     if (record.desired.network === undefined) return
-    const { store } = this.#context
-    const { clock } = this.#context.host
     const pulling = new Pulling(this.#context, record, this.#end.signal)
-    const sinceMs = clock.now() - (record.arrival?.releasedAtMs ?? 0)
-    // The clock may have been ahead at the release, and may be set meanwhile.
-    const untilMs = clock.monotonicMs() + limits.departedFramesMs - Math.max(0, sinceMs)
-    // Those that came with the release are the source's until the guest has them: this daemon may die.
-    for (let last = 0; clock.monotonicMs() < untilMs && !this.#end.signal.aborted;) {
-      this.#wake = Promise.withResolvers()
-      const isLoading = store.vms.get(this.#id)?.wake?.reason === 'arrived'
-      const askedMs = clock.monotonicMs()
-      const next = isLoading ? last : await this.#nextPackets(pulling, last)
-      // A source that has no packets waits for them before it answers. One that does not is not asked all the time.
-      const isEarly = clock.monotonicMs() - askedMs < limits.copyProgressMs
-      if (next === last && isEarly) await this.#wait(limits.copyProgressMs)
-      // Nor is one that always has some; a single packet does not wait.
-      await this.#pauseUntil(askedMs + limits.packetsEveryMs)
-      last = next
-    }
-  }
-
-  /** Brings the next packets. A source that does not answer is asked again, because its daemon may start again. */
-  async #nextPackets(pulling: Pulling, last: number): Promise<number> {
-    try {
-      return await followPackets(pulling, last)
-    } catch (error) {
-      if (this.#end.signal.aborted || !(error instanceof HostFault || error instanceof Hindered)) throw error
-      return last
-    }
+    await followPackets(pulling, record.arrival?.releasedAtMs ?? 0, {
+      listen: () => (this.#wake = Promise.withResolvers()),
+      wait: (ms) => this.#wait(ms),
+    })
   }
 
   /** Lets the guest of a VM that is deleted here continue at its source, without waiting for a deadline. */
@@ -387,10 +355,6 @@ type Coming = VmRecord & { readonly arrival: Arrival }
 
 /** Returns whether the guest is loaded here, so that only its release is missing. */
 const isReady = ({ observed }: Coming): boolean => observed.waitingFor === 'the release'
-
-/** Returns whether the source has held packets: for a guest that was saved there, not for one that boots here. */
-const mayHavePackets = ({ desired, observed }: Coming): boolean =>
-  desired.network !== undefined && observed.savedState !== undefined
 
 /** Returns whether this host cannot load the guest. */
 const isHopeless = ({ observed: { fault } }: Coming): boolean =>
