@@ -74,6 +74,16 @@ test('a release that the records have is answered also if its VM is left out of 
   assert.equal(stageOf(stage, 'm-1'), 'released')
 })
 
+test('a release that only the older records have is answered, though its VM is left out of them', (t) => {
+  const stage = new StoreStage(t)
+  const [moved, here] = [stage.insertVm('web-1', image), stage.insertVm('web-2', image)]
+  stage.store.departures.set(moved, departure('m-1', 'released'), 5)
+  const lose = (db: DatabaseSync): void => db.exec('DELETE FROM vms; DELETE FROM departed')
+  restored(stage, [moved], () => {}, lose)
+  assert.equal(stageOf(stage, 'm-1'), 'released')
+  assert.deepEqual(stage.store.vms.ids(), [here])
+})
+
 test('a withdrawal since is not kept for a record that is put back, which has its own word', (t) => {
   const stage = new StoreStage(t)
   const id = stage.insertVm('web-1', image)

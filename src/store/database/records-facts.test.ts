@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { Store } from '../store.ts'
-import { readRecordsFacts } from './records-facts.ts'
+import { readRecordedVms, readRecordsFacts } from './records-facts.ts'
 
 test('the facts of records are read while they are in use or not, leave nothing behind, and may be of a newer build', (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'records-'))
   t.after(() => rmSync(directory, { recursive: true }))
   assert.equal(readRecordsFacts(directory), undefined)
+  assert.deepEqual(readRecordedVms(directory), new Set())
   const store = new Store(directory, { first: 600_000, count: 3 })
   assert.equal(readRecordsFacts(directory)?.poolId, undefined)
   store.rememberPool('pool-1')

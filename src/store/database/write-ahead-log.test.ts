@@ -73,6 +73,7 @@ test('each commit waits for a flush that began after it, and commits of one mome
   await flush.flushed()
   assert.equal(running.length, 2, 'nothing was committed since')
   flush.close()
+  assert.equal(isOpen(`${path}-wal`), false)
 })
 
 test('a write beside the commits is flushed only for callers that wait for all writes', async (t) => {
@@ -98,12 +99,14 @@ test('a flush that failed is reported once and not tried again: what came before
 })
 
 test('an end in the middle of a flush lets it finish, and leaves no file open', async (t) => {
-  const { path, flush } = stage(t)
+  const { path, flush, running } = stage(t, { holds: true })
   writeFileSync(`${path}-wal`, 'x')
   flush.noteCommit()
   const flushed = flush.flushed()
   assert.equal(isOpen(`${path}-wal`), true)
   flush.close()
+  assert.equal(isOpen(`${path}-wal`), true)
+  running[0]?.resolve()
   await flushed
   assert.equal(isOpen(`${path}-wal`), false)
 })
