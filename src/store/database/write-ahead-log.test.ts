@@ -144,11 +144,25 @@ function logStage(t: TestContext) {
       return modes
     },
     bytes: () => statSync(`${path}-wal`).size,
+    pauses: () => timers.size,
   }
 }
 
+test('the log of an earlier process is emptied unasked, and later content when it is asked for', (t) => {
+  const { log, commit, modes, bytes } = logStage(t)
+  commit()
+  log.emptyWhereDue()
+  assert.deepEqual([modes(), bytes()], [['PASSIVE', 'TRUNCATE'], 0])
+  commit()
+  log.emptyWhereDue()
+  assert.deepEqual(modes(), [])
+  assert.notEqual(bytes(), 0)
+  log.empty()
+  assert.deepEqual([modes(), bytes()], [['PASSIVE', 'TRUNCATE'], 0])
+})
+
 test('a log that another process reads is not waited for, and is tried again after a while', (t) => {
-  const { log, reader, commit, wait, modes, bytes } = logStage(t)
+  const { log, reader, commit, wait, modes, bytes, pauses } = logStage(t)
   reader.exec('BEGIN; SELECT * FROM one')
   commit()
   log.empty()
@@ -161,11 +175,11 @@ test('a log that another process reads is not waited for, and is tried again aft
   assert.deepEqual(modes(), [])
   wait(1)
   log.emptyWhereDue()
-  assert.deepEqual(modes(), ['PASSIVE'])
+  assert.deepEqual([modes(), pauses()], [['PASSIVE'], 1])
   reader.exec('COMMIT')
   wait(limits.stateRetryMs)
   log.emptyWhereDue()
-  assert.deepEqual([modes(), bytes()], [['PASSIVE', 'TRUNCATE'], 0])
+  assert.deepEqual([modes(), bytes(), pauses()], [['PASSIVE', 'TRUNCATE'], 0, 0])
 })
 
 test('a log that could not be emptied is tried again without another commit, until it is closed', (t) => {
