@@ -27,7 +27,11 @@ function staged(t: TestContext) {
   }
 }
 
-function mocked(t: TestContext, name: 'writeSync' | 'mkdirSync' | 'statfsSync', call: () => unknown): void {
+function mocked(
+  t: TestContext,
+  name: 'writeSync' | 'mkdirSync' | 'renameSync' | 'statfsSync',
+  call: () => unknown,
+): void {
   t.mock.method(fs, name, call)
   syncBuiltinESMExports()
   t.after(() => {
@@ -82,6 +86,19 @@ test('a state directory that takes no copy can be backed up', (t) => {
   })
   writeBackup(directory, target, content)
   assert.deepEqual(readBackup(target).about, content.about)
+})
+
+test('a state directory that fills up while the copy is made keeps nothing of it, and is backed up', (t) => {
+  const { directory, target, left, beside } = staged(t)
+  const full = (): never => {
+    t.mock.restoreAll()
+    syncBuiltinESMExports()
+    throw Object.assign(new Error('ENOSPC: no space left on device, rename'), { code: 'ENOSPC' })
+  }
+  mocked(t, 'renameSync', full)
+  writeBackup(directory, target, content)
+  assert.deepEqual([left(), beside()], [['b.vmhostd'], ['lock.db']])
+  lockStateDirectory(`${directory}/backup.new`).release()
 })
 
 test('a backup leaves the daemon room in the state directory', (t) => {
