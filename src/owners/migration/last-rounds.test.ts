@@ -155,6 +155,21 @@ test('a handover goes on after its record could not be read for a while', async 
   assert.equal((await got(handOver())).stage, 'handed_over')
 })
 
+test('a handover that the daemon began is finished by the next one', async (t) => {
+  const { round, host, stageNow, source, move, restart, settle } = await leaveStage(t)
+  await got(round(1))
+  const failed = new HostFault('storage_failed', 'cloning')
+  const cloning = t.mock.method(host.rounds, 'ensureRound', () => Promise.reject(failed))
+  const answer = source().handOver(move, never).catch(() => {})
+  await settle()
+  assert.equal(stageNow(), 'handing_over')
+  cloning.mock.restore()
+  await restart()
+  await answer
+  await settle()
+  assert.equal(stageNow(), 'handed_over')
+})
+
 test('a record that cannot be read keeps its rounds, and keeps no others from being removed', async (t) => {
   const stage = await leaveStage(t)
   const { round, source, move, host, restart, settle, later, id, directory, createAnother, idle } = stage
