@@ -218,7 +218,7 @@ function connectionAdvice(
     case 'dropped':
       return [
         againOf(name, beginsAgain),
-        `if it ends each time, cert in ${path}, which is ${files.cert}, may be revoked, or of another authority than those that the host trusts: journalctl --unit=vmhostd | grep handshake`,
+        `if it ends each time, cert in ${path}, which is ${files.cert}, may be revoked, not valid by the clock of that host, or of another authority than those that the host trusts: journalctl --unit=vmhostd | grep handshake`,
       ]
     case 'not_tls':
       return [

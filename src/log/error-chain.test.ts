@@ -10,6 +10,11 @@ test('causes follow what they caused, in one line', () => {
   assert.equal(errorChain(fault), 'making a disk: it said: no such file: ENOENT')
 })
 
+test('the items of a list stay apart', () => {
+  const error = new Error('the file cannot be used:\n  one must be a number\n  two is not known')
+  assert.equal(errorChain(error), 'the file cannot be used: one must be a number; two is not known')
+})
+
 test('foreign text in a message does not make it longer than its bound', () => {
   const long = 'a-'.repeat(limits.faultCharactersMax)
   const fault = new HostFault('image_unavailable', `asking ${long}`, { cause: new Error(long) })

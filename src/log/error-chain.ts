@@ -17,12 +17,15 @@ export function errorChain(error: unknown): string {
     messages.push(cutText(message, limits.faultCharactersMax))
     current = current instanceof Error ? current.cause : undefined
   }
-  return messages
-    .join(': ')
-    .split('\n')
-    .map((line) => line.trim())
-    .join(' ')
+  return inOneLine(messages.join(': '))
 }
+
+/** Joins the lines of a text. The items of a list, which are indented, are kept apart. */
+const inOneLine = (text: string): string =>
+  text
+    .replaceAll(/([^\s:;])\n[ \t]+(?=\S)/g, '$1; ')
+    .replaceAll(/\s*\n\s*/g, ' ')
+    .trim()
 
 /** Prints a thrown value that is not an Error; a secret's own inspection keeps it hidden. */
 const textOf = (thrown: unknown): string =>

@@ -89,6 +89,11 @@ export type HostFacts = {
   readonly configPath: string
   /** The reason if the configuration cannot be used. */
   readonly configuration: Fact<'used'>
+  readonly hasConfigFile: boolean
+  /** The directory of local images. Absent if none is configured. */
+  readonly localImages?: Fact<string>
+  /** QEMU as the configuration names it. Absent if it is looked for. */
+  readonly qemuProgram?: string
   readonly kernel: string
   readonly systemd: Fact<string>
   /** Names of kernel modules that are loaded, built in, or can be loaded. */

@@ -43,6 +43,8 @@ const well: HostFacts = {
   nowMs: NOW,
   configPath: '/etc/vmhostd/config.toml',
   configuration: is('used'),
+  hasConfigFile: true,
+  localImages: is('/srv/images'),
   kernel: '6.12.48+deb13-amd64',
   systemd: is('257.8-1'),
   modules: is(new Set(names.split(' '))),
@@ -188,6 +190,7 @@ const cases: readonly Case[] = [
   ],
   ['no KVM', { kvm: { isFast: false, because: 'KVM does not open (ENOENT)' } }, 'should', 'KVM'],
   ['no configuration', { configuration: unknown() }, 'must', 'configuration'],
+  ['no local images', { localImages: unknown() }, 'should', 'local images'],
   ['no pool', { pool: poolWith('unmarked') }, 'must', 'pool'],
   ['a full pool', { pool: is({ ...pool, availableMib: 1024 }) }, 'must', 'pool'],
   ['a pool that copies', { pool: is({ ...pool, reflink: false }) }, 'should', 'pool'],
@@ -278,6 +281,23 @@ for (const [what, changes, level, check] of cases) {
     assert.ok((found[0]?.remedy ?? '').length > 0)
   })
 }
+
+test('a configuration that is there is corrected, and set-up writes only one that is missing', () => {
+  const remedyOf = (hasConfigFile: boolean) => badOf({ configuration: unknown(), hasConfigFile })[0]?.remedy
+  assert.equal(remedyOf(true), 'correct /etc/vmhostd/config.toml')
+  assert.equal(remedyOf(false), 'run vmhostd setup')
+})
+
+test('a QEMU that the configuration names is not installed, but named in another way', () => {
+  const monitorVersions = { ...well.monitorVersions, qemu: unknown() }
+  const remedyOf = (program: { qemuProgram?: string }) =>
+    badOf({ monitorVersions, ...program })[0]?.remedy ?? ''
+  assert.match(remedyOf({}), /^install the package/)
+  assert.match(
+    remedyOf({ qemuProgram: '/usr/bin/nope' }),
+    /^correct monitor\.program, which is \/usr\/bin\/nope/,
+  )
+})
 
 const unread = [
   ['damaged', /backup/],

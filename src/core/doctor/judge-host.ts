@@ -22,6 +22,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   ...judgeMonitors(facts),
   judgeKvm(facts),
   judgeConfiguration(facts),
+  ...judgeLocalImages(facts),
   judgePool(facts),
   judgeRecords(facts),
   ...judgeDisks(facts),
@@ -104,20 +105,27 @@ function judgeControllers({ controllers }: HostFacts): Finding {
     : { check, level: 'must', found: `missing: ${lacking.join(' ')}`, remedy }
 }
 
-function judgeMonitors({ monitors, monitorVersions }: HostFacts): readonly Finding[] {
+function judgeMonitors({ monitors, monitorVersions, qemuProgram }: HostFacts): readonly Finding[] {
   const { qemu, firecracker } = monitorVersions
   const isOneThere = qemu.known || firecracker.known
-  return [judgeQemu(qemu, isOneThere), judgeFirecracker(firecracker, monitors.default === 'firecracker')]
+  const remedy =
+    qemuProgram === undefined
+      ? 'install the package qemu-system-x86 or qemu-system-arm'
+      : `correct monitor.program, which is ${qemuProgram}, or leave it out`
+  return [
+    judgeQemu(qemu, isOneThere, remedy),
+    judgeFirecracker(firecracker, monitors.default === 'firecracker'),
+  ]
 }
 
-function judgeQemu(qemu: Fact<string>, isOneThere: boolean): Finding {
+function judgeQemu(qemu: Fact<string>, isOneThere: boolean, remedy: string): Finding {
   const check = 'QEMU'
   if (!qemu.known)
     return {
       check,
       level: isOneThere ? 'should' : 'must',
       found: qemu.because,
-      remedy: 'install the package qemu-system-x86 or qemu-system-arm',
+      remedy,
     }
   if (saveFormOf(qemu.value) === undefined)
     return {
@@ -148,15 +156,23 @@ function judgeKvm({ kvm: { isFast, because } }: HostFacts): Finding {
   return { check: 'KVM', level: 'should', found: because, remedy }
 }
 
-function judgeConfiguration({ configuration, configPath }: HostFacts): Finding {
+function judgeConfiguration({ configuration, configPath, hasConfigFile }: HostFacts): Finding {
   const check = 'configuration'
   if (configuration.known) return { check, level: 'ok', found: configPath }
   return {
     check,
     level: 'must',
     found: configuration.because,
-    remedy: `vmhostd setup, or correct ${configPath}`,
+    remedy: hasConfigFile ? `correct ${configPath}` : 'run vmhostd setup',
   }
+}
+
+function judgeLocalImages({ localImages }: HostFacts): readonly Finding[] {
+  if (localImages === undefined) return []
+  const check = 'local images'
+  if (localImages.known) return [{ check, level: 'ok', found: localImages.value }]
+  const remedy = 'make that directory, or correct storage.local_images_directory'
+  return [{ check, level: 'should', found: localImages.because, remedy }]
 }
 
 /** Judges the key that guests know. Without one, the daemon makes it at its start. */

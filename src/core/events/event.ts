@@ -28,7 +28,7 @@ export type VmEvent = OfVm &
         readonly power: DesiredPower
         readonly changes: readonly string[]
         readonly deletes?: true
-        /** The guest is to end, while desired power stays: its host is drained. */
+        /** The guest is to end, while desired power stays: it is rebooted, or its host is drained. */
         readonly stops?: true
       }
     /** Desired state is reached. */

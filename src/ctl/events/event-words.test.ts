@@ -31,7 +31,7 @@ for (const [words, event] of [
     { kind: 'vm_requested', generation: 5, power: 'running', changes: ['migration'] },
   ],
   [
-    'stop of the guest for the drain requested (generation 6)',
+    'stop of the guest requested, power stays running (generation 6)',
     { kind: 'vm_requested', generation: 6, power: 'running', changes: [], stops: true },
   ],
   [

@@ -69,7 +69,7 @@ export function eventColour({ kind, to }: HostEvent): Colour | undefined {
 
 function requestWords({ deletes, stops, power, changes = [] }: HostEvent): string {
   if (deletes === true) return 'deletion requested'
-  if (stops === true) return 'stop of the guest for the drain requested'
+  if (stops === true) return `stop of the guest requested, power stays ${power}`
   const others = changes.filter((name) => name !== 'power' && name !== 'migration')
   const words = [
     ...(changes.includes('power') || changes.length === 0 ? [`power ${power}`] : []),

@@ -33,6 +33,7 @@ import { belongTogether, unrecordedDisks } from './unrecorded-disks.ts'
 import { fact } from './fact.ts'
 import { readNodeFact, readTlsFacts } from './read-tls-facts.ts'
 import { existsSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -64,6 +65,11 @@ export async function readFacts({ configPath, config, configuration }: Question)
     nowMs: Date.now(),
     configPath,
     configuration,
+    hasConfigFile: existsSync(configPath),
+    ...given({
+      localImages: await localImages(config.storage.localImagesDirectory),
+      qemuProgram: config.monitor.program,
+    }),
     kernel: release(),
     systemd: await fact(systemdVersion),
     modules: await fact(loadableModules),
@@ -105,6 +111,15 @@ export async function readFacts({ configPath, config, configuration }: Question)
     clockIsSet: await fact(isClockSet),
     descriptorStore: await fact(descriptorStore),
   }
+}
+
+/** Returns the directory if it can be listed, or why not; undefined if none is configured. */
+async function localImages(directory: string | undefined): Promise<Fact<string> | undefined> {
+  if (directory === undefined) return undefined
+  return fact(async () => {
+    await readdir(directory)
+    return directory
+  })
 }
 
 function recordsIn(stateDirectory: string): RecordsLook {
