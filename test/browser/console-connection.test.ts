@@ -53,11 +53,13 @@ test('a VM that sleeps is said to sleep, and what is typed waits for it', { skip
   const { host, visited } = await stage(t)
   const tab = await openConsole(visited, VM)
   await tab.isIn('attached')
+  const size = await tab.size()
   const observe = (state: ObservedState): void =>
     void host.store.vms.recordProgress(VM, { observed: { state, sinceMs: 1000 }, nowMs: 2000 })
   const says = (words: string) => tab.status.filter({ hasText: words }).waitFor()
   observe('sleeping')
-  await says('The VM sleeps. What you type waits until it wakes')
+  await says('The VM sleeps. Typed input waits')
+  assert.deepEqual(await tab.size(), size)
   assert.equal(await visited.page.title(), `${VM} · sleeping`)
   await tab.type('ls')
   await until(

@@ -199,7 +199,7 @@ test('text that is not understood is answered with an error, and the session con
   ]
   for (const [index, [sent, code, detail]] of cases.entries()) {
     viewer.socket.send(sent)
-    const { error } = await viewer.message(index + 2)
+    const { error } = await viewer.message(index + 1)
     assert.equal(error.code, code, sent)
     assert.match(error.detail, detail, sent)
   }
@@ -244,11 +244,11 @@ test('a viewer that answers no ping until the next is gone; one that answers, or
   talking.send(text('{"position":{}}'))
   await until(
     () => talking.frames().filter(({ opcode }) => opcode === 1),
-    ({ length }) => length === 3,
+    ({ length }) => length === 2,
   )
   // The answer to this message comes after the pong.
   answering.send({ position: {} })
-  await answering.message(2)
+  await answering.message(1)
   host.clock.advance(limits.consolePingMs)
   await silent.over()
   await until(

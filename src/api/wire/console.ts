@@ -77,7 +77,7 @@ export const consoleFromDaemonSchema = Type.Object(
         { state: Type.Enum(guestStates, { type: 'string' }) },
         {
           description:
-            'Comes after the history of a session, and whenever the state changes. What is typed waits until the guest runs.',
+            'Comes after the history of a session if the state is known, and whenever it changes. What is typed waits until the guest runs.',
         },
       ),
     ),

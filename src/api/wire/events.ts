@@ -45,7 +45,8 @@ export const eventSchema = Type.Object(
     deletes: Type.Optional(Type.Boolean({ description: '`vm_requested`: the VM is to be deleted.' })),
     stops: Type.Optional(
       Type.Boolean({
-        description: '`vm_requested`: the guest is to end, while `power` stays, for a reboot or because its host is drained.',
+        description:
+          '`vm_requested`: the guest is to end, while `power` stays, for a reboot or because its host is drained.',
       }),
     ),
     cause: text('`vm_exit`: as `cause` of `last_exit`.'),

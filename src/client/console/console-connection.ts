@@ -169,7 +169,7 @@ export class ConsoleConnection {
             break
           }
           case 'guest':
-            // Each connection begins with it.
+            // A connection begins with it.
             if (received.state !== this.#guest) yield received
             this.#guest = received.state
             break

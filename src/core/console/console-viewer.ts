@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { Places } from '../../lib/places.ts'
 import type { CloseCode } from './close.ts'
 import type { VmId } from '../ids.ts'
-import type { ObservedState } from '../vm/record.ts'
+import type { VmRecord } from '../vm/record.ts'
 
 /** Messages of the daemon to a viewer, besides the bytes of the terminal. A viewer may be older than the daemon. */
 export type DaemonMessage<ErrorCode extends string = MessageErrorCode> =
@@ -12,7 +12,7 @@ export type DaemonMessage<ErrorCode extends string = MessageErrorCode> =
    */
   | { readonly kind: 'attached'; readonly place: Attachment | undefined }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
-  /** Comes after the history of `attached`, and whenever the state changes. */
+  /** Comes after the history of `attached` if the state is known, and whenever it changes. */
   | { readonly kind: 'guest'; readonly state: ConsoleGuest }
   /** There is no session now; `attached` comes with the next. */
   | { readonly kind: 'waiting' }
@@ -34,13 +34,21 @@ export type Attachment = {
 /** The state of the guest of a session. While it does not run, it writes nothing, and what is typed waits for it. */
 export type ConsoleGuest = 'running' | 'sleeping' | 'paused'
 
+/** The parts of a record that say whether its guest reads its console. */
+export type ConsoleRecord = {
+  readonly observed: Pick<VmRecord['observed'], 'state' | 'savedState'>
+  readonly desired: Pick<VmRecord['desired'], 'power'>
+}
+
 /**
- * Returns the state of the guest for its viewers; undefined if the VM's state leaves it as it was. A guest that is
- * waking does not read yet.
+ * Returns the state of the guest for its viewers; undefined if the record does not say it. A guest that is waking, or
+ * whose wake has failed, does not read yet.
  */
-export function consoleGuest(state: ObservedState): ConsoleGuest | undefined {
-  if (state === 'waking') return 'sleeping'
-  return state === 'running' || state === 'sleeping' || state === 'paused' ? state : undefined
+export function consoleGuest({ observed, desired }: ConsoleRecord): ConsoleGuest | undefined {
+  const { state, savedState } = observed
+  if (state === 'running' || state === 'paused') return state
+  if (state === 'sleeping' || state === 'waking' || savedState !== undefined) return 'sleeping'
+  return state === 'starting' && desired.power === 'paused' ? 'paused' : undefined
 }
 
 /** The reason why a text message of a viewer was ignored. */

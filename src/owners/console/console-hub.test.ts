@@ -7,7 +7,8 @@ import { ConsoleHub } from './console-hub.ts'
 import type { FakeSession } from '../../../test/fakes/fake-session.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
-import type { ObservedState } from '../../core/vm/record.ts'
+import type { DesiredPower } from '../../core/desired.ts'
+import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
 
 const web = 'web-1' as VmId
 
@@ -18,13 +19,20 @@ async function stage() {
     deleting: false,
     isGone: false,
     state: 'running' as ObservedState,
+    saved: {} as Pick<VmRecord['observed'], 'savedState'>,
+    power: 'running' as DesiredPower,
     departure: {} as { departure?: Departure },
     changed: (_id: VmId): void => {},
     vms: {
       get: () =>
         store.isGone
           ? undefined
-          : { deleting: store.deleting, ...store.departure, observed: { state: store.state } },
+          : {
+              deleting: store.deleting,
+              ...store.departure,
+              observed: { state: store.state, ...store.saved },
+              desired: { power: store.power },
+            },
     },
     onVmChange(listener: (id: VmId) => void) {
       store.changed = listener
@@ -333,4 +341,30 @@ test('viewers that come and go leave no more input than is kept', async () => {
     viewer.leave()
   }
   assert.equal(session.inputWaiting, limits.consoleInputKeptBytesMax)
+})
+
+test('a guest whose wake has failed is not said to run to a viewer that comes then', async () => {
+  const { store, watch, observe } = await stage()
+  store.saved = { savedState: { savedAtMs: 1, sizeMib: 1, memoryMib: 64 } }
+  observe('sleeping', 'waking', 'failed')
+  assert.deepEqual(guestsOf(watch()), ['sleeping'])
+})
+
+test('a VM that is started paused is not said to run, and of another that starts nothing is said yet', async () => {
+  const { consoles, store, watch, observe } = await stage()
+  const viewer = watch(true)
+  await consoles.remove(web)
+  observe('stopped')
+  store.power = 'paused'
+  observe('starting')
+  await consoles.ensureMaster(web)
+  observe('paused')
+  assert.deepEqual(guestsOf(viewer), ['running', 'paused'])
+  store.power = 'running'
+  await consoles.remove(web)
+  observe('starting')
+  await consoles.ensureMaster(web)
+  assert.deepEqual(guestsOf(viewer), ['running', 'paused'])
+  observe('running')
+  assert.deepEqual(guestsOf(viewer), ['running', 'paused', 'running'])
 })

@@ -1,21 +1,22 @@
 import { consoleGuest, ViewerPlaces } from '../../core/console/console-viewer.ts'
 import { hasLeft, nodeAfter } from '../../core/vm/leaving.ts'
 import { WatchedConsole } from './watched-console.ts'
-import type { ConsoleGuest, ConsoleViewer, ViewerOf } from '../../core/console/console-viewer.ts'
+import type {
+  ConsoleGuest,
+  ConsoleRecord,
+  ConsoleViewer,
+  ViewerOf,
+} from '../../core/console/console-viewer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Consoles } from '../../ports/consoles.ts'
 import type { Closing, Watching } from './watched-console.ts'
 
-type ConsoleRecord = Pick<VmRecord, 'deleting' | 'departure'> & {
-  readonly observed: Pick<VmRecord['observed'], 'state'>
-}
-
 export type ConsoleHubOptions = {
   readonly consoles: Pick<Consoles, 'session' | 'lastSession' | 'onSession'>
   /** The records of VMs, limited to what their consoles depend on. */
   readonly store: {
-    readonly vms: { get(id: VmId): ConsoleRecord | undefined }
+    readonly vms: { get(id: VmId): (Pick<VmRecord, 'deleting' | 'departure'> & ConsoleRecord) | undefined }
     onVmChange(listener: (id: VmId) => void): () => void
   }
 }
@@ -96,7 +97,7 @@ export class ConsoleHub {
 
   #guestOf(id: VmId): ConsoleGuest | undefined {
     const record = this.#options.store.vms.get(id)
-    return record && consoleGuest(record.observed.state)
+    return record && consoleGuest(record)
   }
 
   /** Returns how viewers are closed if the VM has no later session here: it has left, is gone, or is being deleted. */

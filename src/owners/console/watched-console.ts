@@ -17,7 +17,7 @@ export type Watching = {
 export type Closing = { readonly code: CloseCode; readonly words?: string }
 
 export type WatchedConsoleOptions = {
-  /** Returns the state of the guest; undefined if it is as it was. */
+  /** Returns the state of the guest; undefined while it is not known. */
   readonly guest: () => ConsoleGuest | undefined
   /** Returns how all viewers are closed if the VM has no later session here; undefined if viewers that follow stay. */
   readonly endsWith: () => Closing | undefined
@@ -53,7 +53,8 @@ export class WatchedConsole {
   #sent = 0
   #inputPaused = false
   #window: WindowSize | undefined
-  #guest: ConsoleGuest = 'running'
+  /** As the viewers know it. */
+  #guest: ConsoleGuest | undefined
 
   constructor(options: WatchedConsoleOptions) {
     this.#options = options
@@ -96,7 +97,7 @@ export class WatchedConsole {
   begin(session: ConsoleSession): void {
     this.#forgetSession()
     this.#session = session
-    this.#guest = this.#options.guest() ?? 'running'
+    this.#guest = this.#options.guest()
     this.#sent = session.output.end
     this.#stopListening = [
       session.onOutput(() => this.#flush()),
@@ -155,7 +156,7 @@ export class WatchedConsole {
     const isOver = session !== this.#session
     viewer.send({ kind: 'attached', place: isOver ? { ...place, over: true } : place })
     if (bytes.length > 0) viewer.output(bytes)
-    if (!isOver) viewer.send({ kind: 'guest', state: this.#guest })
+    if (!isOver && this.#guest !== undefined) viewer.send({ kind: 'guest', state: this.#guest })
     return bytes.length
   }
 

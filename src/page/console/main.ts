@@ -47,6 +47,7 @@ function showStatus(status: Status): void {
   const over = status.kind === 'refused' || status.kind === 'ended'
   const hadFocus = terminal.contains(document.activeElement)
   document.body.dataset['state'] = status.kind
+  document.body.dataset['guest'] = status.kind === 'attached' ? status.guest : ''
   document.title = `${request.vm} · ${shortWords(status)}`
   statusLine.textContent = statusWords(status)
   const shown = noticeOf(status, hasShown)

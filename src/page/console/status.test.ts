@@ -51,8 +51,8 @@ test('a guest that rests is said to rest, and what is typed waits for it', () =>
     { kind: 'attached', guest: 'sleeping' },
     { kind: 'attached', guest: 'paused' },
   ] as const
-  assert.equal(statusWords(sleeps), 'The VM sleeps. What you type waits until it wakes')
-  assert.equal(statusWords(pauses), 'The VM is paused. What you type waits until it is resumed')
+  assert.equal(statusWords(sleeps), 'The VM sleeps. Typed input waits')
+  assert.equal(statusWords(pauses), 'The VM is paused. Typed input waits')
   assert.deepEqual([shortWords(sleeps), shortWords(pauses)], ['sleeping', 'paused'])
   assert.ok(takesInput(sleeps))
 })

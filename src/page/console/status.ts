@@ -41,11 +41,11 @@ const SHORT_WORDS: Readonly<Record<Status['kind'], string>> = {
 export const shortWords = (status: Status): string =>
   status.kind === 'attached' && status.guest !== 'running' ? status.guest : SHORT_WORDS[status.kind]
 
-/** Words of an attached console whose guest rests. */
+/** Words of an attached console. They are short, so that the terminal keeps its height when the guest falls asleep. */
 const GUEST_WORDS: Readonly<Record<ConsoleGuest, string>> = {
   running: 'Attached',
-  sleeping: 'The VM sleeps. What you type waits until it wakes',
-  paused: 'The VM is paused. What you type waits until it is resumed',
+  sleeping: 'The VM sleeps. Typed input waits',
+  paused: 'The VM is paused. Typed input waits',
 }
 
 export function statusWords(status: Status): string {
