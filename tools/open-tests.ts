@@ -3,7 +3,7 @@ import type { TestEvent } from 'node:test/reporters'
 
 type Place = Pick<Extract<TestEvent, { type: 'test:dequeue' }>['data'], 'line' | 'column' | 'name' | 'file'>
 
-/** What the runner says of a file whose process it lost, or of a test. */
+/** A test that failed, or a file whose process was killed. */
 type Failed = Extract<TestEvent, { type: 'test:fail' }>['data']
 
 const whole = (file: string | undefined): string => path.resolve(file ?? '')

@@ -84,8 +84,8 @@ sends \`ConsoleFromDaemon\`, a viewer sends \`ConsoleFromViewer\`. A text messag
 \`error\`, and the session goes on. A message has at most ${limits.consoleMessageBytesMax / 1024} KiB, a text at most ${limits.consoleTextCharactersMax} characters, and a viewer sends at most
 ${limits.consoleMessagesPerSecond} a second (${limits.consoleMessagesBurst} at once), control frames included.
 
-**A serial console** is a session from the start of the VM to its stop, including reboots and sleeps of the guest and restarts of
-the daemon. For a stopped VM the last session is shown, then the connection ends with \`vm_stopped\`; with \`follow=true\` it
+**A serial console** is a session from the start of the VM to its stop. It goes on over sleeps of the guest, reboots that the
+guest makes itself, and restarts of the daemon; a stop, a rebuild and \`POST …/reboot\` end it. For a stopped VM the last session is shown, then the connection ends with \`vm_stopped\`; with \`follow=true\` it
 stays for the next session instead, which \`waiting\` says. For a VM that has moved to another host all connections end with \`vm_moved\`, and a request is answered \`vm_migrated\`. Input for a sleeping guest does not wake it, and reaches it when it wakes; \`guest\` says whether the guest runs. The newest ${limits.consoleHistoryBytes / 1024} KiB are kept. A cursor is an offset in its output: add the lengths of binary messages to
 \`attached.cursor\`, and come back with \`since\` and \`session\` to get exactly the missed output; \`lost_bytes\` says how much of it is gone.
 Input of all viewers goes to the guest in the order of its arrival; while the guest does not read, the daemon does not read from viewers.

@@ -134,7 +134,7 @@ function postReboot(app: App, dependencies: ApiDependencies): void {
       'Ends the guest and boots it again, under one generation. With `grace_seconds` the guest is asked to end first, and a VM ' +
       'that sleeps is woken for it; without, it ends at once and what was saved is discarded. The same request while a reboot is ' +
       'under way changes nothing, unless it asks for an earlier end. Once that is done, it reboots the VM again: send `If-Match` if you ' +
-      'may have to repeat it.',
+      'may have to repeat it. The session of the serial console ends with the guest, and another begins.',
     body: ref('Reboot'),
   }
   app.post('/v1/vms/:id/reboot', { schema }, async (request, reply): Promise<VmWire> => {
