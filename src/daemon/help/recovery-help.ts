@@ -12,8 +12,9 @@ export const backupHelp: CommandHelp = {
       'not in it: they are in the pool.',
     'FILE holds secrets: keys of this host, user data, and signed URLs that may be valid. It gets mode 0600. Keys of ' +
       'authorities and of the controller are not in it, so keep those yourself.',
+    'If FILE is a link, the file that it names is written, and the link stays.',
   ],
-  options: [['--replace', 'replace FILE if it is there'], CONFIG_OPTION],
+  options: [['--replace', 'replace FILE if it is there and a regular file'], CONFIG_OPTION],
   exits: DONE_OR_FAILED,
 }
 

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
-import { StateDirectoryInUse, lockStateDirectory } from '../database/open-database.ts'
+import { StateDirectoryInUse, damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
 import { copyDatabase, copyFile } from '../database/schema-copies.ts'
 import { StateUnwritable } from '../database/transactions.ts'
 import { readRecords } from './read-records.ts'
@@ -48,6 +48,7 @@ export function writeBackup(
       copy.remove()
     }
   } catch (cause) {
+    if (isDamage(cause)) throw damagedOr(source, cause)
     throw new Error(`the records of ${source} cannot be copied to ${target}`, { cause })
   }
 }
