@@ -33,7 +33,7 @@ key_file = "${at('tls/server.key')}"
       encoding: 'utf8',
     })
   assert.equal(run('backup', at('host.backup')).status, 0)
-  return { at, restore: (...args: readonly string[]) => run('restore', at('host.backup'), ...args) }
+  return { at, run, restore: (...args: readonly string[]) => run('restore', at('host.backup'), ...args) }
 }
 
 test('records and files are put back, and the command says how to go on', (t) => {
@@ -92,4 +92,21 @@ test('a dry run changes nothing', (t) => {
   assert.match(stdout, /server\.key +would be put back\n[^]*Dry run: nothing was changed\.\n$/)
   assert.doesNotMatch(stdout, /records are put back/)
   assert.ok(!existsSync(at('tls')))
+})
+
+test('a directory is not a backup, and the error says so', (t) => {
+  const { at, run } = stage(t)
+  const { status, stderr } = run('restore', at('state'))
+  assert.equal(status, 1)
+  assert.match(stderr, /^vmhostd restore: \S+state is not a file: name a backup\n$/)
+})
+
+test('a failure before the records are put back says where nothing is put back', (t) => {
+  const { at, restore } = stage(t)
+  const daemon = new Store(at('state'), { first: 600_000, count: 100 })
+  t.after(() => daemon.close())
+  const { status, stderr } = restore()
+  assert.equal(status, 1)
+  assert.match(stderr, /^vmhostd restore: nothing is put back in \S+state: another vmhostd works on /)
+  assert.doesNotMatch(restore('--dry-run').stderr, /put back/)
 })

@@ -5,7 +5,7 @@ import { loadConfig, parseConfig } from '../../config/config.ts'
 import { parseVmId } from '../../core/ids.ts'
 import { restoreHelp } from '../help/recovery-help.ts'
 import { readBackup } from '../../store/backup/read-backup.ts'
-import { Restoring } from '../../store/backup/restoring.ts'
+import { Restoring, UnflushedRecords } from '../../store/backup/restoring.ts'
 import { readMovedSince } from '../../store/backup/moved-since.ts'
 import { operatorCommand } from '../operator-command.ts'
 import { UsageError } from '../usage-error.ts'
@@ -57,40 +57,62 @@ function idOf(text: string): VmId {
   return id
 }
 
-async function restore({ file, configPath, isDry, words }: Options): Promise<number> {
+async function restore(options: Options): Promise<number> {
+  const { file, configPath, isDry } = options
   const content = readBackup(file)
   const config = configOf(content, configPath)
   const { stateDirectory, vms } = config
-  mkdirSync(stateDirectory, { recursive: true, mode: 0o711 })
-  // A dry run may come while records are put back.
-  const directory = join(stateDirectory, isDry ? 'restore-dry.new' : 'restore.new')
-  // From here on no daemon changes what is compared.
-  const restoring = new Restoring(file, { stateDirectory, directory, locks: !isDry }, userIdRangeOf(vms))
+  let restoring: Restoring | undefined
   try {
-    const moved = readMovedSince(stateDirectory)
-    const outlook = await outlookOf(restoring, config, { words, moved })
-    print(aboutInWords(file, content, restoring.store.vms.ids().length))
-    print(maintenanceInWords(restoring.maintenanceAfter()))
-    print(outlookInWords(outlook))
-    const refusals = refusalsInWords(outlook)
-    for (const because of refusals)
-      console.error(`vmhostd restore: nothing ${isDry ? 'would be' : 'is'} put back, because ${because}`)
-    if (refusals.length > 0 && !isDry) return 1
-    if (!isDry) {
-      const kept = restoring.putBack(words.leaveOut, Date.now(), { userIdsOnHost: outlook.userIdsOnHost })
-      // Before the files, so that the operator knows this whatever becomes of them.
-      console.log(
-        `The records are put back.${kept === undefined ? '' : ` The previous ones are in ${kept}.`}`,
-      )
-    }
+    const { isRefused } = await orNothing(options, stateDirectory, () => {
+      mkdirSync(stateDirectory, { recursive: true, mode: 0o711 })
+      // A dry run may come while records are put back.
+      const directory = join(stateDirectory, isDry ? 'restore-dry.new' : 'restore.new')
+      // From here on no daemon changes what is compared.
+      restoring = new Restoring(file, { stateDirectory, directory, locks: !isDry }, userIdRangeOf(vms))
+      return putRecordsBack(restoring, options, { content, config })
+    })
+    if (isRefused && !isDry) return 1
     const files = putFilesBack(content.files, { configPath, config, isDry })
     print(filesInWords(files, isDry))
     const failed = files.filter(({ what }) => what === 'failed').length
     console.log(endInWords({ isDry, failed }))
-    return refusals.length > 0 || failed > 0 ? 1 : 0
+    return isRefused || failed > 0 ? 1 : 0
   } finally {
-    restoring.remove()
+    restoring?.remove()
   }
+}
+
+/** Says with a failure that nothing is put back, unless something is, or was not to be. */
+async function orNothing<T>({ isDry }: Options, stateDirectory: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    if (isDry || cause instanceof UnflushedRecords) throw cause
+    throw new Error(`nothing is put back in ${stateDirectory}`, { cause })
+  }
+}
+
+/** Puts the records back, unless the comparison with the host refuses it; a dry run only says what would happen. */
+async function putRecordsBack(
+  restoring: Restoring,
+  { file, isDry, words }: Options,
+  { content, config }: { readonly content: BackupContent; readonly config: Config },
+): Promise<{ readonly isRefused: boolean }> {
+  const moved = readMovedSince(config.stateDirectory)
+  const outlook = await outlookOf(restoring, config, { words, moved })
+  print(aboutInWords(file, content, restoring.store.vms.ids().length))
+  print(maintenanceInWords(restoring.maintenanceAfter()))
+  print(outlookInWords(outlook))
+  const refusals = refusalsInWords(outlook)
+  for (const because of refusals)
+    console.error(`vmhostd restore: nothing ${isDry ? 'would be' : 'is'} put back, because ${because}`)
+  const isRefused = refusals.length > 0
+  if (isRefused || isDry) return { isRefused }
+  const kept = restoring.putBack(words.leaveOut, Date.now(), { userIdsOnHost: outlook.userIdsOnHost })
+  // Before the files, so that the operator knows this whatever becomes of them.
+  console.log(`The records are put back.${kept === undefined ? '' : ` The previous ones are in ${kept}.`}`)
+  return { isRefused }
 }
 
 /** Returns what the operator does next. */

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { SCHEMA_VERSION, schemaVersionOf } from '../database/migrations.ts'
 import { BACKUP_FORMAT } from './write-backup.ts'
@@ -17,6 +17,7 @@ export type BackupContent = {
 /** Reads and checks a backup, or a copy from before a change of the schema. Throws an error for the operator. */
 export function readBackup(path: string): BackupContent {
   if (!existsSync(path)) throw new Error(`${path} is not there`)
+  if (!statSync(path).isFile()) throw new Error(`${path} is not a file: name a backup`)
   const db = new DatabaseSync(path, { readOnly: true })
   try {
     const [result] = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import {
+import fs, {
   closeSync,
   mkdirSync,
   openSync,
@@ -9,11 +9,13 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { restoringOf } from '../../../test/restoring-of.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { readBackup } from './read-backup.ts'
+import { UnflushedRecords } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import type { Launch } from '../../core/vm/record.ts'
@@ -180,4 +182,34 @@ test('a restore that cannot begin leaves the state directory to the daemon', (t)
   const file = `${stage.directory}/damaged.db`
   writeFileSync(file, 'not a database'.repeat(999))
   stage.reopen(() => assert.throws(() => restoringOf(stage, file, true), /damaged\.db is damaged/))
+})
+
+test('records that the state directory has no room for are named, with the directory', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, about)
+  t.mock.method(fs, 'renameSync', () => {
+    throw Object.assign(new Error('ENOSPC: no space left on device, rename'), { code: 'ENOSPC' })
+  })
+  syncBuiltinESMExports()
+  t.after(() => {
+    t.mock.restoreAll()
+    syncBuiltinESMExports()
+  })
+  assert.throws(
+    () => restoringOf(stage, file),
+    /b\.vmhostd cannot be copied to .*restore\.new: make room there$/,
+  )
+})
+
+test('records that are put back and not flushed are not called the former ones', (t) => {
+  const stage = new StoreStage(t)
+  const file = `${stage.directory}/b.vmhostd`
+  writeBackup(stage.directory, file, about)
+  const fail = (path: string): void => {
+    if (path === stage.directory) throw new Error('the disk failed')
+  }
+  stage.reopen(() =>
+    assert.throws(() => restoringOf(stage, file).putBack([], NOW, { flush: fail }), UnflushedRecords),
+  )
 })

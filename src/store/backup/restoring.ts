@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { Meta } from '../database/meta.ts'
-import { damagedOr, lockStateDirectory } from '../database/open-database.ts'
+import { damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
 import { firstNumber } from '../database/revisions.ts'
 import { copyDatabase, flushPath, renameDurably } from '../database/schema-copies.ts'
 import { KEPT_AFTER } from '../events/event-table.ts'
@@ -14,12 +14,25 @@ import { keepPresent } from './keep-present.ts'
 import { keepMaintenance, maintenanceAfter, readMaintenanceOf } from './maintenance-kept.ts'
 import { readRecords } from './read-records.ts'
 import { revisionsIn } from './replaced-records.ts'
+import { isWithoutRoom } from './write-backup.ts'
 import { recordedUserIds, reserveUserIds } from '../vm/user-ids.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import type { UserIdRange } from '../vm/user-ids.ts'
 import type { Flush } from '../database/schema-copies.ts'
 import type { MaintenanceAfter } from './maintenance-kept.ts'
 import type { ReplacedRecords } from './replaced-records.ts'
+
+/** The records are put back, but may not last through a power failure. */
+export class UnflushedRecords extends Error {
+  override readonly name = 'UnflushedRecords'
+
+  constructor(path: string, options: ErrorOptions) {
+    super(
+      `the records are put back as ${path}, but a power failure may undo that: see to the disk, and run this again`,
+      options,
+    )
+  }
+}
 
 /** Records of a backup, opened in a directory of their own. Nothing of the present state changes before `putBack`. */
 export class Restoring {
@@ -65,7 +78,7 @@ export class Restoring {
    * Replaces the records of the state directory, except for VMs to leave out, which have no record afterwards. The
    * present records are kept in `copies/before-restore-TIME.db`. Throws StateDirectoryInUse if the daemon runs. If
    * the disk does not take the new records, or another process keeps reading the present ones, those stay as they are,
-   * and no copy of them is left.
+   * and no copy of them is left. Throws UnflushedRecords if they are replaced, and the disk fails then.
    *
    * A user id that the host shows, that the present records have or that a VM to leave out has goes to no new VM.
    *
@@ -94,7 +107,12 @@ export class Restoring {
         throw error
       }
       for (const end of ['-wal', '-shm']) rmSync(`${present}${end}`, { force: true })
-      renameDurably(restored, present, flush)
+      try {
+        renameDurably(restored, present, flush)
+      } catch (cause) {
+        if (existsSync(restored)) throw cause
+        throw new UnflushedRecords(present, { cause })
+      }
       return kept?.path
     } finally {
       this.remove()
@@ -123,17 +141,19 @@ const DATABASE = 'vmhostd.db'
 
 /** Opens a copy of records in a directory, which is emptied before. */
 function copiedStore(path: string, directory: string, userIds: UserIdRange): Store {
-  rmSync(directory, { recursive: true, force: true })
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
   const copy = join(directory, DATABASE)
   try {
+    rmSync(directory, { recursive: true, force: true })
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
     readRecords(path, (from) => copyDatabase(from, copy))
-  } catch (error) {
-    throw damagedOr(path, error)
+    edit(copy, (db) => {
+      db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
+    })
+  } catch (cause) {
+    if (isDamage(cause)) throw damagedOr(path, cause)
+    const remedy = isWithoutRoom(cause) ? ': make room there' : ''
+    throw new Error(`the records of ${path} cannot be copied to ${directory}${remedy}`, { cause })
   }
-  edit(copy, (db) => {
-    db.exec('DROP TABLE IF EXISTS backup_about; DROP TABLE IF EXISTS backup_files')
-  })
   try {
     return new Store(directory, userIds)
   } catch (cause) {

@@ -98,7 +98,8 @@ function copyBeside(directory: string, copyTo: (path: string) => void): Copy | u
 /** The disk is full (sqlite.org/rescode). */
 const SQLITE_FULL = 13
 
-function isWithoutRoom(error: unknown): boolean {
+/** Returns whether an error is of a disk that is full or read-only. */
+export function isWithoutRoom(error: unknown): boolean {
   const { code, errcode } = (error ?? {}) as { code?: string; errcode?: number }
   return (
     error instanceof StateUnwritable ||
