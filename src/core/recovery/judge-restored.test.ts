@@ -122,6 +122,12 @@ test('a guest that runs on a disk which the record does not fit is named, with t
   assert.match(because, /^its guest runs, and its disk is left alone: it is of rebuild 1; .*--leave-out/)
 })
 
+test('a disk that is gone is named as deleted, or as lost with its pool', () => {
+  const had = recordOf({ observed: seen })
+  assert.match(judgeRestored(had, gone, NOW).because, /it was deleted since/)
+  assert.match(judgeRestored(had, { ...gone, isPoolLost: true }, NOW).because, /is lost with the pool$/)
+})
+
 test('a disk that has grown since the record is named, with the way to make the record fit', () => {
   const grown = { ...disk, sizeMib: 128 }
   const words = 'its disk has 128 MiB, and the record says 64: then vmhostctl vm resize web-1'

@@ -15,6 +15,8 @@ export type FoundVm = {
   readonly isSaved: boolean
   /** The host that may run it, as the present records say; absent if that is this one. */
   readonly movedTo?: string
+  /** Set if the pool is gone for good, with the disk that it had. */
+  readonly isPoolLost?: true
   /** Set if nothing says whether it has moved to another host: the present records are lost, or do not have it. */
   readonly mayHaveMoved?: true
 }
@@ -45,6 +47,8 @@ export function judgeRestored(record: VmRecord, found: FoundVm, nowMs: number): 
 }
 
 const NO_GUEST = 'it has no guest'
+const NO_DISK = 'its disk is not in the pool: it was deleted since, or has moved away'
+const LOST_DISK = 'its disk is lost with the pool'
 
 /** Judges the record of a VM that did not move. */
 function judgeStayed(record: VmRecord, found: FoundVm, nowMs: number): Restored {
@@ -58,7 +62,7 @@ function judgeStayed(record: VmRecord, found: FoundVm, nowMs: number): Restored 
   if (disk.kind === 'foreign') return { kind: 'lacks', because: whyAlone(disk.because, guest) }
   if (guest !== undefined) return { kind: 'fits', because: `${guest}${longerDisk(record, disk)}` }
   if (isDiskMissing(record, { disk }))
-    return { kind: 'lacks', because: 'its disk is not in the pool: it was deleted since, or has moved away' }
+    return { kind: 'lacks', because: found.isPoolLost === true ? LOST_DISK : NO_DISK }
   if (ends === undefined && record.desired.power !== 'stopped')
     return { kind: 'starts', because: `${NO_GUEST} now, and the record says ${record.desired.power}` }
   return { kind: 'fits', because: `${NO_GUEST}, and needs none${longerDisk(record, disk)}` }

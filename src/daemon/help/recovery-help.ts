@@ -22,7 +22,7 @@ export const restoreHelp: CommandHelp = {
   name: 'restore',
   operand: 'FILE',
   summary: 'put the records of a backup back, and say first what becomes of each VM',
-  usage: 'FILE [--dry-run] [--end VM]… [--leave-out VM]… [--none-moved] [--config FILE]',
+  usage: 'FILE [--dry-run] [--end VM]… [--leave-out VM]… [--none-moved] [--pool-lost] [--config FILE]',
   description: [
     'Puts the records of FILE back: a backup ("vmhostd backup"), or a copy from before an upgrade ' +
       '(/var/lib/vmhostd/copies/schema-N.db). Says for each VM what the daemon would do with it. The daemon must be stopped; ' +
@@ -31,11 +31,14 @@ export const restoreHelp: CommandHelp = {
       '--leave-out. A VM that has moved to another host since can only be left out, or it would run twice. ' +
       'If the present records are lost, this host does not know which VMs have moved: ask the other hosts, leave those ' +
       'VMs out, and add --none-moved for the rest.',
+    'The pool of the records must be mounted. If it is lost for good, as on a new machine, say --pool-lost before "vmhostd setup" ' +
+      'makes other certificates, and "vmhostd setup --replace-pool" afterwards. The VMs then have no disks.',
   ],
   options: [
     ['--end VM', 'its guest, or its disk, may be lost'],
     ['--leave-out VM', 'put back everything but its record; its guest and its disk stay as they are'],
     ['--none-moved', 'no other VM has moved to another host; needed if the present records do not say'],
+    ['--pool-lost', 'the pool of the records is lost for good, with the disks of all VMs'],
     ['--dry-run', 'only say what would happen; the daemon may run'],
     CONFIG_OPTION,
   ],

@@ -1,5 +1,7 @@
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { isSaved } from '../../core/world/saved-state.ts'
+import { PoolSight } from '../../host/pool/pool-marker.ts'
+import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { Pool } from '../../host/storage/pool.ts'
 import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
 import { SystemdUnits } from '../../host/systemd/systemd-units.ts'
@@ -9,16 +11,56 @@ import type { FoundVm } from '../../core/recovery/judge-restored.ts'
 import type { HostListing } from '../../core/recovery/judge-orphan.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
+import type { StorageState } from '../../core/world/world.ts'
 import type { Host } from '../../ports/host.ts'
 
 /** The parts of the host at which a recovery looks. */
 export type RecoveryHost = Pick<Host, 'units' | 'storage' | 'savedStates'>
 
+/** The looks with which records are compared with the host. */
+export type ComparedHost = {
+  readonly units: Pick<Host['units'], 'inspect' | 'list'>
+  readonly storage: {
+    inspect(id: VmId, images: readonly []): Promise<Pick<StorageState, 'disk'>>
+    list(): Promise<readonly VmId[]>
+  }
+  readonly savedStates: Pick<Host['savedStates'], 'inspect'>
+}
+
+/** Returns a host as it is without its pool, at which nothing looks then. */
+export const withoutPool = ({ units }: Pick<ComparedHost, 'units'>): ComparedHost => ({
+  units,
+  storage: {
+    inspect: async () => ({ disk: { kind: 'absent' } }),
+    list: async () => [],
+  },
+  savedStates: { inspect: async () => ({ kind: 'absent' }) },
+})
+
+/** Throws an error for the operator unless the pool of the records is in sight, or is lost as the operator says. */
+export async function checkPool(
+  { storage: { poolDirectory } }: Pick<Config, 'storage'>,
+  poolId: string,
+  { isLost }: { readonly isLost: boolean },
+): Promise<void> {
+  try {
+    await new PoolSight(poolPaths(poolDirectory), poolId).verify()
+  } catch (cause) {
+    if (isLost) return
+    throw new Error(
+      `${poolDirectory} is not the pool of these records, ${poolId}, or not whole: mount that one there; if it is lost for good, add --pool-lost`,
+      { cause },
+    )
+  }
+  if (isLost)
+    throw new Error(`${poolDirectory} is the pool of these records, so it is not lost: leave out --pool-lost`)
+}
+
 /** Only the presence of a saved state counts here, and not which program could read it. */
 const ANY_MONITOR = { program: 'any', version: '0', accelerator: 'any', form: 'mapped' } as const
 
 /** Looks at everything of a VM that a record could end or remove. Throws HostFault. */
-export async function lookAtVm(host: RecoveryHost, record: VmRecord, storeId: string): Promise<FoundVm> {
+export async function lookAtVm(host: ComparedHost, record: VmRecord, storeId: string): Promise<FoundVm> {
   const { id } = record
   const [unit, { disk }, saved] = await Promise.all([
     host.units.inspect(id),
@@ -34,7 +76,7 @@ export async function lookAtVm(host: RecoveryHost, record: VmRecord, storeId: st
 
 /** Returns the users of the disks of these VMs, as far as they can be seen: the sweep of the next start looks again. */
 export async function userIdsOf(
-  host: Pick<Host, 'storage'>,
+  host: Pick<ComparedHost, 'storage'>,
   ids: readonly VmId[],
 ): Promise<readonly UserId[]> {
   const looks = await Promise.allSettled(ids.map((id) => host.storage.inspect(id, [])))
@@ -44,7 +86,7 @@ export async function userIdsOf(
 }
 
 /** Lists units and disks of VMs. Throws HostFault. */
-export async function listHost(host: RecoveryHost): Promise<HostListing> {
+export async function listHost(host: ComparedHost): Promise<HostListing> {
   const [units, disks] = await Promise.all([host.units.list(), host.storage.list()])
   return { units, disks }
 }

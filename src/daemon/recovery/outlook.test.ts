@@ -73,7 +73,7 @@ async function run(
   const restoring = new Restoring(file, at, { first: 600_000, count: 10 })
   try {
     const { store } = restoring
-    const words = { end: [], leaveOut: [], noneMoved: true }
+    const words = { end: [], leaveOut: [], noneMoved: true, poolLost: false }
     const { unsaid } = await compareWithHost(store, on.host, {
       words,
       moved: { to: new Map(), comingFrom: new Map(), stayed: new Set() },

@@ -1,23 +1,26 @@
-/** The command as a process of its own, on a host that never had a pool. */
+/** The command as a process of its own, on a host that never had a pool, or has lost it. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { markPool } from '../../host/pool/pool-marker.ts'
 import { Store } from '../../store/store.ts'
 import type { TestContext } from 'node:test'
 
 const MAIN = new URL('../../main.ts', import.meta.url).pathname
 
 /** Makes a host with records and the controller's files in a directory, and a backup of it. */
-function stage(t: TestContext) {
+function stage(t: TestContext, poolId?: string) {
   const directory = mkdtempSync(join(tmpdir(), 'restore-command-'))
   t.after(() => rmSync(directory, { recursive: true }))
   const at = (name: string): string => join(directory, name)
   writeFileSync(
     at('config.toml'),
     `state_directory = "${at('state')}"
+[storage]
+pool_directory = "${at('pool')}"
 [controller]
 ca_file = "${at('ca.crt')}"
 certificate_file = "${at('tls/server.crt')}"
@@ -27,7 +30,9 @@ key_file = "${at('tls/server.key')}"
   mkdirSync(at('tls'))
   for (const name of ['ca.crt', 'tls/server.crt', 'tls/server.key']) writeFileSync(at(name), name)
   mkdirSync(at('state'))
-  new Store(at('state'), { first: 600_000, count: 100 }).close()
+  const store = new Store(at('state'), { first: 600_000, count: 100 })
+  if (poolId !== undefined) store.rememberPool(poolId)
+  store.close()
   const run = (...args: readonly string[]) =>
     spawnSync(process.execPath, ['--no-warnings', MAIN, ...args, '--config', at('config.toml')], {
       encoding: 'utf8',
@@ -109,4 +114,33 @@ test('a failure before the records are put back says where nothing is put back',
   assert.equal(status, 1)
   assert.match(stderr, /^vmhostd restore: nothing is put back in \S+state: another vmhostd works on /)
   assert.doesNotMatch(restore('--dry-run').stderr, /put back/)
+})
+
+test('a pool that is not the one of the records is named, with the way out', async (t) => {
+  const { at, restore } = stage(t, 'pool-1')
+  const words =
+    /^vmhostd restore: nothing is put back in \S+state: \S+pool is not the pool of these records, pool-1, or not whole: mount that one there; if it is lost for good, add --pool-lost: /
+  assert.match(restore().stderr, words)
+  assert.match(restore('--dry-run').stderr, /^vmhostd restore: \S+pool is not the pool of these records/)
+  const { poolId } = await markPool(at('pool'))
+  assert.match(restore().stderr, new RegExp(`${words.source}.*the pool there is ${poolId}`))
+})
+
+test('a pool that is there is not lost, whatever the option says', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'restore-command-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const { poolId } = await markPool(join(directory, 'pool'))
+  const { at, restore } = stage(t, poolId)
+  renameSync(join(directory, 'pool'), at('pool'))
+  const { status, stderr } = restore('--pool-lost')
+  assert.equal(status, 1)
+  assert.match(stderr, /\S+pool is the pool of these records, so it is not lost: leave out --pool-lost\n$/)
+})
+
+test('on a host that lost its pool, the command says how to begin another one', (t) => {
+  const { at, restore } = stage(t)
+  rmSync(at('state'), { recursive: true })
+  const { status, stdout } = restore('--pool-lost')
+  assert.equal(status, 0)
+  assert.match(stdout, /\nNext: vmhostd setup --replace-pool, then systemctl start vmhostd\n$/)
 })

@@ -10,7 +10,7 @@ import { readMovedSince } from '../../store/backup/moved-since.ts'
 import { operatorCommand } from '../operator-command.ts'
 import { UsageError } from '../usage-error.ts'
 import { putFilesBack } from './kept-files.ts'
-import { withRecoveryHost } from './look-at-host.ts'
+import { checkPool, withRecoveryHost } from './look-at-host.ts'
 import { compareWithHost } from './restore.ts'
 import { aboutInWords, filesInWords, maintenanceInWords, outlookInWords, refusalsInWords } from './words.ts'
 import { userIdRangeOf } from '../../store/vm/user-ids.ts'
@@ -35,6 +35,7 @@ export const restoreCommand = operatorCommand({
     end: { type: 'string', multiple: true },
     'leave-out': { type: 'string', multiple: true },
     'none-moved': { type: 'boolean', default: false },
+    'pool-lost': { type: 'boolean', default: false },
   },
   run: async (values, [file, ...more]) => {
     if (file === undefined || more.length > 0) throw new UsageError('name one file')
@@ -46,6 +47,7 @@ export const restoreCommand = operatorCommand({
         end: (values.end ?? []).map(idOf),
         leaveOut: (values['leave-out'] ?? []).map(idOf),
         noneMoved: values['none-moved'],
+        poolLost: values['pool-lost'],
       },
     })
   },
@@ -76,7 +78,7 @@ async function restore(options: Options): Promise<number> {
     const files = putFilesBack(content.files, { configPath, config, isDry })
     print(filesInWords(files, isDry))
     const failed = files.filter(({ what }) => what === 'failed').length
-    console.log(endInWords({ isDry, failed }))
+    console.log(endInWords({ isDry, failed, isPoolLost: options.words.poolLost }))
     return isRefused || failed > 0 ? 1 : 0
   } finally {
     restoring?.remove()
@@ -115,11 +117,14 @@ async function putRecordsBack(
   return { isRefused }
 }
 
+type End = { readonly isDry: boolean; readonly failed: number; readonly isPoolLost: boolean }
+
 /** Returns what the operator does next. */
-function endInWords({ isDry, failed }: { readonly isDry: boolean; readonly failed: number }): string {
+function endInWords({ isDry, failed, isPoolLost }: End): string {
   if (isDry) return '\nDry run: nothing was changed.'
-  if (failed === 0) return '\nNext: systemctl start vmhostd'
-  return `\nNext: see why ${failed === 1 ? 'a file is' : `${failed} files are`} not put back, and run this again before the daemon starts`
+  if (failed > 0)
+    return `\nNext: see why ${failed === 1 ? 'a file is' : `${failed} files are`} not put back, and run this again before the daemon starts`
+  return `\nNext: ${isPoolLost ? 'vmhostd setup --replace-pool, then ' : ''}systemctl start vmhostd`
 }
 
 const print = (lines: readonly string[]): void => {
@@ -144,6 +149,7 @@ async function outlookOf(
 ): Promise<Outlook> {
   const { poolId } = store
   if (poolId === undefined) return { vms: [], unsaid: [], moved: [], unsure: [], userIdsOnHost: [] }
+  await checkPool(config, poolId, { isLost: words.poolLost })
   return withRecoveryHost(config, poolId, (host) =>
     compareWithHost(store, host, { words, moved, nowMs: Date.now() }),
   )

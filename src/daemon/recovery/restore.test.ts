@@ -15,7 +15,7 @@ import type { MovedSince } from '../../store/backup/moved-since.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { Words } from './restore.ts'
 
-const NONE: Words = { end: [], leaveOut: [], noneMoved: false }
+const NONE: Words = { end: [], leaveOut: [], noneMoved: false, poolLost: false }
 
 /** A VM whose records were written to a file while it had this power, and what a comparison says later. */
 async function stage(
@@ -187,4 +187,27 @@ test('a VM that has come since the backup loses its disk only by the word of the
   assert.deepEqual(outlook.unsaid, [id])
   assert.deepEqual((await compare({ ...NONE, end: [id] })).outlook.unsaid, [])
   assert.deepEqual((await compare({ ...NONE, leaveOut: [id] })).outlook.unsaid, [])
+})
+
+test('on a host that lost its pool, each disk is lost, and nothing looks for one', async (t) => {
+  const { id, host, compare, change } = await stage(t, 'running')
+  await change('stopped')
+  const gone = (): never => {
+    throw new Error('the pool is gone')
+  }
+  for (const name of ['inspect', 'list'] as const) t.mock.method(host.storage, name, gone)
+  t.mock.method(host.savedStates, 'inspect', gone)
+  const { outlook, lines } = await compare({ ...NONE, poolLost: true }, LOST)
+  assert.deepEqual(lines, ['  web-1  alone    its disk is lost with the pool'])
+  assert.deepEqual(refusalsInWords(outlook), [])
+  const without = await compare({ ...NONE, poolLost: true, leaveOut: [id] }, LOST)
+  assert.deepEqual(without.lines, [])
+})
+
+test('a guest that outlived its pool is ended only by the word of the operator', async (t) => {
+  const { id, compare, change } = await stage(t, 'stopped')
+  await change('running')
+  const { outlook, lines } = await compare({ ...NONE, poolLost: true }, LOST)
+  assert.deepEqual(lines, ['  web-1  ENDS     its guest runs, and the record says stopped'])
+  assert.deepEqual(outlook.unsaid, [id])
 })

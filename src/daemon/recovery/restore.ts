@@ -2,13 +2,13 @@ import { mayRunHere } from '../../core/migration/arrival.ts'
 import { judgeOrphans } from '../../core/recovery/judge-orphan.ts'
 import { judgeRestored, losesSomething } from '../../core/recovery/judge-restored.ts'
 import { given } from '../../lib/given.ts'
-import { listHost, lookAtVm, userIdsOf } from './look-at-host.ts'
+import { listHost, lookAtVm, userIdsOf, withoutPool } from './look-at-host.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import type { FoundVm, Restored } from '../../core/recovery/judge-restored.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { Store } from '../../store/store.ts'
 import type { MovedSince } from '../../store/backup/moved-since.ts'
-import type { RecoveryHost } from './look-at-host.ts'
+import type { ComparedHost } from './look-at-host.ts'
 
 /** The decisions of the operator about VMs. */
 export type Words = {
@@ -18,6 +18,8 @@ export type Words = {
   readonly leaveOut: readonly VmId[]
   /** No VM that gets a record has moved away, unless the present records say so. */
   readonly noneMoved: boolean
+  /** The pool is gone for good, with the disks of all VMs. */
+  readonly poolLost: boolean
 }
 
 /** The effect on each VM, in the order of ids. */
@@ -46,21 +48,23 @@ export class UnknownVm extends Error {
  */
 export async function compareWithHost(
   store: Store,
-  host: RecoveryHost,
+  present: ComparedHost,
   {
-    words: { end, leaveOut, noneMoved },
+    words: { end, leaveOut, noneMoved, poolLost },
     moved,
     nowMs,
   }: { readonly words: Words; readonly moved: MovedSince; readonly nowMs: number },
 ): Promise<Outlook> {
   const all = new Set(store.vms.ids())
   const recorded = new Set([...all].filter((id) => !leaveOut.includes(id)))
+  const host = poolLost ? withoutPool(present) : present
   const listing = await listHost(host)
   const judge = async (id: VmId): Promise<Restored> => {
     const record = store.vms.readable(id)
     if (record === undefined) return UNREADABLE
     const found = await lookAtVm(host, record, store.storeId)
-    return judgeRestored(record, { ...found, ...sinceThen(record, moved, noneMoved) }, nowMs)
+    const facts = { ...found, ...given({ isPoolLost: poolLost || undefined }) }
+    return judgeRestored(record, { ...facts, ...sinceThen(record, moved, noneMoved) }, nowMs)
   }
   const vms: Outlook['vms'][number][] = []
   for (const id of recorded) vms.push({ id, isRecorded: true, ...(await judge(id)) })

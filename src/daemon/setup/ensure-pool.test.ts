@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { parseConfig } from '../../config/config.ts'
 import { markPool, poolIdOf } from '../../host/pool/pool-marker.ts'
+import { Restoring } from '../../store/backup/restoring.ts'
+import { writeBackup } from '../../store/backup/write-backup.ts'
 import { Store } from '../../store/store.ts'
 import { ensurePool } from './ensure-pool.ts'
 import { SetupReport } from './setup-report.ts'
@@ -82,4 +84,18 @@ test('records that cannot be read are named, with what to do', async (t) => {
   const { ensure, state } = await stage(t)
   writeFileSync(join(state, 'vmhostd.db'), 'x'.repeat(5000))
   await assert.rejects(ensure(), /vmhostd\.db is damaged: .*: put back a backup/)
+})
+
+test('records that were put back on another machine go on with its pool', async (t) => {
+  const { state, pool, ensure, poolOfRecords } = await stage(t)
+  const file = join(state, '../host.backup')
+  writeBackup(state, file, { about: { madeAtMs: 1, version: '1.2.3', hostId: 'host-1' }, files: [] })
+  const known = poolOfRecords()
+  for (const lost of [state, pool]) rmSync(lost, { recursive: true })
+  mkdirSync(state)
+  const at = { stateDirectory: state, directory: join(state, 'restore.new'), locks: true }
+  new Restoring(file, at, { first: 600_000, count: 10 }).putBack([], 1_800_000_000_000)
+  await assert.rejects(ensure(), /is not a pool, and the records of this host are of pool/)
+  assert.match(await ensure(true), new RegExp(`changed .*in place of ${known}`))
+  assert.equal(poolOfRecords(), await poolIdOf(pool))
 })
