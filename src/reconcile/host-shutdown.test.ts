@@ -266,7 +266,7 @@ test('a guest whose saved state the next look finds unfit is asked to end', asyn
   assert.deepEqual([stage.host.savedFiles.paths(), stage.host.monitor.relived], [[], []])
 })
 
-test('a guest that cannot be saved is asked to end once, and may ignore it', async (t) => {
+test('a guest that cannot be saved is asked to end, and may ignore it', async (t) => {
   const stage = await reconcileStage(t)
   stage.create()
   await stage.idle()
@@ -275,6 +275,23 @@ test('a guest that cannot be saved is asked to end once, and may ignore it', asy
   await stage.idle()
   assert.deepEqual(left, [stage.id])
   assert.equal(stage.host.monitor.askedToEnd.length, 1)
+})
+
+test('a guest that boots and does not hear is asked again at a shutdown, and then ends', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  const ending = stage.endWithHost('stop', new AbortController().signal)
+  await stage.turns()
+  assert.equal(stage.host.monitor.askedToEnd.length, 1)
+  await stage.later(limits.askToEndAgainMs - 1)
+  assert.equal(stage.host.monitor.askedToEnd.length, 1)
+  stage.host.monitor.agents.add(stage.id)
+  await stage.later(1)
+  assert.equal(stage.host.monitor.askedToEnd.length, 2)
+  await stage.later(limits.shutdownLookMs)
+  const { ended, left } = await ending
+  assert.deepEqual([ended, left, lastStop(stage)?.how], [[stage.id], [], 'graceful'])
 })
 
 test('a record that cannot be read keeps no other guest from being saved at a shutdown', async (t) => {

@@ -112,7 +112,8 @@ const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory, drai
   silentMs,
   memory: () => memory.standing(record),
   memoryIsShort: memory.isShort,
-  ...given({ guestsAtShutdown: hostEnd.policyFor(record.id), drain }),
+  ...hostEnd.factsFor(record.id),
+  ...given({ drain }),
 })
 
 async function planAndAct(pass: Pass): Promise<Next> {

@@ -42,7 +42,13 @@ export class Silences {
  */
 export class HostEnd {
   #policy: Facts['guestsAtShutdown']
-  readonly #asked = new Set<VmId>()
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  /** When each guest was last asked to end, by the monotonic clock. */
+  readonly #askedAtMs = new Map<VmId, number>()
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock
+  }
 
   /** Undefined while the host does not shut down. */
   get policy(): Facts['guestsAtShutdown'] {
@@ -54,13 +60,20 @@ export class HostEnd {
     this.#policy = policy
   }
 
-  /** Returns the policy for this guest. It is asked to end only once. */
-  policyFor(id: VmId): Facts['guestsAtShutdown'] {
-    return this.#policy === 'ask' && this.#asked.has(id) ? 'leave' : this.#policy
+  /** Returns the policy for this guest. One that was asked to end is left alone until it is asked again. */
+  factsFor(id: VmId): Pick<Facts, 'guestsAtShutdown' | 'askAgainMs'> {
+    if (this.#policy === undefined) return {}
+    const askAgainMs = this.#policy === 'ask' ? this.#askAgainMs(id) : 0
+    return askAgainMs > 0 ? { guestsAtShutdown: 'leave', askAgainMs } : { guestsAtShutdown: this.#policy }
+  }
+
+  #askAgainMs(id: VmId): number {
+    const askedAtMs = this.#askedAtMs.get(id) ?? -Infinity
+    return askedAtMs + limits.askToEndAgainMs - this.#clock.monotonicMs()
   }
 
   noteAsked(id: VmId): void {
-    if (this.#policy !== undefined) this.#asked.add(id)
+    if (this.#policy !== undefined) this.#askedAtMs.set(id, this.#clock.monotonicMs())
   }
 }
 

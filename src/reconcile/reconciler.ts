@@ -61,7 +61,7 @@ export class Reconciler {
       waits: new Waits(),
       stopped: new StoppedVms(),
       graces: this.graces,
-      hostEnd: new HostEnd(),
+      hostEnd: new HostEnd(context.host.clock),
       memory,
     }
   }

@@ -62,9 +62,11 @@ export type Facts = {
   readonly mayRestore: boolean
   /**
    * Present while the host shuts down: what becomes of a guest that runs. `save`: it is saved. `ask`: it is asked to
-   * end. `leave`: it is left to systemd.
+   * end. `leave`: it was asked, and is left to end.
    */
   readonly guestsAtShutdown?: 'save' | 'ask' | 'leave'
+  /** Present with `leave`: the milliseconds until the guest is asked again. */
+  readonly askAgainMs?: number
   /**
    * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: in addition,
    * the guest is saved.

@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
@@ -29,22 +30,31 @@ const BECAUSE = 'the host shuts down'
 function endGuest(
   record: VmRecord,
   { unit, monitor, saved, traffic }: World,
-  { silentMs, guestsAtShutdown, capabilities }: Facts,
+  { silentMs, guestsAtShutdown, askAgainMs, capabilities }: Facts,
 ): Facet {
   return when('unit', unit, ({ kind }) => {
     if (kind === 'activating') return waitForUnit('the unit to start')
-    if (kind !== 'active' || guestsAtShutdown === 'leave') return []
+    if (kind !== 'active') return []
+    if (guestsAtShutdown === 'leave') return waitToAskAgain(askAgainMs)
     return when('storage', saved, (state) => {
       if (state.kind === 'unusable') return resumeUnsaved(record, monitor, state)
       if (state.kind === 'present') return []
       if (guestsAtShutdown === 'save')
         return capabilities.save ? saveAnyway({ monitor, traffic }, silentMs, BECAUSE) : []
-      return when('monitor', monitor, ({ kind: seen }) =>
-        seen === 'running' ? [{ kind: 'monitor.ask-to-end', because: BECAUSE }] : [],
-      )
+      return when('monitor', monitor, ({ kind: seen }) => {
+        // A monitor that was just started does not answer yet.
+        if (seen === 'silent') return waitForMonitor(silentMs)
+        return seen === 'running' ? [{ kind: 'monitor.ask-to-end', because: BECAUSE }] : []
+      })
     })
   })
 }
+
+/** Waits until a guest is asked again. A guest that boots does not hear it. */
+const waitToAskAgain = (askAgainMs: number = limits.askToEndAgainMs): Facet => ({
+  ...WAIT_FOR_HOST,
+  recheckMs: Math.min(WAIT_FOR_HOST.recheckMs, askAgainMs),
+})
 
 /**
  * Removes a saved state that cannot be used, and resumes its guest, so that it can be saved again or asked to end. The
