@@ -2,7 +2,7 @@ import { limits } from '../config/limits.ts'
 import { isLaunched, mustEnd } from '../core/vm/record.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
-import type { StopKind } from '../core/vm/record.ts'
+import type { StopKind, VmRecord } from '../core/vm/record.ts'
 import type { WorkerContext } from './context.ts'
 
 /** Policy for guests that run when the host shuts down. */
@@ -34,7 +34,8 @@ export type Workers = {
 /**
  * Ends the guests of this boot as the host shuts down, and lets nothing start any more. Those that run are saved, as
  * many as the policy says, and the rest is asked to end. The record of each says first that it is wanted again after
- * the boot. Resolves with what became of them when nothing more can be done, or soon after the signal.
+ * the boot. Guests within the grace of a stop have what is left of it. Resolves with what became of all when nothing
+ * more can be done, or soon after the signal.
  */
 export async function endWithHost(
   context: WorkerContext,
@@ -44,8 +45,9 @@ export async function endWithHost(
   const { store, hostEnd } = context
   hostEnd.begin(policy === 'save' ? 'save' : 'ask')
   const ids = guestsOf(context)
+  const graced = guestsInGrace(context)
   // A daemon that was just started has no workers yet.
-  for (const id of ids) workers.ensure(id)
+  for (const id of [...ids, ...graced]) workers.ensure(id)
   await noteAllWanted(context, ids)
   workers.pokeAll('the host shuts down')
   await untilIdle(context, workers, savesMs)
@@ -54,7 +56,10 @@ export async function endWithHost(
   const isUnsaved = (id: VmId): boolean => store.vms.get(id)?.observed.savedState === undefined
   if (ids.some(isUnsaved)) workers.pokeAll('the host shuts down')
   const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
-  const left = await untilEnded(context, () => ids.filter(isUnsaved), { graceMs, signal })
+  const [left, stopped] = await Promise.all([
+    untilEnded(context, () => ids.filter(isUnsaved), { graceMs, signal }),
+    untilStopped(context, graced, signal),
+  ])
   const unsaved = new Set(ids.filter(isUnsaved))
   const saved = ids.filter((id) => !unsaved.has(id))
   const ended = [...unsaved].filter((id) => !left.includes(id))
@@ -64,7 +69,7 @@ export async function endWithHost(
   )
   // systemd ends their units. A pass of them may hang, and the time is over.
   for (const id of left) noteStop(context, id, 'deadline')
-  return { saved, ended, left }
+  return { saved, ended: [...ended, ...stopped.ended], left: [...left, ...stopped.left] }
 }
 
 /** Notes on the disk that guests are wanted after the boot. */
@@ -105,12 +110,54 @@ function guestsOf({ store, host }: WorkerContext): readonly VmId[] {
   })
 }
 
+/** Returns the VMs whose guests were started in this boot and may end by themselves, within the grace of a stop. */
+function guestsInGrace({ store, host }: WorkerContext): readonly VmId[] {
+  return store.vms.ids().filter((id) => {
+    const record = store.vms.readable(id)
+    if (record === undefined || record.deleting) return false
+    return record.stops.grace !== undefined && isLaunched(record, host.bootId)
+  })
+}
+
 /** Waits until no worker has anything to do, at most this long. */
 async function untilIdle({ host }: WorkerContext, workers: Workers, boundMs: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const cancel = host.clock.after(boundMs, resolve)
   await Promise.race([workers.idle(), promise])
   cancel()
+}
+
+/**
+ * Waits until passes have noted how the graces of these stops ended, at most until the signal. The bound of the
+ * shutdown then ends the others. A guest that is saved meanwhile keeps its grace for after the boot.
+ */
+async function untilStopped(
+  context: WorkerContext,
+  graced: readonly VmId[],
+  signal: AbortSignal,
+): Promise<Pick<EndedGuests, 'ended' | 'left'>> {
+  const { store, host } = context
+  const inGrace = (): readonly VmRecord[] =>
+    graced
+      .map((id) => store.vms.get(id))
+      .filter((record) => record !== undefined)
+      .filter(({ stops, observed }) => stops.grace !== undefined && observed.savedState === undefined)
+  while (inGrace().length > 0 && !signal.aborted)
+    await new Promise<void>((resolve) => void host.clock.after(limits.shutdownLookMs, resolve))
+  for (const record of inGrace()) noteDeadline(context, record)
+  const isLeft = (id: VmId): boolean => store.vms.get(id)?.observed.lastStop?.kind === 'deadline'
+  const isOver = (id: VmId): boolean => store.vms.get(id)?.stops.grace === undefined
+  const over = graced.filter(isOver)
+  return { ended: over.filter((id) => !isLeft(id)), left: over.filter(isLeft) }
+}
+
+/** Notes that the shutdown of the host ended the grace of a stop. systemd ends the unit. */
+function noteDeadline({ store, host }: WorkerContext, { id, stops, observed }: VmRecord): void {
+  if (stops.grace === undefined) return
+  const nowMs = host.clock.now()
+  const { stop: generation } = stops.grace
+  const lastStop = { atMs: nowMs, kind: 'deadline', generation } as const
+  store.vms.recordProgress(id, { observed: { ...observed, lastStop }, graceOver: generation, nowMs })
 }
 
 /**

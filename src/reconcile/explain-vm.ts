@@ -27,7 +27,7 @@ export async function planFor(
   const world = await observe(host, record)
   const silentMs = silences.note(record.id, world, host.clock.monotonicMs())
   const nowMs = host.clock.now()
-  const { record: graced } = withGrace(graces.timed(record, nowMs), world, nowMs)
+  const { record: graced } = withGrace(graces.timed(record, nowMs), world, { nowMs, bootId: host.bootId })
   // Plans as if no other guest were being saved or restored.
   const drain = drainFact(store.maintenance.get(), graced)
   const own = { maySave: true, mayRestore: true, silentMs, ...given({ drain }) }

@@ -51,7 +51,7 @@ function noteUnsaved({ store, host }: PassContext, record: VmRecord, { saved }: 
 /** Returns the record to plan with while a guest may end by itself, and notes the end of that time. */
 function noteGrace({ store, host, log, graces }: NoteContext, read: VmRecord, world: World): VmRecord {
   const nowMs = host.clock.now()
-  const { record, ended } = withGrace(graces.timed(read, nowMs), world, nowMs)
+  const { record, ended } = withGrace(graces.timed(read, nowMs), world, { nowMs, bootId: host.bootId })
   if (ended === undefined) return record
   const shown = { ...record.observed, lastStop: ended }
   store.vms.recordProgress(record.id, { observed: shown, graceOver: ended.generation, nowMs })

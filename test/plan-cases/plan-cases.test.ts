@@ -35,7 +35,8 @@ test('a word that means nothing in its room fails the case', () => {
 })
 
 function planned({ record, world, facts }: PlanCase): string {
-  return renderPlan(plan(withGrace(record, world, facts.nowMs).record, world, facts))
+  const now = { nowMs: facts.nowMs, bootId: record.launch?.bootId ?? 'boot-1' }
+  return renderPlan(plan(withGrace(record, world, now).record, world, facts))
 }
 
 function render(one: PlanCase): string {

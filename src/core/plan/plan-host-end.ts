@@ -2,10 +2,12 @@ import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
+import { isSaved } from '../world/saved-state.ts'
 import { inOrder, when } from './facet.ts'
+import { askToEnd } from './plan-power.ts'
 import { hasWholeGuest, removeUnusable, waitForMonitor, waitForUnit } from './plan-wake.ts'
 import { waiting } from './step.ts'
-import type { VmRecord } from '../vm/record.ts'
+import type { Grace, VmRecord } from '../vm/record.ts'
 import type { UnusableState } from '../world/saved-state.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -17,15 +19,41 @@ const WAIT_FOR_HOST = waiting('the host to start again')
 /**
  * Plans for a host that shuts down. A guest that is there is saved and stays paused, or is asked to end. systemd ends
  * its unit afterwards, and accepts no stop from the daemon any more. Nothing is started, and nothing is removed but a
- * saved state that cannot be used. A guest that must stop is left alone: it was asked before, or ends with its unit.
+ * saved state that cannot be used. A guest within the grace of a stop is asked to end as before. One that must stop at
+ * once ends with its unit.
  */
 export const planHostEnd = (record: VmRecord, world: World, facts: Facts): Plan =>
   inOrder(
-    () => (mustEnd(record) || record.stops.grace !== undefined ? [] : endGuest(record, world, facts)),
+    () => endOf(record, world, facts),
     () => WAIT_FOR_HOST,
   )
 
 const BECAUSE = 'the host shuts down'
+
+function endOf(record: VmRecord, world: World, facts: Facts): Facet {
+  const { grace } = record.stops
+  if (grace !== undefined) return endInGrace(record, world, { ...facts, grace })
+  return mustEnd(record) ? [] : endGuest(record, world, facts)
+}
+
+/** Asks a guest to end within the grace of its stop. A saved one stays saved, and ends after the boot. */
+const endInGrace = (record: VmRecord, world: World, facts: Facts & { readonly grace: Grace }): Facet =>
+  when('unit', world.unit, ({ kind }) => {
+    if (kind === 'activating') return waitForUnit('the unit to start')
+    if (kind !== 'active') return []
+    return when('monitor', world.monitor, ({ kind: seen }) => {
+      if (seen === 'silent') return waitForMonitor(facts.silentMs)
+      if (seen === 'running') return askToEnd(record, world, facts)
+      return seen === 'paused' ? resumeToEnd(world) : []
+    })
+  })
+
+const resumeToEnd = ({ saved }: World): Facet =>
+  when('storage', saved, (state) =>
+    isSaved(state)
+      ? []
+      : [{ kind: 'monitor.ensure-running', because: 'a paused guest cannot end by itself' }],
+  )
 
 function endGuest(
   record: VmRecord,
