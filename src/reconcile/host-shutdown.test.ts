@@ -152,6 +152,34 @@ test('a power cut in the middle of the saves loses none that is published', asyn
   assert.deepEqual(stage.host.monitor.relived, [])
 })
 
+for (const power of ['stopped', 'running'] as const)
+  test(`a VM that is to be ${power} and waits for its image stays pending over a reboot of the host`, async (t) => {
+    const stage = await reconcileStage(t)
+    const release = stage.host.storage.holdNext('ensureImage')
+    stage.create({ power })
+    await stage.turns()
+    assert.equal(stage.shown(), 'pending')
+    await stage.endWithHost()
+    assert.equal(stage.shown(), 'pending')
+    await stage.stop()
+    release()
+    await stage.host.reboot()
+    await stage.start()
+    await stage.idle()
+    assert.equal(stage.shown(), power)
+  })
+
+test('a VM that failed stays failed while the host shuts down, and says why', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.host.storage.failNext('ensureImage', new HostFault('image_unavailable', 'the server does not answer'))
+  stage.create()
+  await stage.idle()
+  const failed = stage.shown()
+  assert.match(failed, /^failed image/)
+  await stage.endWithHost()
+  assert.equal(stage.shown(), failed)
+})
+
 test('an end of a unit during the shutdown is not an exit', async (t) => {
   const stage = await sleepStage(t)
   await stage.endWithHost()

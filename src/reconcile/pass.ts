@@ -147,7 +147,8 @@ function wait(pass: Pass, waiting: Waiting, state: ObservedState): Next {
   if (waiting.deadlineMs !== undefined && waitedMs >= waiting.deadlineMs)
     return overdue(pass, waiting, { state, waitedMs })
   const { fault: _past, ...withoutFault } = shown
-  const seen = waitsForOthers(waiting) ? withoutFault : shown
+  const staysFailed = waiting.for === 'the host to start again' && state === 'failed'
+  const seen = waitsForOthers(waiting) && !staysFailed ? withoutFault : shown
   write(pass, { observed: { ...seen, ...waitsOf(pass, waiting) } })
   return { kind: 'after', ms: waiting.recheckMs }
 }

@@ -3,7 +3,7 @@ import { mayRunHere } from '../migration/arrival.ts'
 import { waitsForOthers } from '../plan/step.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack } from '../vm/leaving.ts'
-import { owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
+import { mustEnd, owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
 import { isAsleep, isInPool, isLive } from '../world/world.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
@@ -21,6 +21,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
       return settledState(record, world)
     case 'wait':
       if (plan.for === 'the end of maintenance') return isAsleep(world) ? 'sleeping' : 'stopped'
+      if (plan.for === 'the host to start again') return stateAtHostEnd(record, world)
       if (waitsForOthers(plan)) return settledState(record, world)
       if (plan.for === 'the unit to stop') return 'stopping'
       if (plan.for === 'the monitor to answer' && wasThere(record, world)) return record.observed.state
@@ -52,6 +53,15 @@ function settledState(record: VmRecord, world: World): ObservedState {
   if (hasEnded(record)) return 'stopped'
   if (isAsleep(world) && record.desired.power !== 'stopped') return 'sleeping'
   return isHeldBack(record) ? (seenState(world) ?? record.observed.state) : record.desired.power
+}
+
+/**
+ * Returns the state while the host shuts down. Nothing brings a VM without a guest nearer to what is desired then, so
+ * its state stays. So does that of a guest which must end, and which ends with its unit.
+ */
+function stateAtHostEnd(record: VmRecord, world: World): ObservedState {
+  const isThere = isAsleep(world) || (isLive(world) && !mustEnd(record))
+  return isThere ? settledState(record, world) : record.observed.state
 }
 
 /**
