@@ -63,12 +63,16 @@ export const images = {
       retry: 'backoff',
       title: 'The image could not be fetched',
       meaning:
-        'The image could not be fetched: no connection, an error answer, or it stalled; or it broke off or came too slowly, and asking for the rest of it did not help. Or the file in the local image directory is missing, cannot be read, or is not a regular file.',
+        'The image could not be fetched: no connection, an error answer, or it stalled; or it broke off or came too slowly, and asking for the rest of it did not help. Or the file in the local image directory is missing, cannot be read, or is not a regular file. The error has the status that the store answered, and its code if it gave one.',
       remedy:
-        'Check the URL, and for a local image, that the URL names a regular file there. A signed URL may have expired: repeat the request that named it with a fresh one.',
+        'Check the URL, and for a local image, that the URL names a regular file there. If the store answered 401, 403 or a code such as `ExpiredToken`, the signed URL may have expired: send the request that named it again with a fresh one.',
       example:
-        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: asking images.example.net: it answered 403',
-      writtenBy: ['src/host/images/remote-body.ts', 'src/host/images/fetch-image.ts'],
+        'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: asking images.example.net: it answered 403 (AccessDenied)',
+      writtenBy: [
+        'src/host/images/remote-body.ts',
+        'src/core/object-store/judge-answer.ts',
+        'src/host/images/fetch-image.ts',
+      ],
     },
     image_integrity_failed: {
       retry: 'backoff',

@@ -170,6 +170,48 @@ test('an error page that is encoded is reported by its status', async (t) => {
   assert.match(await faultOf(fetched(t, refusing, {})), /it answered 403$/)
 })
 
+/** An error of S3, with more than its code. */
+const errorOf = (code: string): string =>
+  `<?xml version="1.0"?>\n<Error><Code>${code}</Code><Message>CANARY</Message></Error>`
+
+for (const [status, code] of [
+  [403, 'AccessDenied'],
+  [403, 'SignatureDoesNotMatch'],
+  [400, 'ExpiredToken'],
+] as const)
+  test(`a refusal has the code of the store, and nothing else of its answer: ${code}`, async (t) => {
+    const refusing: RequestListener = (_request, response) => response.writeHead(status).end(errorOf(code))
+    const fault = await faultOf(fetched(t, refusing, {}))
+    assert.equal(fault, `asking 127.0.0.1: it answered ${status} (${code})`)
+  })
+
+test('a refusal whose code does not come in time is reported by its status', async (t) => {
+  const silent: RequestListener = (_request, response) => response.writeHead(403).write('<Error><Code>Acc')
+  assert.match(await faultOf(fetched(t, silent, { stallMs: 200 })), /it answered 403$/)
+})
+
+test('a refusal without end is read up to a bound', async (t) => {
+  const endless: RequestListener = (_request, response) => {
+    const more = (): void => {
+      while (!response.destroyed && response.write(Buffer.alloc(16 * 1024, ' ')));
+    }
+    response.writeHead(403).on('drain', more)
+    more()
+  }
+  assert.match(await faultOf(fetched(t, endless, {})), /it answered 403$/)
+})
+
+test('a store whose code says that it is busy is asked for the rest again', async (t) => {
+  let asked = 0
+  const busyOnce: RequestListener = (request, response) => {
+    asked += 1
+    if (asked === 2) return response.writeHead(400).end(errorOf('RequestTimeout'))
+    const rest = begin(request, response)
+    return asked > 2 ? response.end(rest) : response.write(rest.subarray(0, 128), () => response.destroy())
+  }
+  assert.equal(await fetched(t, busyOnce, {}), content.length)
+})
+
 test('a size that the source announces is refused with the words of one that it sends', async (t) => {
   const announcing: RequestListener = (_request, response) =>
     response.writeHead(200, { 'content-length': 64 * MIB }).flushHeaders()

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
-import { judgeAnswer, parseRetryAfter } from '../../core/object-store/judge-answer.ts'
+import { errorCodeIn, judgeAnswer, parseRetryAfter } from '../../core/object-store/judge-answer.ts'
 import { sendDelayMs } from '../../core/snapshots/work.ts'
 import { judgeResumption, resumeFields, sentBy } from '../../core/images/resume.ts'
+import { textOf } from '../outbound/answer-text.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import { SourceRestarted } from './image-body.ts'
 import { excessWords } from './store-content.ts'
@@ -128,7 +129,7 @@ export class RemoteBody implements ImageBody {
       }),
     )
     try {
-      this.#judge(answer)
+      await this.#judge(answer)
       return answer
     } catch (error) {
       if (this.#answer !== answer) await answer.close()
@@ -136,21 +137,27 @@ export class RemoteBody implements ImageBody {
     }
   }
 
-  #judge(answer: OutboundAnswer): void {
+  async #judge(answer: OutboundAnswer): Promise<void> {
     const { status, headers } = answer
-    const refusal = judgeAnswer({ status })
-    if (status >= 300 && refusal.kind === 'busy') {
-      const asked = parseRetryAfter(headers['retry-after'], Date.now()) ?? 0
-      this.#retryAfterMs = Math.min(asked, limits.retryAfterMsMax)
-      throw new OutboundFailure('unreachable', refusal.because)
-    }
-    const isResumed = this.#received > 0
     // The status comes first: an error page may be encoded.
+    if (status >= 300) await this.#refuse(answer)
+    const isResumed = this.#received > 0
     if (status !== 200 && !(isResumed && status === 206)) throw this.#fault(`it answered ${status}`)
     if (isEncoded(headers['content-encoding']))
       throw this.#fault('it encoded the body, although asked not to')
     if (isResumed) this.#resume(answer)
     else this.#begin(answer)
+  }
+
+  /** Throws what an answer without the image means. Its body has the time of one stall in all. */
+  async #refuse(answer: OutboundAnswer): Promise<never> {
+    const { status, headers } = answer
+    const code = errorCodeIn(await this.#patient(textOf(answer)))
+    const { kind, because } = judgeAnswer({ status, code })
+    if (kind !== 'busy') throw this.#fault(because)
+    const asked = parseRetryAfter(headers['retry-after'], Date.now()) ?? 0
+    this.#retryAfterMs = Math.min(asked, limits.retryAfterMsMax)
+    throw new OutboundFailure('unreachable', because)
   }
 
   #begin({ headers }: OutboundAnswer): void {

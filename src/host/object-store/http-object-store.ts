@@ -21,6 +21,7 @@ import type {
   Unsent,
 } from '../../ports/object-store.ts'
 import type { BandwidthLimit, Bounds } from './transfer-limits.ts'
+import { textOf } from '../outbound/answer-text.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import type { Outbound, OutboundAnswer, OutboundRequest } from '../outbound/outbound-request.ts'
 import { Patience } from './transfer-limits.ts'
@@ -216,22 +217,6 @@ export class HttpObjectStore implements ObjectStore {
     const retryAfterMs = parseRetryAfter(headers['retry-after'], this.#clock.now())
     return judgeAnswer({ status, code: errorCodeIn(await textOf(answer)), retryAfterMs })
   }
-}
-
-/** Reads the body of an answer up to a bound. If it breaks off, takes too long or is longer, returns what came. */
-async function textOf({ chunks }: OutboundAnswer): Promise<string> {
-  const received: Uint8Array[] = []
-  let bytes = 0
-  try {
-    for await (const chunk of chunks) {
-      received.push(chunk)
-      bytes += chunk.length
-      if (bytes >= limits.storeAnswerBytesMax) break
-    }
-  } catch (error) {
-    if (!(error instanceof OutboundFailure)) throw error
-  }
-  return Buffer.concat(received).subarray(0, limits.storeAnswerBytesMax).toString('utf8')
 }
 
 /** Adds up the sent bytes, and reports them a few times per second. */
