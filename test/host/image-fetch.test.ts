@@ -59,7 +59,7 @@ for (const [what, answer, code, message] of [
     'promises more than it sends, each time',
     promiseLength(content.length + 1),
     'image_unavailable',
-    /from the beginning again, although asked for the rest: the body broke off \(ECONNRESET\)$/,
+    /from the beginning again, although asked for the rest, after the body broke off \(ECONNRESET\)$/,
   ],
   ['promises less than it sends', promiseLength(content.length - 1), 'image_integrity_failed', /SHA-256/],
   [
@@ -85,7 +85,7 @@ for (const [what, answer, code, message] of [
     'stalls in the body, each time',
     (_, response) => response.write(content.subarray(0, 1000)),
     'image_unavailable',
-    /from the beginning again, although asked for the rest: nothing came for 0\.2 s$/,
+    /from the beginning again, although asked for the rest, after nothing came for 0\.2 s$/,
   ],
   [
     'declares a size past the bound',

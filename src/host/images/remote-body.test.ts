@@ -212,6 +212,25 @@ test('a store whose code says that it is busy is asked for the rest again', asyn
   assert.equal(await fetched(t, busyOnce, {}), content.length)
 })
 
+test('a fetch that fails after a break says both in one sentence, the last first', async (t) => {
+  const cut: RequestListener = (request, response) =>
+    response.write(begin(request, response).subarray(0, 128), () => response.destroy())
+  const busyFirst: RequestListener = (_request, response) =>
+    response.writeHead(503, { 'retry-after': '1' }).end()
+  const answering =
+    (status: number): RequestListener =>
+    (_request, response) =>
+      response.writeHead(status).end()
+  for (const [answers, words] of [
+    [[cut, answering(416)], 'it answered 416 when asked for the rest, after the body broke off (ECONNRESET)'],
+    [[busyFirst, answering(403)], 'it answered 403, after it answered 503'],
+  ] as const) {
+    let asked = 0
+    const inTurn: RequestListener = (request, response) => answers[asked++]?.(request, response)
+    assert.equal(await faultOf(fetched(t, inTurn, {})), `asking 127.0.0.1: ${words}`)
+  }
+})
+
 test('a size that the source announces is refused with the words of one that it sends', async (t) => {
   const announcing: RequestListener = (_request, response) =>
     response.writeHead(200, { 'content-length': 64 * MIB }).flushHeaders()

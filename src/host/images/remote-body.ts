@@ -154,7 +154,8 @@ export class RemoteBody implements ImageBody {
     const { status, headers } = answer
     const code = errorCodeIn(await this.#patient(textOf(answer)))
     const { kind, because } = judgeAnswer({ status, code })
-    if (kind !== 'busy') throw this.#fault(because)
+    if (kind !== 'busy')
+      throw this.#fault(this.#received === 0 ? because : `${because} when asked for the rest`)
     const asked = parseRetryAfter(headers['retry-after'], Date.now()) ?? 0
     this.#retryAfterMs = Math.min(asked, limits.retryAfterMsMax)
     throw new OutboundFailure('unreachable', because)
@@ -225,9 +226,11 @@ export class RemoteBody implements ImageBody {
     }
   }
 
+  /** Makes the fault of the last request. An earlier break did not cause it, but says why there was another request. */
   #fault(why: string, code: FaultCode = 'image_unavailable'): HostFault {
-    const before = this.#broke === undefined || this.#broke === why ? {} : { cause: new Error(this.#broke) }
-    return new HostFault(code, `asking ${this.#url.hostname}`, { cause: new Error(why, before) })
+    const before = code === 'image_unavailable' && this.#broke !== why ? this.#broke : undefined
+    const words = before === undefined ? why : `${why}, after ${before}`
+    return new HostFault(code, `asking ${this.#url.hostname}`, { cause: new Error(words) })
   }
 }
 
