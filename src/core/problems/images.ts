@@ -29,7 +29,7 @@ export const images = {
       meaning:
         'Where the image comes from turned out not to be allowed: a redirect, the address of a name, or a symbolic link that leads out of the local image directory; or the configuration changed since the request.',
       remedy:
-        'Use https:, or change `[object_store]` or `storage.local_images_directory` in the configuration; then repeat the request with the URL.',
+        'Use https:, or change `[object_store]` or `storage.local_images_directory` in the configuration; then repeat the request with the URL. No setting allows a redirect from https: to http:.',
       example:
         'fetching image 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08: checking where it comes from: its URL is not a file, and this host takes nothing else',
       writtenBy: ['src/host/images/fetch-image.ts'],
