@@ -127,13 +127,13 @@ test('with --fail-on-error the first error of the requested change ends the wait
   assert.equal(status, 1)
   assert.match(
     err,
-    /vmhostctl: web-1: image.ensure-fetched: fetching rootfs: 403\n {2}the daemon keeps trying/,
+    /vmhostctl: web-1: image.ensure-fetched: fetching rootfs: 403\n {2}the daemon keeps trying, .*\n {2}vmhostctl vm plan web-1 .*\n {2}Check the URL, .* send the request that named it again with a fresh one\.\n$/,
   )
   fail(stage, 1, 'disk_smaller_than_image')
   const onChange = await stage.run(`vm wait ${id} --fail-on-error`)
   assert.match(
     onChange.err,
-    /\n {2}Make the disk larger, .*\.\n {2}the daemon tries again slowly: only another/,
+    /\n {2}the daemon tries again slowly: only another.*\n {2}vmhostctl vm plan .*\n {2}Make the disk larger, .*\.\n$/,
   )
 })
 

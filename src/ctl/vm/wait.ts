@@ -158,15 +158,18 @@ function refuseError(vm: Vm, earlier: Until['earlier']): void {
   throw new CtlError(`${id}: ${error}`, {
     code: fault?.code ?? 'failed',
     status: exitStatus.failed,
-    advice: [...recoveryAdvice(fault), `vmhostctl vm plan ${id} shows what it will do`],
+    advice: faultAdvice(fault?.code ?? '', `vmhostctl vm plan ${id} shows what it will do`),
   })
 }
 
-/** Says what ends a fault, by its retry class. A code of a newer daemon has none here. */
-function recoveryAdvice(fault: Vm['observed']['fault']): readonly string[] {
-  const entry = faultOf(fault?.code ?? '')
-  if (entry?.retry !== 'on-change') return ['the daemon keeps trying, and recovers when the cause is gone']
-  return [entry.remedy, 'the daemon tries again slowly: only another desired state should help']
+/** Says what the daemon does about a fault, by its retry class, and last what the user can do, if the code is known. */
+function faultAdvice(code: string, plan: string): readonly string[] {
+  const entry = faultOf(code)
+  const goesOn =
+    entry?.retry === 'on-change'
+      ? 'the daemon tries again slowly: only another desired state should help'
+      : 'the daemon keeps trying, and recovers when the cause is gone'
+  return [goesOn, plan, ...(entry === undefined ? [] : [entry.remedy])]
 }
 
 /** Throws if the guest ended for good, perhaps before it was seen running. */
