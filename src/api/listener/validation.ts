@@ -7,7 +7,7 @@ import type { Complaint } from '../../lib/schema-check.ts'
 import type { App } from './app.ts'
 
 /** Names that answers use for the parts of a request. */
-const PART_WORDS: Readonly<Record<string, string>> = { body: 'body', querystring: 'query', params: 'path' }
+const PART_WORDS: Readonly<Record<string, string>> = { querystring: 'query', params: 'path' }
 
 /** A name that a client may have chosen is repeated only if it has this form: it may be a secret, such as a URL. */
 const PLAIN_NAME = /^[A-Za-z0-9_.-]{1,64}$/
@@ -71,14 +71,22 @@ export function validateBySchema(app: App, named: Readonly<Record<string, TSchem
   })
 }
 
-/** The refusal of a request whose `part` (body, query, path) has these faults. */
+/** The refusal of a request whose `part` (body, query, path, headers) has these faults. */
 export function invalidRequest(part: string, given: readonly Complaint[]): Refused {
   const complaints = given.map((complaint) => ({ ...complaint, pointer: plainPointer(complaint.pointer) }))
   const [first] = complaints
   const more = complaints.length > 1 ? ` (and ${complaints.length - 1} more)` : ''
-  const detail = `the ${part} is not valid: ${first?.pointer || 'it'} ${first?.detail}${more}`
+  const place =
+    part === 'headers'
+      ? `the header ${headerName(first?.pointer)}`
+      : `the ${part} is not valid: ${first?.pointer || 'it'}`
+  const detail = `${place} ${first?.detail}${more}`
   return new Refused({ code: 'invalid_request', detail, errors: complaints })
 }
+
+/** Returns the name of a header as it is usually written, from the pointer to it. */
+const headerName = (pointer = ''): string =>
+  pointer.slice(1).replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase())
 
 /** Puts an ellipsis in place of every name that must not be repeated. */
 const plainPointer = (pointer: string): string =>

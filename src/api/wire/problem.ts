@@ -26,7 +26,8 @@ export const problemSchema = Type.Object(
       Type.Array(
         Type.Object({
           pointer: Type.String({
-            description: 'JSON pointer (RFC 6901) into the body, or into the query or path parameters.',
+            description:
+              'JSON pointer (RFC 6901) into the body, or into the query, path parameters or headers.',
           }),
           code: Type.String(),
           detail: Type.String(),

@@ -70,7 +70,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   ],
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
-  [SEQUENCE_PATTERN, 'must be the id of an earlier message'],
+  [SEQUENCE_PATTERN, 'must be the id of an earlier message, a whole number'],
   [NODE_NAME_PATTERN, 'must be 1 to 64 letters, digits, inner dots, hyphens and underscores'],
   [ARRIVAL_PATTERN, 'must be 1 to 64 letters, digits, hyphens and underscores, a letter or digit first'],
   [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],
