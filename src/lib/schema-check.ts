@@ -131,7 +131,7 @@ function complaintsOf(
     }
     case 'minimum':
     case 'maximum':
-      return one('out_of_range', rangeWords(rules))
+      return one('out_of_range', rangeWords(rules, failure.keyword))
     case 'minLength':
     case 'maxLength':
     case 'maxItems':
@@ -180,9 +180,11 @@ const FORMAT_WORDS: ReadonlyMap<string | undefined, string> = new Map([
   ['date-time', 'must be a time in RFC 3339, e.g. 2030-01-01T12:00:00Z'],
 ])
 
-function rangeWords({ minimum, maximum }: Rules): string {
-  if (maximum === undefined) return `must be at least ${minimum}`
-  if (minimum === undefined) return `must be at most ${maximum}`
+/** Names both bounds of a range; of one that ends where exact numbers end, only the bound that is `broken`. */
+function rangeWords({ minimum, maximum }: Rules, broken: 'minimum' | 'maximum'): string {
+  const isWide = maximum === Number.MAX_SAFE_INTEGER
+  if (maximum === undefined || (isWide && broken === 'minimum')) return `must be at least ${minimum}`
+  if (minimum === undefined || isWide) return `must be at most ${maximum}`
   return `must be between ${minimum} and ${maximum}`
 }
 

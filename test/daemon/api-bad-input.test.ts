@@ -264,7 +264,11 @@ test('a query is refused for unknown and repeated parameters, wrong numbers, sta
     ['?limit=1001', [['/limit', 'out_of_range', /between 1 and 1000/]]],
     ['?limit=ten', [['/limit', 'wrong_type', /whole number/]]],
     ['?limit=1e2', [['/limit', 'wrong_type', /whole number/]]],
-    ['?limit=1&limit=2', [['/limit', 'wrong_type', /whole number/]]],
+    ['?limit=-1', [['/limit', 'out_of_range', /between 1 and 1000/]]],
+    ['?limit=1&limit=2', [['/limit', 'not_allowed', /^is given more than once$/]]],
+    ['?limit=1&limit=2&page=2', [['/limit', 'not_allowed', /^is given more than once$/]]],
+    ['?changed_after=-1', [['/changed_after', 'out_of_range', /^must be at least 0$/]]],
+    ['?changed_after=9007199254740992', [['/changed_after', 'out_of_range', /at most 9007199254740991/]]],
     ['?state=on', [['/state', 'not_allowed', /one of pending/]]],
     [
       `?label=${Array.from({ length: limits.labelsMax + 1 }, (_, n) => `key-${n}=a`).join(',')}`,

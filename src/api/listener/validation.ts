@@ -1,3 +1,4 @@
+import { limits } from '../../config/limits.ts'
 import { checkerFor } from '../../lib/schema-check.ts'
 import { patternWords } from '../wire/values.ts'
 import { Refused } from './refused.ts'
@@ -63,7 +64,8 @@ export function validateBySchema(app: App, named: Readonly<Record<string, TSchem
     const check = checkerFor(target, patternWords)
     return (given: unknown) => {
       const value = httpPart === 'querystring' ? withPlainValues(target, given) : given
-      const complaints = check(value)
+      const repeated = httpPart === 'querystring' ? repeatedIn(given) : []
+      const complaints = repeated.length > 0 ? repeated : check(value)
       return complaints.length === 0
         ? { value }
         : { error: invalidRequest(PART_WORDS[httpPart] ?? httpPart, complaints) }
@@ -95,6 +97,13 @@ const plainPointer = (pointer: string): string =>
     .map((name) => (name === '' || PLAIN_NAME.test(name) ? name : '…'))
     .join('/')
 
+/** Returns a complaint for each parameter that a query has more than once: no route takes a list. */
+const repeatedIn = (query: unknown): readonly Complaint[] =>
+  Object.entries(query ?? {})
+    .filter(([, value]) => Array.isArray(value))
+    .slice(0, limits.findingsShown)
+    .map(([name]) => ({ pointer: `/${name}`, code: 'not_allowed', detail: 'is given more than once' }))
+
 /** Converts plain text in a query to an integer or a boolean if the schema wants one: a query has only strings. */
 function withPlainValues(schema: TSchema, query: unknown): unknown {
   const properties: unknown = Reflect.get(schema, 'properties')
@@ -110,7 +119,7 @@ function withPlainValues(schema: TSchema, query: unknown): unknown {
 }
 
 function plainValue(type: unknown, text: string): unknown {
-  if (type === 'integer' && /^[0-9]{1,16}$/.test(text)) return Number(text)
+  if (type === 'integer' && /^(?:[0-9]{1,16}|-[1-9][0-9]{0,15})$/.test(text)) return Number(text)
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
   return text
 }
