@@ -233,6 +233,15 @@ test('a change of a part is refused for what is wrong with the part', async (t) 
   ])
 })
 
+test('a body that is not there is refused, with the words of what to send if every member may be left out', async (t) => {
+  const host = await startControllerHost(t, pki)
+  await host.call(put(createBody()))
+  const findings = (detail: RegExp): Findings => [['', 'wrong_type', detail]]
+  const reboot: Call = { method: 'POST', path: '/v1/vms/web-1/reboot' }
+  await refused(host, reboot, findings(/^must be an object: without a member, send \{\}$/))
+  await refused(host, { ...reboot, path: '/v1/vms/web-1/rebuild' }, findings(/^must be an object$/))
+})
+
 test('an id that breaks the rule is refused on every route, however long', async (t) => {
   const host = await startControllerHost(t, pki)
   for (const id of [

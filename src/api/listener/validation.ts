@@ -64,8 +64,9 @@ export function validateBySchema(app: App, named: Readonly<Record<string, TSchem
     const check = checkerFor(target, patternWords)
     return (given: unknown) => {
       const value = httpPart === 'querystring' ? withPlainValues(target, given) : given
-      const repeated = httpPart === 'querystring' ? repeatedIn(given) : []
-      const complaints = repeated.length > 0 ? repeated : check(value)
+      const before = httpPart === 'querystring' ? repeatedIn(given) : []
+      if (httpPart === 'body' && given === null && !('required' in target)) before.push(NO_BODY)
+      const complaints = before.length > 0 ? before : check(value)
       return complaints.length === 0
         ? { value }
         : { error: invalidRequest(PART_WORDS[httpPart] ?? httpPart, complaints) }
@@ -97,8 +98,15 @@ const plainPointer = (pointer: string): string =>
     .map((name) => (name === '' || PLAIN_NAME.test(name) ? name : '…'))
     .join('/')
 
+/** The fault of a body that is absent, which the framework gives as null, if all its members may be left out. */
+const NO_BODY: Complaint = {
+  pointer: '',
+  code: 'wrong_type',
+  detail: 'must be an object: without a member, send {}',
+}
+
 /** Returns a complaint for each parameter that a query has more than once: no route takes a list. */
-const repeatedIn = (query: unknown): readonly Complaint[] =>
+const repeatedIn = (query: unknown): Complaint[] =>
   Object.entries(query ?? {})
     .filter(([, value]) => Array.isArray(value))
     .slice(0, limits.findingsShown)
