@@ -8,7 +8,7 @@ import type { Complaint } from '../../lib/schema-check.ts'
 import type { App } from './app.ts'
 
 /** Names that answers use for the parts of a request. */
-const PART_WORDS: Readonly<Record<string, string>> = { querystring: 'query', params: 'path' }
+const PART_WORDS: Readonly<Record<string, string>> = { body: 'body', querystring: 'query', params: 'path' }
 
 /** A name that a client may have chosen is repeated only if it has this form: it may be a secret, such as a URL. */
 const PLAIN_NAME = /^[A-Za-z0-9_.-]{1,64}$/
@@ -79,11 +79,10 @@ export function invalidRequest(part: string, given: readonly Complaint[]): Refus
   const complaints = given.map((complaint) => ({ ...complaint, pointer: plainPointer(complaint.pointer) }))
   const [first] = complaints
   const more = complaints.length > 1 ? ` (and ${complaints.length - 1} more)` : ''
-  const place =
+  const detail =
     part === 'headers'
-      ? `the header ${headerName(first?.pointer)}`
-      : `the ${part} is not valid: ${first?.pointer || 'it'}`
-  const detail = `${place} ${first?.detail}${more}`
+      ? `the header ${headerName(first?.pointer)} ${first?.detail}${more}`
+      : `the ${part} is not valid: ${first?.pointer || 'it'} ${first?.detail}${more}`
   return new Refused({ code: 'invalid_request', detail, errors: complaints })
 }
 

@@ -46,6 +46,10 @@ export const GUEST_USER_PATTERN = `^[a-z_][a-z0-9_-]{0,${limits.sshUserBytesMax 
 /** Fingerprint of an SSH host key, as OpenSSH prints it (ssh-keygen(1), `-l`). */
 export const FINGERPRINT_PATTERN = '^SHA256:[A-Za-z0-9+/]{43}$'
 
+const ETAG = '(W/)?"[\\x21\\x23-\\x7e\\x80-\\xff]*"'
+/** `*`, or a list of ETags, in which items may be empty (RFC 9110, 8.8.3 and 5.6.1.2). */
+export const ETAGS_PATTERN = `^(\\*|[\\x09 ,]*${ETAG}([\\x09 ]*(,[\\x09 ]*)+${ETAG})*[\\x09 ,]*)$`
+
 /** The form that a pattern requires, in words. */
 export const patternWords: ReadonlyMap<string, string> = new Map([
   // Snapshots have ids of the same form.
@@ -71,6 +75,7 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
   [SEQUENCE_PATTERN, 'must be the id of an earlier message, a whole number'],
+  [ETAGS_PATTERN, 'must be an ETag in its quotes, or *'],
   [NODE_NAME_PATTERN, 'must be 1 to 64 letters, digits, inner dots, hyphens and underscores'],
   [ARRIVAL_PATTERN, 'must be 1 to 64 letters, digits, hyphens and underscores, a letter or digit first'],
   [SESSION_PATTERN, 'must be the session of an earlier attached message: 16 lower-case hexadecimal digits'],

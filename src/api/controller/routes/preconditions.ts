@@ -1,6 +1,7 @@
 import { Refused } from '../../listener/refused.ts'
 import { Type } from 'typebox'
 import { limits } from '../../../config/limits.ts'
+import { ETAGS_PATTERN } from '../../wire/values.ts'
 import type { FastifyReply } from 'fastify'
 import type { Waits } from '../waits.ts'
 
@@ -13,7 +14,10 @@ export const etagOf = (record: Revised): string => `"${record.revision}"`
 export const ifMatchHeader = (what: string) =>
   Type.Object({
     'if-match': Type.Optional(
-      Type.String({ description: `Only if ${what} is at this revision: the ETag of an earlier answer.` }),
+      Type.String({
+        pattern: ETAGS_PATTERN,
+        description: `Only if ${what} is at this revision: the ETag of an earlier answer, with its quotes.`,
+      }),
     ),
   })
 
@@ -23,14 +27,19 @@ export const ifMatchHeader = (what: string) =>
  */
 export function checkIfMatch(header: string | undefined, record: Revised | undefined, what: string): void {
   if (header === undefined) return
-  if (record !== undefined && namesRevision(tagsOf(header), record)) return
+  const tags = tagsOf(header)
+  if (record !== undefined && namesRevision(tags, record)) return
   throw new Refused({
     code: 'precondition_failed',
-    detail:
-      record === undefined
-        ? `If-Match was given, but there is no such ${what} yet`
-        : `the ${what} is at revision ${record.revision}: read it again, and decide again`,
+    detail: mismatchWords(tags, record, what),
   })
+}
+
+function mismatchWords(tags: readonly string[], record: Revised | undefined, what: string): string {
+  if (record === undefined) return `If-Match was given, but there is no such ${what} yet`
+  if (tags.every((tag) => tag.startsWith('W/')))
+    return 'a weak ETag (W/"…") never matches in If-Match: send the one of an answer, without W/'
+  return `the ${what} is at revision ${record.revision}: read it again, and decide again`
 }
 
 /**
@@ -44,7 +53,8 @@ export const isKnown = (header: string | undefined, record: Revised): boolean =>
     record,
   )
 
-const tagsOf = (header: string): readonly string[] => header.split(',').map((tag) => tag.trim())
+/** Returns the items of a header that has the form of {@link ETAGS_PATTERN}. */
+const tagsOf = (header: string): readonly string[] => header.match(/\*|(?:W\/)?"[^"]*"/g) ?? []
 
 const namesRevision = (tags: readonly string[], record: Revised): boolean =>
   tags.includes('*') || tags.includes(etagOf(record))
@@ -70,7 +80,10 @@ export function waitMsOf({ headers }: Pick<ConditionalRequest, 'headers'>, reply
 export const conditionalHeaders = (what: string) =>
   Type.Object({
     'if-none-match': Type.Optional(
-      Type.String({ description: `The ETag of an earlier answer: 304 if ${what} is still the same.` }),
+      Type.String({
+        pattern: ETAGS_PATTERN,
+        description: `The ETag of an earlier answer, with its quotes: 304 if ${what} is still the same.`,
+      }),
     ),
     prefer,
   })
