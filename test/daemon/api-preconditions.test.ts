@@ -57,3 +57,34 @@ test('a weak ETag never matches in If-Match, and the refusal says so', async (t)
   )
   assert.match(detail, /^a weak ETag \(W\/"…"\) never matches in If-Match: send the one of an answer/)
 })
+
+test('If-None-Match: * creates what is not there, and changes nothing that is', async (t) => {
+  const { host, etag, power } = await withVm(t)
+  const create = (id: string, tag: string, query = '') => {
+    const body = createBody({ network: undefined })
+    return host.call({
+      method: 'PUT',
+      path: `/v1/vms/${id}${query}`,
+      body,
+      headers: { 'if-none-match': tag },
+    })
+  }
+  assert.equal((await create('web-2', '*')).status, 202)
+  const again = assertProblem(await create('web-2', '*'), 412, 'precondition_failed')
+  assert.match(again.detail, /^If-None-Match names the VM that is there, at revision \d+: read it/)
+  assertProblem(await create('web-2', '*', '?dry_run=true'), 412, 'precondition_failed')
+  assertProblem(await create('web-2', 'x'), 400, 'invalid_request')
+  assert.equal((await create('web-2', '"1"')).status, 200)
+  assertProblem(await power('stopped', { 'if-none-match': `W/${etag}` }), 412, 'precondition_failed')
+  assertProblem(
+    await power('stopped', { 'if-match': etag, 'if-none-match': '*' }),
+    412,
+    'precondition_failed',
+  )
+  assert.equal((await power('stopped', { 'if-match': etag, 'if-none-match': '"1"' })).status, 202)
+  const cordon = { method: 'PUT', path: '/v1/maintenance', body: { state: 'cordoned' } }
+  const cordoned = await host.call({ ...cordon, headers: { 'if-none-match': '*' } })
+  assertProblem(cordoned, 412, 'precondition_failed')
+  const gone = { method: 'DELETE', path: '/v1/snapshots/s-1', headers: { 'if-none-match': '*' } }
+  assert.equal((await host.call(gone)).status, 204)
+})

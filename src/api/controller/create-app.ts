@@ -77,7 +77,7 @@ does each deletion of a snapshot. A change of what a VM is desired to be raises 
 
 Repeating a request is safe, except a reboot or a rebuild: one that is done begins again, unless both requests have the same
 \`If-Match\`. Send \`If-Match\` with the \`ETag\` of an earlier answer to change only what you have seen, and \`?dry_run=true\` to
-learn what a mutation would do. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM or a snapshot a long poll.
+learn what a mutation would do. \`If-None-Match: *\` creates only what is not there yet. \`If-None-Match\` with \`Prefer: wait=N\` makes reading a VM or a snapshot a long poll.
 
 A request that changes a part of a VM leaves out what stays: an absent member stays as it is stored, and \`null\` removes one that
 may be absent. Lists, labels, \`bandwidth\` and \`firewall\` are replaced as a whole.

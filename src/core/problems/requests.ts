@@ -83,8 +83,9 @@ export const requests = {
     },
     precondition_failed: {
       status: 412,
-      title: 'The resource has changed since it was read',
-      meaning: '`If-Match` does not name the stored revision: the VM has changed since you read it.',
+      title: 'The resource is not at the revision that the request requires',
+      meaning:
+        '`If-Match` does not name the stored revision: the VM has changed since you read it. Or `If-None-Match` names it, as `*` does for each VM that exists.',
       remedy: 'Read it again, and decide again.',
       example: 'the VM is at revision 1893456000000019: read it again, and decide again',
       writtenBy: ['src/api/controller/routes/preconditions.ts'],

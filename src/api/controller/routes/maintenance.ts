@@ -5,7 +5,7 @@ import { maintenanceFromWire, maintenanceProgressToWire } from '../../wire/maint
 import { given } from '../../../lib/given.ts'
 import { ref } from '../../wire/named.ts'
 import { BODY_CODES, locationHeader, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
-import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
+import { checkPreconditions, etagOf, preconditionHeaders } from './preconditions.ts'
 import { contextOf } from './vm-parts.ts'
 import type { MaintenanceProgressWire, SetMaintenanceWire } from '../../wire/maintenance.ts'
 import type { App } from '../../listener/app.ts'
@@ -57,7 +57,7 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
       'take every other change. Guests of a host that is to be drained come to rest, a few at a time, and nothing starts or wakes; ' +
       'a host that is `schedulable` or `cordoned` again brings them back. The same request again changes nothing.',
     querystring: noQuery,
-    headers: ifMatchHeader('the host'),
+    headers: preconditionHeaders('the host'),
     body: ref('SetMaintenance'),
     response: {
       200: answer('Nothing changed: the host is desired to be so already.'),
@@ -76,7 +76,7 @@ function putMaintenance(app: App, dependencies: ApiDependencies): void {
       throw invalidRequest('body', [
         { pointer: '/drain', code: 'not_allowed', detail: 'must be absent unless the state is drained' },
       ])
-    checkIfMatch(request.headers['if-match'], store.maintenance, 'state of the host')
+    checkPreconditions(request.headers, store.maintenance, 'state of the host')
     const { maintenance, changed } = setMaintenance(context, wanted)
     reply.header('etag', etagOf(store.maintenance))
     if (!changed) request.audited = { ...request.audited, outcome: 'unchanged' }

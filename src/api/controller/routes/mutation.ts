@@ -7,13 +7,14 @@ import { closed } from '../../../lib/schema-check.ts'
 import { planToWire } from '../../wire/plan.ts'
 import { vmToWire } from '../../wire/vm-to-wire.ts'
 import { noteRefusal } from '../../../commands/capacity/note-refusal.ts'
-import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
+import { checkPreconditions, etagOf, preconditionHeaders } from './preconditions.ts'
 import { goneSignal } from '../../listener/answer-end.ts'
 import { Refused, Undecided } from '../../listener/refused.ts'
 import { BODY_CODES, problems } from '../../listener/answers.ts'
 import { acceptedVm, contextOf, params, tags, vmAnswer } from './vm-parts.ts'
 import { auditedChange, versionsOf } from '../versions.ts'
 import type { FastifyReply } from 'fastify'
+import type { Preconditions } from './preconditions.ts'
 import type { Audited } from '../../listener/audit.ts'
 import type { Accepted, CommandContext, CommandResult } from '../../../commands/context.ts'
 import type { VmId } from '../../../core/ids.ts'
@@ -22,7 +23,7 @@ import type { ProblemCode } from '../../../core/errors.ts'
 import type { VmWire } from '../../wire/vm.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-const ifMatch = ifMatchHeader('the VM')
+const conditions = preconditionHeaders('the VM')
 
 /** The query members that all mutations of a VM share. */
 export const dryRun = {
@@ -44,7 +45,7 @@ export const mutationSchemaWith = (accepted: string, ...codes: readonly ProblemC
   tags,
   params,
   querystring: Type.Object(dryRun, closed),
-  headers: ifMatch,
+  headers: conditions,
   response: {
     200: vmAnswer('Nothing changed: the request equals the desired state. Or the answer to a dry run.'),
     202: acceptedVm(accepted),
@@ -79,7 +80,7 @@ type Mutation = {
   readonly request: {
     readonly params: { readonly id: string }
     readonly query: { readonly dry_run?: boolean | undefined }
-    readonly headers: { readonly 'if-match'?: string | undefined }
+    readonly headers: Preconditions
     operationId?: string | undefined
     audited?: Audited | undefined
   }
@@ -101,7 +102,7 @@ export async function mutate(
   const id = request.params.id as VmId
   const before = context.store.vms.get(id)
   request.audited = { before: versionsOf(before) }
-  if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'VM')
+  if (before !== undefined || creates === true) checkPreconditions(request.headers, before, 'VM')
   if (request.query.dry_run === true) {
     request.audited = { ...request.audited, ...given({ after: versionsOf(before) }), outcome: 'rehearsed' }
     return rehearse(dependencies, context, { id, before, command, signal: goneSignal(reply) })

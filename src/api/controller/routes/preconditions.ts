@@ -11,7 +11,7 @@ type Revised = { readonly revision: number }
 export const etagOf = (record: Revised): string => `"${record.revision}"`
 
 /** Request headers of a mutation of `what`, such as "the VM". */
-export const ifMatchHeader = (what: string) =>
+export const preconditionHeaders = (what: string) =>
   Type.Object({
     'if-match': Type.Optional(
       Type.String({
@@ -19,20 +19,32 @@ export const ifMatchHeader = (what: string) =>
         description: `Only if ${what} is at this revision: the ETag of an earlier answer, with its quotes.`,
       }),
     ),
+    'if-none-match': Type.Optional(
+      Type.String({
+        pattern: ETAGS_PATTERN,
+        description: `Only if ${what} is at none of these revisions; \`*\`: only if it does not exist.`,
+      }),
+    ),
   })
 
+export type Preconditions = {
+  readonly 'if-match'?: string | undefined
+  readonly 'if-none-match'?: string | undefined
+}
+
 /**
- * Refuses a mutation if its `If-Match` does not name the stored revision (RFC 9110, 13.1.1). `what` is the word for the
- * resource. Reading, this check and the command run in one turn of the event loop, so nothing comes between.
+ * Refuses a mutation if its `If-Match` does not name the stored revision, or its `If-None-Match` does (RFC 9110,
+ * 13.2.2). `what` is the word for the resource. Reading, this check and the command run in one turn of the event loop,
+ * so nothing comes between.
  */
-export function checkIfMatch(header: string | undefined, record: Revised | undefined, what: string): void {
-  if (header === undefined) return
-  const tags = tagsOf(header)
-  if (record !== undefined && namesRevision(tags, record)) return
-  throw new Refused({
-    code: 'precondition_failed',
-    detail: mismatchWords(tags, record, what),
-  })
+export function checkPreconditions(headers: Preconditions, record: Revised | undefined, what: string): void {
+  const { 'if-match': match, 'if-none-match': noMatch } = headers
+  if (match !== undefined && (record === undefined || !namesRevision(tagsOf(match), record)))
+    throw new Refused({ code: 'precondition_failed', detail: mismatchWords(tagsOf(match), record, what) })
+  if (record !== undefined && isKnown(noMatch, record)) {
+    const detail = `If-None-Match names the ${what} that is there, at revision ${record.revision}: read it, and decide again`
+    throw new Refused({ code: 'precondition_failed', detail })
+  }
 }
 
 function mismatchWords(tags: readonly string[], record: Revised | undefined, what: string): string {
@@ -43,10 +55,10 @@ function mismatchWords(tags: readonly string[], record: Revised | undefined, wha
 }
 
 /**
- * Returns whether `If-None-Match` names this revision, so the reader has it already. Compares weakly (RFC 9110,
+ * Returns whether `If-None-Match` names this revision, so its sender knows it already. Compares weakly (RFC 9110,
  * 13.1.2).
  */
-export const isKnown = (header: string | undefined, record: Revised): boolean =>
+const isKnown = (header: string | undefined, record: Revised): boolean =>
   header !== undefined &&
   namesRevision(
     tagsOf(header).map((tag) => tag.replace(/^W\//, '')),

@@ -6,11 +6,11 @@ import {
 } from '../../../commands/snapshots/snapshots.ts'
 import { ref } from '../../wire/named.ts'
 import { completeFromWire, startFromWire, urlsFromWire } from '../../wire/snapshot-from-wire.ts'
-import { checkIfMatch } from './preconditions.ts'
+import { checkPreconditions } from './preconditions.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { BODY_CODES, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
 import { LEAVING_CODES } from './mutation.ts'
-import { ifMatch, mutateSnapshot, snapshotMutationSchema } from './snapshot-mutation.ts'
+import { conditions, mutateSnapshot, snapshotMutationSchema } from './snapshot-mutation.ts'
 import { params, tags } from './snapshot-parts.ts'
 import { contextOf } from './vm-parts.ts'
 import { versionsOf } from '../versions.ts'
@@ -94,7 +94,7 @@ function removeSnapshot(app: App, dependencies: ApiDependencies): void {
     tags,
     params,
     querystring: noQuery,
-    headers: ifMatch,
+    headers: conditions,
     operationId: 'deleteSnapshot',
     summary: 'Delete a snapshot',
     description:
@@ -114,7 +114,7 @@ function removeSnapshot(app: App, dependencies: ApiDependencies): void {
     const context = contextOf(dependencies)
     const id = request.params.id as SnapshotId
     const before = context.store.snapshots.get(id)
-    if (before !== undefined) checkIfMatch(request.headers['if-match'], before, 'snapshot')
+    if (before !== undefined) checkPreconditions(request.headers, before, 'snapshot')
     request.vmId = before?.vmId
     request.audited = {
       before: versionsOf(before),

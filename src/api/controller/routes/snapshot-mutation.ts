@@ -1,11 +1,12 @@
 import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
-import { checkIfMatch, etagOf, ifMatchHeader } from './preconditions.ts'
+import { checkPreconditions, etagOf, preconditionHeaders } from './preconditions.ts'
 import { Refused } from '../../listener/refused.ts'
 import { BODY_CODES, noQuery, problems } from '../../listener/answers.ts'
 import { acceptedSnapshot, params, sightOf, snapshotAnswer, tags } from './snapshot-parts.ts'
 import { contextOf } from './vm-parts.ts'
 import { auditedChange, versionsOf } from '../versions.ts'
 import type { FastifyReply } from 'fastify'
+import type { Preconditions } from './preconditions.ts'
 import type { Audited } from '../../listener/audit.ts'
 import type { CommandContext } from '../../../commands/context.ts'
 import type { SnapshotResult } from '../../../commands/snapshots/snapshots.ts'
@@ -14,14 +15,14 @@ import type { ProblemCode } from '../../../core/errors.ts'
 import type { SnapshotWire } from '../../wire/snapshot.ts'
 import type { ApiDependencies } from '../dependencies.ts'
 
-export const ifMatch = ifMatchHeader('the snapshot')
+export const conditions = preconditionHeaders('the snapshot')
 
 /** The schema that mutations of a snapshot share; `codes` are the refusals beyond those of every one. */
 export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
   tags,
   params,
   querystring: noQuery,
-  headers: ifMatch,
+  headers: conditions,
   response: {
     200: snapshotAnswer('Nothing changed: the snapshot is already like this.'),
     202: acceptedSnapshot('Stored. The host follows; watch `status`.'),
@@ -32,7 +33,7 @@ export const snapshotMutationSchema = (...codes: readonly ProblemCode[]) => ({
 export type SnapshotMutation = {
   readonly request: {
     readonly params: { readonly id: string }
-    readonly headers: { readonly 'if-match'?: string | undefined }
+    readonly headers: Preconditions
     operationId?: string | undefined
     vmId?: string | undefined
     audited?: Audited | undefined
@@ -54,7 +55,7 @@ export async function mutateSnapshot(
   const context = contextOf(dependencies)
   const id = request.params.id as SnapshotId
   const before = context.store.snapshots.get(id)
-  if (before !== undefined || creates === true) checkIfMatch(request.headers['if-match'], before, 'snapshot')
+  if (before !== undefined || creates === true) checkPreconditions(request.headers, before, 'snapshot')
   request.vmId = before?.vmId
   request.audited = { before: versionsOf(before) }
   const result = command(context, id)
