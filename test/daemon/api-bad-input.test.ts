@@ -213,6 +213,10 @@ test('a power request is refused for an unknown state, a missing one and an extr
   await refused(host, power({ state: 'sleeping' }), [['/state', 'not_allowed', /one of running/]])
   await refused(host, power({}), [['/state', 'missing', /is missing/]])
   await refused(host, power({ state: 'running', force: true }), [['/force', 'unknown_member', /not known/]])
+  const twice = String.raw`{"state":"running","\u0073tate":"stopped"}`
+  await refused(host, power(twice), [['/state', 'not_allowed', /is given more than once/]])
+  const secret = power('{"CANARY secret":1,"CANARY secret":2}')
+  await refused(host, secret, [['/…', 'not_allowed', /is given more than once/]])
 })
 
 test('a change of a part is refused for what is wrong with the part', async (t) => {

@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { checkerFor } from '../../lib/schema-check.ts'
 import { patternWords } from '../wire/values.ts'
 import { Refused } from './refused.ts'
+import { repeatedMember } from './repeated-member.ts'
 import type { FastifyRequest } from 'fastify'
 import type { TSchema } from 'typebox'
 import type { Complaint } from '../../lib/schema-check.ts'
@@ -13,12 +14,23 @@ const PART_WORDS: Readonly<Record<string, string>> = { body: 'body', querystring
 /** A name that a client may have chosen is repeated only if it has this form: it may be a secret, such as a URL. */
 const PLAIN_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 
+/** The fault of a part of a request that is there several times: only one could count. */
+const REPEATED = { code: 'not_allowed', detail: 'is given more than once' } as const
+
 /**
- * Accepts bodies in JSON and UTF-8 only. Refuses a wrong byte or half a surrogate pair instead of replacing it: the
- * daemon stores exactly what was sent. Drops JSON.parse's own message, because it quotes the body.
+ * Accepts bodies in JSON and UTF-8 only. Refuses a wrong byte or half a surrogate pair instead of replacing it, and a
+ * repeated member: the daemon stores exactly what was sent. Drops JSON.parse's own message, because it quotes the body.
  */
 export function parseJsonBodies(app: App): void {
   const utf8 = new TextDecoder('utf-8', { fatal: true })
+  const decoded = (body: Buffer): { readonly text: string; readonly value: unknown } => {
+    try {
+      const text = utf8.decode(body)
+      return { text, value: withoutMinusZero(text) }
+    } catch {
+      throw new Refused({ code: 'invalid_request', detail: 'the body is not valid JSON in UTF-8' })
+    }
+  }
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
     'application/json',
@@ -32,11 +44,10 @@ export function parseJsonBodies(app: App): void {
         })
       }
       if (body.length === 0) return undefined
-      try {
-        return withoutMinusZero(utf8.decode(body))
-      } catch {
-        throw new Refused({ code: 'invalid_request', detail: 'the body is not valid JSON in UTF-8' })
-      }
+      const { text, value } = decoded(body)
+      const pointer = repeatedMember(text)
+      if (pointer !== undefined) throw invalidRequest('body', [{ pointer, ...REPEATED }])
+      return value
     },
   )
 }
@@ -109,7 +120,7 @@ const repeatedIn = (query: unknown): Complaint[] =>
   Object.entries(query ?? {})
     .filter(([, value]) => Array.isArray(value))
     .slice(0, limits.findingsShown)
-    .map(([name]) => ({ pointer: `/${name}`, code: 'not_allowed', detail: 'is given more than once' }))
+    .map(([name]) => ({ pointer: `/${name}`, ...REPEATED }))
 
 /** Converts plain text in a query to an integer or a boolean if the schema wants one: a query has only strings. */
 function withPlainValues(schema: TSchema, query: unknown): unknown {
