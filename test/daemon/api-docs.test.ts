@@ -16,7 +16,7 @@ import { HostFault } from '../../src/core/errors.ts'
 import { faults, rejections } from '../../src/core/problems/catalogue.ts'
 import { checkerFor } from '../../src/lib/schema-check.ts'
 import { packageVersion } from '../../tools/bundle.ts'
-import { coordinationDocument, describedApp } from '../../tools/openapi-document.ts'
+import { coordinationDocument, describedApp, metricsDocument } from '../../tools/openapi-document.ts'
 import { undocumented } from './support/documented.ts'
 import type { App } from '../../src/api/listener/app.ts'
 import type { Complaint } from '../../src/lib/schema-check.ts'
@@ -31,8 +31,8 @@ before(async () => {
 })
 
 /** Lists every operation of the document with its place. */
-const operations = (): { name: string; operation: Json }[] =>
-  Object.entries<object>(document.paths).flatMap(([path, methods]) =>
+const operations = (of: Json = document): { name: string; operation: Json }[] =>
+  Object.entries<object>(of.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
   )
 
@@ -194,6 +194,30 @@ test('an answer may have Retry-After if, and only if, trying again may help, and
       assert.equal('Retry-After' in headers, codes.some(mayRetry), `${name} ${status}`)
       assert.equal('Location' in headers, status === '202', `${name} ${status}`)
     }
+})
+
+test('every answer of every listener has X-Request-Id, and the reads name the other headers that they have', async () => {
+  const documents: readonly Json[] = [document, await coordinationDocument(), await metricsDocument()]
+  const without = documents.flatMap((one) =>
+    operations(one).flatMap(({ name, operation }) =>
+      Object.entries<Json>(operation.responses)
+        .filter(([, { headers = {} }]) => !('X-Request-Id' in headers))
+        .map(([status]) => `${name} ${status}`),
+    ),
+  )
+  assert.deepEqual(without, [])
+  const withHeader = (header: string) =>
+    operations().flatMap(({ name, operation }) =>
+      Object.entries<Json>(operation.responses)
+        .filter(([, { headers = {} }]) => header in headers)
+        .map(([status]) => `${name} ${status}`),
+    )
+  const polls = ['/v1/vms/{id}', '/v1/snapshots/{id}'].flatMap((at) => [`get ${at} 200`, `get ${at} 304`])
+  const tagged = withHeader('ETag').filter((name) => name.startsWith('get '))
+  assert.deepEqual(tagged.toSorted(), [...polls, 'get /v1/maintenance 200'].toSorted())
+  assert.deepEqual(withHeader('Preference-Applied').toSorted(), [...polls, 'get /v1/vms 200'].toSorted())
+  for (const header of ['Upgrade', 'Sec-WebSocket-Version'])
+    assert.deepEqual(withHeader(header), ['get /v1/vms/{id}/console 426'])
 })
 
 test('an answer that the document does not have is found by every daemon test', () => {

@@ -26,6 +26,12 @@ const retryAfterHeader = {
   },
 }
 
+/** The headers of a refusal that asks for a WebSocket (RFC 6455, section 4.4). */
+const upgradeHeaders = {
+  Upgrade: { type: 'string', description: 'The protocol to upgrade to: `websocket`.' },
+  'Sec-WebSocket-Version': { type: 'string', description: 'The version of WebSocket that is spoken here.' },
+}
+
 /** The answer to the deletion of what is gone, or never was. */
 export const goneAnswer = (what: string) => ({
   type: 'null',
@@ -92,7 +98,11 @@ function problemAnswer(codes: readonly ProblemCode[]): object {
   const examples = codes.map((code) => [code, { $ref: `${EXAMPLES_PATH}${code}` }])
   return {
     description: codes.map((code) => `\`${code}\`: ${problemHead(code).title}.`).join('\n\n'),
-    headers: { ...requestIdHeader, ...(codes.some(mayRetry) ? retryAfterHeader : {}) },
+    headers: {
+      ...requestIdHeader,
+      ...(codes.some(mayRetry) ? retryAfterHeader : {}),
+      ...(codes.includes('upgrade_required') ? upgradeHeaders : {}),
+    },
     content: {
       [PROBLEM_MEDIA_TYPE]: { schema: { $ref: 'Problem#' }, examples: Object.fromEntries(examples) },
     },

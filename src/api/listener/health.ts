@@ -1,11 +1,14 @@
 import { Type } from 'typebox'
 import { Refused } from './refused.ts'
-import { problems, noQuery } from './answers.ts'
+import { problems, noQuery, requestIdHeader } from './answers.ts'
 import type { TProperties } from 'typebox'
 import type { App } from './app.ts'
 
 const statusSchema = <S extends string, P extends TProperties>(status: S, description: string, more: P) =>
-  Type.Object({ status: Type.Literal(status, { type: 'string' }), ...more }, { description })
+  Type.Object(
+    { status: Type.Literal(status, { type: 'string' }), ...more },
+    { description, headers: requestIdHeader },
+  )
 
 const version = Type.String({ description: 'Version of vmhostd.', examples: ['1.2.3'] })
 

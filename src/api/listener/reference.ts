@@ -1,10 +1,17 @@
 import { Type } from 'typebox'
-import { problems } from './answers.ts'
+import { problems, requestIdHeader } from './answers.ts'
 import { errorsPage, errorsPageHeaders } from './errors-page.ts'
 import type { App } from './app.ts'
 
 /** Tag of the routes that describe an API. */
 const referenceTags = ['Documentation']
+
+/** The answer that is a page. */
+export const pageAnswer = {
+  description: 'A page.',
+  headers: requestIdHeader,
+  content: { 'text/html': { schema: Type.String() } },
+}
 
 /** Describes a route that answers a page. */
 export const pageSchema = (operationId: string, summary: string) => ({
@@ -13,7 +20,7 @@ export const pageSchema = (operationId: string, summary: string) => ({
   summary,
   produces: ['text/html'],
   response: {
-    200: { description: 'A page.', content: { 'text/html': { schema: Type.String() } } },
+    200: pageAnswer,
     ...problems(),
   },
 })
@@ -45,6 +52,7 @@ export function referenceRoutes(app: App, { documentPath, errorsMarkdown }: Refe
         response: {
           200: {
             description: 'The document.',
+            headers: requestIdHeader,
             content: { 'application/json': { schema: { type: 'object', additionalProperties: true } } },
           },
           ...problems(),

@@ -1,5 +1,5 @@
-import { Type } from 'typebox'
 import { asPages, pageHeaders, problems } from '../../listener/answers.ts'
+import { pageAnswer } from '../../listener/reference.ts'
 import { linkTo, plainPage, plainPageHeaders } from '../../listener/problem-page.ts'
 import { isOfForeignSite } from '../foreign-pages.ts'
 import { servePageAssets } from './page-assets.ts'
@@ -23,7 +23,7 @@ export function consolePageRoutes(app: App, dependencies: ApiDependencies): void
         produces: ['text/html'],
         params,
         response: {
-          200: { description: 'A page.', content: { 'text/html': { schema: Type.String() } } },
+          200: pageAnswer,
           ...asPages(problems()),
         },
       },

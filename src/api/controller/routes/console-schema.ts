@@ -126,6 +126,7 @@ export const consoleSchema = {
     },
     default: {
       description: 'Before the upgrade, every other answer is a problem.',
+      headers: requestIdHeader,
       content: { [PROBLEM_MEDIA_TYPE]: { schema: { $ref: 'Problem#' }, examples: {} } },
     },
     ...problems(

@@ -16,7 +16,12 @@ const tags = ['Host']
 
 const headers = {
   ...requestIdHeader,
-  ETag: { type: 'string', description: 'The revision of the state that is set, in quotes.' },
+  ETag: {
+    type: 'string',
+    description:
+      'The revision of the state that is set, in quotes, for `If-Match`. What the host has reached changes without it, ' +
+      'so a read takes no `If-None-Match`.',
+  },
 }
 
 const answer = (description: string) => ({ ...ref('Maintenance'), description, headers })

@@ -100,10 +100,22 @@ export const conditionalHeaders = (what: string) =>
     prefer,
   })
 
-export const unchangedAnswer = (what: string) => ({
-  type: 'null',
-  description: `${what} still has the revision of \`If-None-Match\`.`,
-})
+/** The header of an answer that may have been waited for. */
+export const preferenceHeader = {
+  'Preference-Applied': {
+    type: 'string',
+    description: 'The `wait` that was heard, with its bound; absent without one in the request.',
+  },
+}
+
+/** Describes the answers of a read that can be a long poll: `found` with the resource, or 304. */
+export function conditionalAnswers<Found extends { readonly headers: object }>(found: Found, what: string) {
+  const headers = { ...found.headers, ...preferenceHeader }
+  return {
+    200: { ...found, headers },
+    304: { type: 'null', description: `${what} still has the revision of \`If-None-Match\`.`, headers },
+  }
+}
 
 type ConditionalRequest = {
   readonly headers: {

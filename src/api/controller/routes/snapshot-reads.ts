@@ -6,8 +6,8 @@ import { ref } from '../../wire/named.ts'
 import { snapshotToWire } from '../../wire/snapshot-to-wire.ts'
 import { SNAPSHOT_STATUSES } from '../../wire/snapshot.ts'
 import { vmIdSchema } from '../../wire/vm.ts'
-import { noQuery, problems } from '../../listener/answers.ts'
-import { conditionalHeaders, readConditionally, unchangedAnswer } from './preconditions.ts'
+import { noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
+import { conditionalAnswers, conditionalHeaders, readConditionally } from './preconditions.ts'
 import { afterCursor, pageMembers, pageOf } from './page.ts'
 import { params, sightOf, snapshotAnswer, snapshotOf, tags } from './snapshot-parts.ts'
 import { contextOf } from './vm-parts.ts'
@@ -43,7 +43,7 @@ function listSnapshots(app: App, dependencies: ApiDependencies): void {
       closed,
     ),
     response: {
-      200: { ...ref('SnapshotList'), description: 'A page of snapshots.' },
+      200: { ...ref('SnapshotList'), description: 'A page of snapshots.', headers: requestIdHeader },
       ...problems(),
     },
   }
@@ -76,8 +76,7 @@ function getSnapshot(app: App, dependencies: ApiDependencies): void {
     querystring: noQuery,
     headers: conditionalHeaders('the snapshot'),
     response: {
-      200: snapshotAnswer('The snapshot.'),
-      304: unchangedAnswer('The snapshot'),
+      ...conditionalAnswers(snapshotAnswer('The snapshot.'), 'The snapshot'),
       ...problems('not_found'),
     },
   }

@@ -5,15 +5,16 @@ import { limits } from '../../../config/limits.ts'
 import { ref } from '../../wire/named.ts'
 import { countersToWire } from '../../wire/counters.ts'
 import { planToWire } from '../../wire/plan.ts'
-import { JSON_MEDIA_TYPE, noQuery, problems } from '../../listener/answers.ts'
+import { JSON_MEDIA_TYPE, noQuery, problems, requestIdHeader } from '../../listener/answers.ts'
 import { goneSignal } from '../../listener/answer-end.ts'
 import { invalidRequest } from '../../listener/validation.ts'
 import { KeptVms } from '../kept-vms.ts'
 import { changedVms } from './changed-vms.ts'
 import {
+  conditionalAnswers,
   conditionalHeaders,
+  preferenceHeader,
   readConditionally,
-  unchangedAnswer,
   waitHeader,
   waitMsOf,
 } from './preconditions.ts'
@@ -62,7 +63,11 @@ function listVms(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
     ),
     headers: waitHeader,
     response: {
-      200: { ...ref('VmList'), description: 'A page of VMs.' },
+      200: {
+        ...ref('VmList'),
+        description: 'A page of VMs.',
+        headers: { ...requestIdHeader, ...preferenceHeader },
+      },
       ...problems('changes_not_kept'),
     },
   }
@@ -117,8 +122,7 @@ function getVm(app: App, dependencies: ApiDependencies, kept: KeptVms): void {
     querystring: noQuery,
     headers: conditionalHeaders('the VM'),
     response: {
-      200: vmAnswer('The VM.'),
-      304: unchangedAnswer('The VM'),
+      ...conditionalAnswers(vmAnswer('The VM.'), 'The VM'),
       ...problems('not_found'),
     },
   }
@@ -151,7 +155,10 @@ function getPlan(app: App, dependencies: ApiDependencies): void {
       'Looks at the host and lists what the daemon would do next, step by step with reasons, or why it waits. Changes nothing.',
     params,
     querystring: noQuery,
-    response: { 200: { ...ref('Plan'), description: 'The plan.' }, ...problems('not_found') },
+    response: {
+      200: { ...ref('Plan'), description: 'The plan.', headers: requestIdHeader },
+      ...problems('not_found'),
+    },
   }
   app.get('/v1/vms/:id/plan', { schema }, async (request, reply): Promise<PlanWire> => {
     const context = contextOf(dependencies)
@@ -171,7 +178,7 @@ function getCounters(app: App, dependencies: ApiDependencies): void {
     params,
     querystring: noQuery,
     response: {
-      200: { ...ref('Counters'), description: 'The counters.' },
+      200: { ...ref('Counters'), description: 'The counters.', headers: requestIdHeader },
       ...problems(
         'not_found',
         'capacity_unknown',

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { closed } from '../../../lib/schema-check.ts'
 import { ref } from '../../wire/named.ts'
 import { vmStateToWire } from '../../wire/vm-state.ts'
-import { JSON_MEDIA_TYPE, problems } from '../../listener/answers.ts'
+import { JSON_MEDIA_TYPE, problems, requestIdHeader } from '../../listener/answers.ts'
 import { pageOf } from './page.ts'
 import { pageQueryOf, vmFilterMembers } from './vm-filter.ts'
 import { contextOf, tags } from './vm-parts.ts'
@@ -22,7 +22,7 @@ export function vmStateRoutes(app: App, dependencies: ApiDependencies): void {
       'VMs and asks often: it costs a fraction of the list of whole VMs. To follow changes, pass `revision` to `GET /v1/events` as `after`.',
     querystring: Type.Object(vmFilterMembers, closed),
     response: {
-      200: { ...ref('VmStateList'), description: 'A page of states.' },
+      200: { ...ref('VmStateList'), description: 'A page of states.', headers: requestIdHeader },
       ...problems(),
     },
   }
