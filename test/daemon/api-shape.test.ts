@@ -175,8 +175,14 @@ test('a resize to the present values changes nothing, and one of the disk alone 
 test('a disk that would shrink is refused with 422', async (t) => {
   const host = await startControllerHost(t, pki)
   await create(host)
-  assertProblem(await put(host, '/resize', { ...compute, disk: { size_mib: 2047 } }), 422, 'disk_shrink')
-  assertProblem(await put(host, '/disk', { size_mib: 2047 }), 422, 'disk_shrink')
+  const resized = await put(host, '/resize', { ...compute, disk: { size_mib: 2047 } })
+  const sized = await put(host, '/disk', { size_mib: 2047 })
+  const pointers = [resized, sized].map((answer) => assertProblem(answer, 422, 'disk_shrink').errors)
+  const error = { code: 'out_of_range', detail: 'must be at least 2048' }
+  assert.deepEqual(pointers, [
+    [{ pointer: '/disk/size_mib', ...error }],
+    [{ pointer: '/size_mib', ...error }],
+  ])
 })
 
 test('a network with bandwidth and firewall is returned as it was put, in canonical text', async (t) => {

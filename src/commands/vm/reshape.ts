@@ -33,6 +33,7 @@ export const setCompute = (context: CommandContext, id: VmId, change: ComputeCha
 export const setDisk = (context: CommandContext, id: VmId, change: ChangeOf<Disk>): CommandResult =>
   reshape(context, id, {
     reason: 'disk',
+    sizePointer: '/size_mib',
     shape: ({ compute, disk }) => ({ compute, disk: changed<Disk>(disk, change) }),
   })
 
@@ -44,6 +45,7 @@ export const resize = (
 ): CommandResult =>
   reshape(context, id, {
     reason: 'resize',
+    sizePointer: '/disk/size_mib',
     shape: ({ compute, disk }) => ({
       compute: changed<Compute>(compute, change.compute),
       disk: { ...disk, sizeMib: change.diskMib },
@@ -80,27 +82,33 @@ const isSeed = (
 
 type Shape = Pick<Desired, 'compute' | 'disk'>
 
-function reshape(
-  context: CommandContext,
-  id: VmId,
-  change: { readonly reason: string; readonly shape: (desired: Desired) => Shape },
-): CommandResult {
+type ReshapeOptions = {
+  readonly reason: string
+  /** Where the request has the size of the disk; absent if it has none. */
+  readonly sizePointer?: string
+  readonly shape: (desired: Desired) => Shape
+}
+
+function reshape(context: CommandContext, id: VmId, change: ReshapeOptions): CommandResult {
   return storeDesired(context, id, {
     reason: change.reason,
     decide: (before) => {
       const shape = change.shape(before.desired)
-      const refusal = refuseShape(before, shape)
+      const refusal = refuseShape(before, shape, change.sizePointer)
       return refusal === undefined ? ok({ ...before.desired, ...shape }) : err(refusal)
     },
   })
 }
 
-function refuseShape(record: VmRecord, { compute, disk }: Shape): Refusal | undefined {
+function refuseShape(record: VmRecord, { compute, disk }: Shape, sizePointer = ''): Refusal | undefined {
   const { desired } = record
   if (disk.sizeMib < desired.disk.sizeMib) {
     return {
       code: 'disk_shrink',
       detail: `the disk of ${record.id} has ${desired.disk.sizeMib} MiB and never shrinks: ask for that or more`,
+      errors: [
+        { pointer: sizePointer, code: 'out_of_range', detail: `must be at least ${desired.disk.sizeMib}` },
+      ],
     }
   }
   const guestChanges =
