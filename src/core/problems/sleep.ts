@@ -31,7 +31,7 @@ export const sleep = {
       meaning:
         'The VM has an idle timeout, and the monitor that is installed cannot save a guest: it runs on. Shown among `partial_faults`. On a host that is drained, it is the fault of each guest that cannot be saved.',
       remedy:
-        'Install QEMU 8.2 or later, then stop the VM and start it, once; or set `sleep_after_idle_seconds` to 0. Drain a host with such guests with `"drain": {"guests": "stop"}`.',
+        'Install QEMU 8.2 or later, then stop the VM and start it, once; or set `sleep_after_idle_seconds` to 0. Drain a host with such guests with `drain.guests` as `stop`.',
       example: 'the VM should sleep when it is idle and cannot: the installed monitor cannot save a guest',
       writtenBy: ['src/core/status/partial-faults.ts'],
     },
