@@ -34,6 +34,8 @@ export const limits = {
   faultCharactersMax: 2000,
   /** Findings reported about one request; the schema's checker stops there by itself. */
   findingsShown: 8,
+  /** Names in a pointer into a request body, which may be nested as deeply as it is long. */
+  pointerNamesMax: 16,
   kernelArgumentsBytesMax: 1024,
   listItemsDefault: 100,
   listItemsMax: 1000,

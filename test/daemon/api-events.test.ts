@@ -186,7 +186,7 @@ test('Last-Event-ID comes before the number of the query, and must be a number',
     `retry: 2000\nevent: start\nid: ${newest}\ndata: {"after":${newest},"kept_after":0,"missed":false}\n\n`,
   )
   const { detail, errors } = assertProblem(await read('x'), 400, 'invalid_request')
-  assert.equal(detail, 'the header Last-Event-Id must be the id of an earlier message, a whole number')
+  assert.equal(detail, 'the header Last-Event-ID must be the id of an earlier message, a whole number')
   assert.equal(errors[0].pointer, '/last-event-id')
   assert.equal((await host.call({ method: 'HEAD', path: '/v1/events' })).status, 405)
 })

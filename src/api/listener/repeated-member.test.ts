@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { limits } from '../../config/limits.ts'
 import { repeatedMember } from './repeated-member.ts'
 
 const repeated: readonly (readonly [text: string, pointer: string])[] = [
@@ -56,4 +57,10 @@ test('the time rises with the length alone, for escapes, depth and many names', 
   ]
   // One that rises with the square would take minutes.
   for (const text of texts) assert.equal(repeatedMember(text(200_000)), undefined)
+})
+
+test('a pointer into a deep body is cut', () => {
+  const depth = 100_000
+  const text = `${'['.repeat(depth)}{"a":1,"a":1}${']'.repeat(depth)}`
+  assert.equal(repeatedMember(text), `${'/0'.repeat(limits.pointerNamesMax)}/…`)
 })

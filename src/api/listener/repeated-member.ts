@@ -1,3 +1,5 @@
+import { limits } from '../../config/limits.ts'
+
 /** An object or an array that is open at some place of a text. */
 type Open = {
   /** Absent in an array. */
@@ -56,5 +58,9 @@ const WHITE_SPACE: ReadonlySet<string | undefined> = new Set([' ', '\t', '\n', '
 const nameIn = (quoted: string): string =>
   quoted.includes('\\') ? (JSON.parse(quoted) as string) : quoted.slice(1, -1)
 
-const pointerTo = (open: readonly Open[]): string =>
-  open.map(({ at }) => `/${String(at).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+function pointerTo(open: readonly Open[]): string {
+  const names = open
+    .slice(0, limits.pointerNamesMax)
+    .map(({ at }) => String(at).replaceAll('~', '~0').replaceAll('/', '~1'))
+  return ['', ...names, ...(open.length > names.length ? ['…'] : [])].join('/')
+}

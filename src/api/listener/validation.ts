@@ -99,7 +99,10 @@ export function invalidRequest(part: string, given: readonly Complaint[]): Refus
 
 /** Returns the name of a header as it is usually written, from the pointer to it. */
 const headerName = (pointer = ''): string =>
-  pointer.slice(1).replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase())
+  pointer
+    .slice(1)
+    .replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase())
+    .replace(/-Id$/, '-ID')
 
 /** Puts an ellipsis in place of every name that must not be repeated. */
 const plainPointer = (pointer: string): string =>

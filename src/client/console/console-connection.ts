@@ -28,8 +28,9 @@ export type ConsoleRequest = {
 )
 
 /**
- * - `attached`: a session begins, or the earlier one goes on (`again`); `place` is absent for SSH
- * - `guest`: the guest does not run, or runs again; a session begins with one that runs
+ * - `attached`: a session begins, or the earlier one goes on (`again`); `place` is absent for SSH, and `guest` is what
+ *   is known of it until the next `guest`
+ * - `guest`: the guest does not run, or runs again
  * - `waiting`: waiting for the VM's start
  * - `error`: the daemon did not understand a message; the session goes on
  * - `lost`: a connection ended, or an attempt at one failed; the next attempt follows
@@ -37,7 +38,12 @@ export type ConsoleRequest = {
  * - `closed`: the end
  */
 export type ConsoleEvent =
-  | { readonly kind: 'attached'; readonly place: Attachment | undefined; readonly again: boolean }
+  | {
+      readonly kind: 'attached'
+      readonly place: Attachment | undefined
+      readonly again: boolean
+      readonly guest: ConsoleGuest
+    }
   | { readonly kind: 'output'; readonly bytes: Uint8Array }
   | { readonly kind: 'position'; readonly session: string; readonly cursor: number }
   | { readonly kind: 'guest'; readonly state: ConsoleGuest }
@@ -165,7 +171,7 @@ export class ConsoleConnection {
               sending = new AbortController()
               void this.#input.sendTo(send, sending.signal)
             }
-            yield { ...received, again }
+            yield { ...received, again, guest: this.#guest }
             break
           }
           case 'guest':

@@ -38,16 +38,19 @@ export type ConsoleGuest = 'running' | 'sleeping' | 'paused'
 export type ConsoleRecord = {
   readonly observed: Pick<VmRecord['observed'], 'state' | 'savedState'>
   readonly desired: Pick<VmRecord['desired'], 'power'>
+  readonly stops: Pick<VmRecord['stops'], 'grace'>
 }
 
 /**
  * Returns the state of the guest for its viewers; undefined if the record does not say it. A guest that is waking, or
  * whose wake has failed, does not read yet.
  */
-export function consoleGuest({ observed, desired }: ConsoleRecord): ConsoleGuest | undefined {
+export function consoleGuest({ observed, desired, stops }: ConsoleRecord): ConsoleGuest | undefined {
   const { state, savedState } = observed
   if (state === 'running' || state === 'paused') return state
   if (state === 'sleeping' || state === 'waking' || savedState !== undefined) return 'sleeping'
+  // A guest that is asked to end must run for that, also if it was paused.
+  if (state === 'stopping' && stops.grace?.askedAtMs !== undefined) return 'running'
   return state === 'starting' && desired.power === 'paused' ? 'paused' : undefined
 }
 

@@ -285,7 +285,7 @@ for (const [what, changes, level, check] of cases) {
 test('a configuration that is there is corrected, and set-up writes only one that is missing', () => {
   const remedyOf = (hasConfigFile: boolean) => badOf({ configuration: unknown(), hasConfigFile })[0]?.remedy
   assert.equal(remedyOf(true), 'correct /etc/vmhostd/config.toml')
-  assert.equal(remedyOf(false), 'run vmhostd setup')
+  assert.equal(remedyOf(false), 'vmhostd setup')
 })
 
 test('a QEMU that the configuration names is not installed, but named in another way', () => {

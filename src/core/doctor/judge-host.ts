@@ -163,7 +163,7 @@ function judgeConfiguration({ configuration, configPath, hasConfigFile }: HostFa
     check,
     level: 'must',
     found: configuration.because,
-    remedy: hasConfigFile ? `correct ${configPath}` : 'run vmhostd setup',
+    remedy: hasConfigFile ? `correct ${configPath}` : 'vmhostd setup',
   }
 }
 

@@ -85,7 +85,7 @@ export const requests = {
       status: 412,
       title: 'The resource is not at the revision that the request requires',
       meaning:
-        '`If-Match` does not name the stored revision: the VM has changed since you read it. Or `If-None-Match` names it, as `*` does for each VM that exists.',
+        '`If-Match` does not name the stored revision: the resource has changed since you read it, or the ETag is weak (`W/`) and never matches. Or `If-None-Match` names it, as `*` does for each resource that exists.',
       remedy: 'Read it again, and decide again.',
       example: 'the VM is at revision 1893456000000019: read it again, and decide again',
       writtenBy: ['src/api/controller/routes/preconditions.ts'],

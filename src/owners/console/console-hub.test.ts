@@ -3,12 +3,13 @@ import { test } from 'node:test'
 import { FakeConsoles } from '../../../test/fakes/fake-consoles.ts'
 import { FakeViewer } from '../../../test/fakes/fake-viewer.ts'
 import { limits } from '../../config/limits.ts'
+import { given } from '../../lib/given.ts'
 import { ConsoleHub } from './console-hub.ts'
 import type { FakeSession } from '../../../test/fakes/fake-session.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'
 import type { DesiredPower } from '../../core/desired.ts'
-import type { ObservedState, VmRecord } from '../../core/vm/record.ts'
+import type { Grace, ObservedState, VmRecord } from '../../core/vm/record.ts'
 
 const web = 'web-1' as VmId
 
@@ -21,6 +22,7 @@ async function stage() {
     state: 'running' as ObservedState,
     saved: {} as Pick<VmRecord['observed'], 'savedState'>,
     power: 'running' as DesiredPower,
+    grace: undefined as Grace | undefined,
     departure: {} as { departure?: Departure },
     changed: (_id: VmId): void => {},
     vms: {
@@ -32,6 +34,7 @@ async function stage() {
               ...store.departure,
               observed: { state: store.state, ...store.saved },
               desired: { power: store.power },
+              stops: given({ grace: store.grace }),
             },
     },
     onVmChange(listener: (id: VmId) => void) {
@@ -341,6 +344,17 @@ test('viewers that come and go leave no more input than is kept', async () => {
     viewer.leave()
   }
   assert.equal(session.inputWaiting, limits.consoleInputKeptBytesMax)
+})
+
+test('a paused guest that is asked to end runs meanwhile', async () => {
+  const { store, watch, observe } = await stage()
+  const viewer = watch()
+  store.grace = { stop: 2, fromMs: 1, untilMs: 1000 }
+  observe('paused', 'stopping')
+  assert.deepEqual(guestsOf(viewer), ['running', 'paused'])
+  store.grace = { ...store.grace, askedAtMs: 2 }
+  observe('stopping')
+  assert.deepEqual(guestsOf(viewer), ['running', 'paused', 'running'])
 })
 
 test('a guest whose wake has failed is not said to run to a viewer that comes then', async () => {

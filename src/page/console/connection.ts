@@ -62,7 +62,7 @@ export class Connection {
     switch (event.kind) {
       case 'attached':
         this.#display.begin(event.place, event.again)
-        if (!event.again) this.#guest = 'running'
+        this.#guest = event.guest
         if (event.place?.over !== true) this.#attached()
         break
       case 'guest':
