@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { causeFirst } from './cause-first.ts'
+import { attemptWords, causeFirst } from './cause-first.ts'
 
 const digest = '8f8cfe3a12ab'.padEnd(64, '0')
 const other = '0123456789ab'.padEnd(64, '0')
@@ -33,3 +33,12 @@ for (const [error, reported] of [
     assert.equal(causeFirst(error), reported)
   })
 }
+
+test('an attempt is announced until its time, and is under way from then on', () => {
+  const nowMs = Date.UTC(2030, 0, 1)
+  const words = (inMs: number): string | undefined =>
+    attemptWords({ attempt: 2, next_attempt_at: new Date(nowMs + inMs).toISOString() }, nowMs)
+  assert.equal(words(1), 'attempt 2, next in 1 s')
+  for (const inMs of [0, -30_000]) assert.equal(words(inMs), 'attempt 2, the next is under way')
+  assert.equal(attemptWords({ attempt: 2 }, nowMs), undefined)
+})

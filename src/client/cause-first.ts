@@ -34,9 +34,9 @@ function turned(one: string): string {
 
 type Attempt = { readonly attempt: number; readonly next_attempt_at?: string | undefined }
 
-/** Says when the daemon tries again what failed; undefined if it does not. */
+/** Says when the daemon tries again what failed, or that it does so now; undefined if it does not. */
 export function attemptWords({ attempt, next_attempt_at: next }: Attempt, nowMs: number): string | undefined {
   if (next === undefined) return undefined
-  const seconds = Math.max(0, Math.ceil((Date.parse(next) - nowMs) / 1000))
-  return `attempt ${attempt}, next in ${seconds} s`
+  const seconds = Math.ceil((Date.parse(next) - nowMs) / 1000)
+  return `attempt ${attempt}, ${seconds > 0 ? `next in ${seconds} s` : 'the next is under way'}`
 }
