@@ -157,6 +157,23 @@ test('a failed snapshot ends the wait with status 1, and says whether it can con
   assert.match(error.advice[0], /vmhostctl snapshot rm nightly-1/)
 })
 
+test('a snapshot that met a full pool advises to free room before another one is taken', async (t) => {
+  const { stage } = await stageWithSnapshot(t)
+  const trouble = {
+    code: 'storage_full',
+    message: 'packing what is staged as nightly-1.op-1: ENOSPC: no space left on device',
+    sinceMs: 1,
+    attempt: 1,
+  } as const
+  stage.host.store.snapshots.advance(NIGHTLY, { stage: 'failed', trouble, nowMs: 1 })
+  const { status, err } = await stage.run('snapshot wait nightly-1')
+  assert.equal(status, 1)
+  assert.match(
+    err,
+    /nightly-1 has failed: packing .*: ENOSPC: no space left on device\n {2}free room in the pool first: vmhostctl sync shows how much it has\n.*snapshot rm nightly-1/,
+  )
+})
+
 test('a snapshot deleted meanwhile was not completed', async (t) => {
   const { stage } = await stageWithSnapshot(t)
   const { result } = stage.start('snapshot wait nightly-1')

@@ -86,9 +86,14 @@ function refuseFailure({ id, status, error, fault, resumable }: Snapshot): void 
     advice:
       resumable === true
         ? [`fresh URLs let it continue where it was: vmhostctl snapshot urls ${id} --upload FILE`]
-        : [`it cannot continue: vmhostctl snapshot rm ${id}, then take another one`],
+        : [
+            ...(fault?.code === 'storage_full' ? [FREE_ROOM] : []),
+            `it cannot continue: vmhostctl snapshot rm ${id}, then take another one`,
+          ],
   })
 }
+
+const FREE_ROOM = 'free room in the pool first: vmhostctl sync shows how much it has'
 
 function refuseTrouble(seen: Snapshot): void {
   const { id, error, fault } = seen
