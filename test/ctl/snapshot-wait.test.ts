@@ -104,7 +104,8 @@ test('missing URLs are reported once with the next command, and again when more 
   await seen(stage, () => course.capture(200))
   await seen(stage, () => course.pack(1))
   await seen(stage, () => course.pack(2))
-  const first = 'it needs URLs for part 1; give fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE'
+  const first =
+    'it needs URLs for part 1; give fresh ones of the same upload: vmhostctl snapshot urls nightly-1 --upload FILE'
   assert.ok(printed().includes(`nightly-1: ${first}\n`), printed())
   await seen(stage, () => handOver(stage.host, { part_urls: partUrls(2) }))
   await seen(stage, () => stage.host.store.snapshots.dropUrls(NIGHTLY, 5000))

@@ -243,7 +243,7 @@ test('a snapshot is shown with all its known properties', async (t) => {
     /^ {2}done +0 MiB of 300 MiB, 0 %$/m,
     /^ {2}parts +of 64 MiB: 3 compressed, 0 sent$/m,
     /^ {2}needs URLs +for parts 1-3$/m,
-    /^ +give fresh ones: vmhostctl snapshot urls nightly-1 --upload FILE$/m,
+    /^ +give fresh ones of the same upload: vmhostctl snapshot urls nightly-1 --upload FILE$/m,
     /^ {2}staged +192 MiB on the host$/m,
     /^ {2}paused for +12 ms$/m,
     /^ {2}consistency +as a power failure would have left it$/m,

@@ -15,6 +15,7 @@ import {
   start,
   startBody,
 } from './support/snapshots.ts'
+import { SignedUrl } from '../../src/core/outbound/signed-url.ts'
 import type { TestContext } from 'node:test'
 import type { Answer, Json, Pki } from './support/controller-host.ts'
 
@@ -238,6 +239,22 @@ test('URLs that the store no longer accepts are requested again', async (t) => {
   // The very same URLs were dropped, so they count as new.
   assert.equal((await handOver(host, { part_urls: partUrls(2) })).status, 202)
   assert.equal((await get(host)).json.needs_urls, false)
+})
+
+test('URLs of another upload than that of the sent parts are refused', async (t) => {
+  const { host, course } = await withSnapshot(t)
+  course.capture(300)
+  course.pack(1)
+  course.pack(2)
+  const ofUpload = (id: string): string[] => partUrls(2).map((url) => `${url}&uploadId=${id}`)
+  course.sent(1, new SignedUrl(ofUpload('one')[0] ?? ''))
+  const two = { part_urls: ofUpload('two') }
+  const { detail, errors } = assertProblem(await handOver(host, two), 409, 'upload_differs')
+  assert.equal(detail, 'part_urls/1 is of another multipart upload than the parts that were sent')
+  assert.equal(errors[0].pointer, '/part_urls/1')
+  assertProblem(await start(host, startBody(two)), 409, 'upload_differs')
+  assertProblem(await complete(host, { complete_url: completeUrl() }), 409, 'upload_differs')
+  assert.equal((await handOver(host, { part_urls: ofUpload('one') })).status, 202)
 })
 
 test('a completion is safe to repeat: before all is sent, concurrently, and afterwards', async (t) => {

@@ -73,7 +73,7 @@ export const snapshotUrlsSchema = Type.Object(
   {
     ...closed,
     description:
-      'More URLs, or fresh ones. They replace those for the same parts; the others stay. URLs for parts that were sent are ignored.',
+      'More URLs of the same multipart upload, or fresh ones. They replace those for the same parts; the others stay. URLs for parts that were sent are ignored.',
     examples: [exampleSnapshotUrls],
   },
 )

@@ -219,7 +219,7 @@ test('fresh URLs are handed over once; those of parts that were sent do not coun
   done(handOverUrls(context, ID, urlsOf('1')))
   assert.deepEqual(done(handOverUrls(context, ID, urlsOf('1'))), [false])
   for (const number of [1, 2]) store.snapshots.addPart(ID, ...packed(number), 1500)
-  store.snapshots.setEtag(ID, 1, 'e', 1500)
+  store.snapshots.setEtag(ID, 1, { etag: 'e' }, 1500)
   const renewed = { firstPart: 1, parts: [urlOf('part=1&signature=2')] }
   assert.deepEqual(done(handOverUrls(context, ID, renewed)), [false])
   assert.deepEqual(done(handOverUrls(context, ID, { ...renewed, firstPart: 2 })), [true, 's-1: fresh URLs'])
@@ -312,4 +312,52 @@ test('URLs beyond what a host keeps are refused until others are gone, and their
   assert.deepEqual(done(completeSnapshot(context, ID, ends)), [true, 's-1: fresh URLs'])
   urlBytes.mock.restore()
   assert.deepEqual(done(start({}, other)), [true, 's-2: started'])
+})
+
+/** Returns URLs of one upload, for parts and its end. */
+const urlsOfUpload = (uploadId: string, signature: string, firstPart = 1): Required<SnapshotUrls> => ({
+  firstPart,
+  parts: [1, 2].map((at) => urlOf(`partNumber=${firstPart + at - 1}&uploadId=${uploadId}&sig=${signature}`)),
+  complete: urlOf(`uploadId=${uploadId}&sig=${signature}`),
+  head: urlOf(`sig=${signature}`),
+})
+
+test('once a part was sent, URLs of another upload are refused with their places; the id is not said', (t) => {
+  const { context, store, start, done, refusal, advance } = stage(t)
+  done(start({ urls: urlsOfUpload('id-one', '1') }))
+  advance({ stage: 'packing' })
+  done(handOverUrls(context, ID, urlsOfUpload('id-two', '2')))
+  const sent = urlsOfUpload('id-two', '2').parts[0] ?? assert.fail()
+  store.snapshots.addPart(ID, ...packed(1), 1500)
+  store.snapshots.setEtag(ID, 1, { etag: 'e', url: sent }, 1500)
+  store.snapshots.dropUrls(ID, 1500)
+  const other = urlsOfUpload('id-one', '3')
+  const { complete, head } = other
+  for (const [change, pointer] of [
+    [() => handOverUrls(context, ID, other), '/part_urls/1'],
+    [() => start({ urls: other }), '/upload/part_urls/1'],
+    [() => handOverUrls(context, ID, urlsOfUpload('id-one', '3', 5)), '/part_urls/0'],
+    [() => completeSnapshot(context, ID, { complete, head }), '/complete_url'],
+  ] as const) {
+    const { code, errors, ...rest } = refusal(change)
+    assert.deepEqual([code, errors?.[0]?.pointer], ['upload_differs', pointer])
+    assert.doesNotMatch(JSON.stringify([rest, errors]), /id-(one|two)/)
+  }
+  advance({ stage: 'failed', resumable: true, trouble })
+  assert.equal(refusal(() => handOverUrls(context, ID, other)).code, 'upload_differs')
+  assert.deepEqual(done(handOverUrls(context, ID, urlsOfUpload('id-two', '4'))), [true, 's-1: fresh URLs'])
+})
+
+test('URLs that name no upload are of any, and those of sent parts count as none', (t) => {
+  const { context, store, start, done, advance } = stage(t)
+  done(start({ urls: urlsOfUpload('id-one', '1') }))
+  advance({ stage: 'packing' })
+  for (const number of [1, 2]) {
+    store.snapshots.addPart(ID, ...packed(number), 1500)
+    const url = urlsOfUpload('id-one', '1').parts[number - 1] ?? assert.fail()
+    store.snapshots.setEtag(ID, number, { etag: 'e', url }, 1500)
+  }
+  const { parts } = urlsOfUpload('id-two', '2')
+  assert.deepEqual(done(handOverUrls(context, ID, { firstPart: 1, parts })), [false])
+  assert.deepEqual(done(handOverUrls(context, ID, urlsOf('3', 4))), [true, 's-1: fresh URLs'])
 })

@@ -148,7 +148,10 @@ function takeUrls(
     return err({ code: 'snapshot_failed', detail: `${id} has failed for good: ${because}` })
   }
   if (before.stage !== 'failed' && !isFresh(context, id, urls)) return ok({ record: before, changed: false })
-  const refusal = refuseUrls(context.outbound, urls, under) ?? refuseMoreUrls(context, urls)
+  const refusal =
+    refuseUrls(context.outbound, urls, under) ??
+    refuseOtherUpload(context, id, { urls, under }) ??
+    refuseMoreUrls(context, urls)
   if (refusal !== undefined) return err(refusal)
   const operationId = context.newOperationId()
   const record = snapshots.handOver(id, urls, { operationId, nowMs: context.now() })
@@ -158,9 +161,7 @@ function takeUrls(
 /** Returns whether any of the URLs differs from the stored one. URLs of sent parts do not count. */
 function isFresh({ store }: CommandContext, id: SnapshotId, urls: SnapshotUrls): boolean {
   const { snapshots } = store
-  const sent = new Set(
-    snapshots.parts(id).flatMap(({ number, etag }) => (etag === undefined ? [] : [number])),
-  )
+  const sent = sentParts(store, id)
   const differs = (purpose: number | 'complete' | 'head', url: SignedUrl): boolean =>
     snapshots.url(id, purpose)?.equals(url) !== true
   return (
@@ -170,6 +171,35 @@ function isFresh({ store }: CommandContext, id: SnapshotId, urls: SnapshotUrls):
     (urls.complete !== undefined && differs('complete', urls.complete)) ||
     (urls.head !== undefined && differs('head', urls.head))
   )
+}
+
+const sentParts = ({ snapshots }: CommandContext['store'], id: SnapshotId): ReadonlySet<number> =>
+  new Set(snapshots.parts(id).flatMap(({ number, etag }) => (etag === undefined ? [] : [number])))
+
+/**
+ * Refuses URLs that name another multipart upload than the one that parts were sent to: neither could be completed. An
+ * upload without a sent part may be replaced.
+ */
+function refuseOtherUpload(
+  { store }: CommandContext,
+  id: SnapshotId,
+  { urls, under }: { readonly urls: SnapshotUrls; readonly under: string },
+): Rejection | undefined {
+  const { firstPart, parts, complete } = urls
+  const sent = sentParts(store, id)
+  const isOther = (url: SignedUrl): boolean => store.snapshots.isOfOtherUpload(id, url)
+  const errors = [
+    ...parts.flatMap((url, index) =>
+      sent.has(firstPart + index) || !isOther(url) ? [] : [`/part_urls/${index}`],
+    ),
+    ...(complete === undefined || !isOther(complete) ? [] : ['/complete_url']),
+  ].map((pointer) => {
+    const detail = `${pointer.slice(1)} is of another multipart upload than the parts that were sent`
+    return { pointer: `${under}${pointer}`, code: 'other_upload', detail }
+  })
+  const [first] = errors
+  if (first === undefined) return undefined
+  return { code: 'upload_differs', detail: first.detail, errors: errors.slice(0, limits.findingsShown) }
 }
 
 /**

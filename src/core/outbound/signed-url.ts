@@ -20,6 +20,16 @@ export class SignedUrl {
     return URL.parse(this.#url)?.host ?? ''
   }
 
+  /** The multipart upload that the URL names, as S3 and its compatibles do; undefined if it names none. */
+  get uploadId(): string | undefined {
+    return URL.parse(this.#url)?.searchParams.get('uploadId') ?? undefined
+  }
+
+  /** Returns whether both URLs name an upload, and not the same one. */
+  isOfOtherUpload({ uploadId }: SignedUrl): boolean {
+    return this.uploadId !== undefined && uploadId !== undefined && this.uploadId !== uploadId
+  }
+
   equals(other: SignedUrl): boolean {
     return this.#url === other.#url
   }

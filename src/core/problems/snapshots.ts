@@ -12,6 +12,20 @@ export const snapshots = {
       writtenBy: ['src/commands/snapshots/snapshots.ts', 'src/owners/snapshots/capture.ts'],
       advice: ['vmhostctl snapshot rm {name}, then take another one'],
     },
+    upload_differs: {
+      status: 409,
+      title: 'The URLs are of another multipart upload than the sent parts',
+      meaning:
+        'Parts of the snapshot were sent to one multipart upload, and a URL of the request names another `uploadId`. A store makes no object of the parts of two uploads.',
+      remedy:
+        'Sign URLs for the upload that has the parts. To begin another upload, delete the snapshot and take another one.',
+      example: 'part_urls/2 is of another multipart upload than the parts that were sent',
+      writtenBy: ['src/commands/snapshots/snapshots.ts'],
+      advice: [
+        'sign URLs for the upload that has the parts, by its UploadId; nothing that was sent is sent again',
+        'to begin another upload: vmhostctl snapshot rm {name}, then take another one',
+      ],
+    },
     snapshots_full: {
       status: 409,
       title: 'The host has reached its limit of snapshots',

@@ -73,7 +73,7 @@ export const urlsCommand: Command = {
   words: ['snapshot', 'urls'],
   summary: 'give a snapshot the URLs that it lacks, or fresh ones',
   description:
-    'The file is that of snapshot create. If the first of "part_urls" is not for part 1, "first_part" is the number of its ' +
+    'The file is that of snapshot create, and its URLs are of the same multipart upload. If the first of "part_urls" is not for part 1, "first_part" is the number of its ' +
     'part. Nothing that was sent is sent again. A failed snapshot that can continue does so; a completed one takes no URLs.',
   operand: { placeholder: 'ID', completes: 'snapshot' },
   options: [UPLOAD_OPTION, ...WAIT_OPTIONS],

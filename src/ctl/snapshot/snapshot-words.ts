@@ -55,7 +55,7 @@ function runsOf(numbers: readonly number[]): string {
 export function urlsAdvice({ id, progress }: Snapshot): string {
   return progress.phase === 'awaiting_completion'
     ? `give a URL to complete it: vmhostctl snapshot complete ${id} --upload FILE`
-    : `give fresh ones: vmhostctl snapshot urls ${id} --upload FILE`
+    : `give fresh ones of the same upload: vmhostctl snapshot urls ${id} --upload FILE`
 }
 
 /** Returns the error, with the time of the next attempt; undefined without an error. */

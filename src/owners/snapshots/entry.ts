@@ -132,7 +132,7 @@ export class SnapshotEntry {
   setEtag(number: number, etag: string, url: SignedUrl): SnapshotRecord {
     void this.record
     this.#unrecorded.set(number, { url, etag })
-    const record = this.#store.snapshots.setEtag(this.id, number, etag, this.#clock.now())
+    const record = this.#store.snapshots.setEtag(this.id, number, { etag, url }, this.#clock.now())
     const part = this.#unsent.get(number)
     assert(part !== undefined, `${this.id}: part ${number} was sent twice`)
     // Part numbers begin with 1 and have no gaps.

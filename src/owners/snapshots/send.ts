@@ -35,6 +35,8 @@ async function sendNow(task: Task, part: SnapshotPart): Promise<Outcome> {
   if (outcome.kind === 'damaged' && !(await isWhole(body, part, signal)))
     return failed('staging_lost', `part ${number} is damaged in staging: ${outcome.because}`)
   if (outcome.kind !== 'stored') return afterRefusal(task, outcome, { purpose: number, url })
+  // URLs of another upload may have come meanwhile. That upload does not have the part.
+  if (entry.url(number)?.isOfOtherUpload(url) === true) return done
   const elapsedMs = Math.round(host.clock.monotonicMs() - beganMs)
   log.debug({ part: number, bytes, elapsed_ms: elapsedMs }, 'part sent')
   return recordSent(task, part, { etag: outcome.etag, url })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
-import { MIB, noise, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
+import { bigDisk, imageIn, imageOf, MIB, noise, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { HOUR_MS } from '../../lib/time-units.ts'
@@ -33,12 +33,25 @@ test('a part that was sent, and could not be recorded, is recorded later and not
   assert.deepEqual(sent(), [3, 3])
 })
 
-test('such a part is sent again by a fresh URL, which may be of another upload', async (t) => {
-  const { host, upload, handOver, quiet, sent } = await unrecorded(t)
-  const { parts } = urlsOf(host.objectStore.openUpload(upload.key))
-  handOver({ firstPart: 1, parts })
+test('such a part is sent again by a fresh URL', async (t) => {
+  const { upload, handOver, quiet, sent } = await unrecorded(t)
+  upload.expireUrls()
+  handOver({ firstPart: 1, parts: urlsOf(upload).parts })
   await quiet()
   assert.deepEqual(sent(), [4, 3])
+})
+
+test('a part that is sent while URLs of another upload come is sent again, to that upload', async (t) => {
+  const { host, upload, take, handOver, quiet, shown } = await snapshotStage(t, { uploadsMax: 1 })
+  const sent = host.objectStore.holdNext('putPart')
+  take(urlsOf(upload))
+  await quiet()
+  handOver(urlsOf(host.objectStore.openUpload('image-2')))
+  sent()
+  await quiet()
+  assert.equal(shown(), 'completed')
+  const object = host.objectStore.objects.get('image-2') ?? assert.fail('there is no object')
+  assert.deepEqual(imageIn(object), imageOf(bigDisk('the disk')))
 })
 
 /** A snapshot beside a disk that takes no record once `hangs` is true, until `works`. */

@@ -37,8 +37,9 @@ test('of snapshots that are older than kept staging, only parts that were not se
     SnapshotId,
     ...SnapshotId[],
   ]
-  stage.store.snapshots.setEtag(some as SnapshotId, 2, 'e', 2000)
-  for (const number of [1, 2, 3]) stage.store.snapshots.setEtag(all as SnapshotId, number, 'e', 2000)
+  stage.store.snapshots.setEtag(some as SnapshotId, 2, { etag: 'e' }, 2000)
+  for (const number of [1, 2, 3])
+    stage.store.snapshots.setEtag(all as SnapshotId, number, { etag: 'e' }, 2000)
   stage.store.snapshots.advance(all as SnapshotId, { stage: 'completed', nowMs: 3000 })
   stage.store.snapshots.advance(failed as SnapshotId, { stage: 'failed', nowMs: 3000 })
   stage.reopen(() => ageStore(stage.directory, 7))

@@ -197,6 +197,10 @@ const migrations: readonly string[] = [
   UPDATE vms SET desired = json_remove(desired, '$.compute.disk')
     WHERE CASE WHEN json_valid(desired) THEN desired -> '$.compute.disk' IS NOT NULL END;
   `,
+  `
+  -- SHA-256 of the id of the multipart upload that parts were sent to; NULL if no part was, or its URL named no upload.
+  ALTER TABLE snapshots ADD COLUMN upload_digest TEXT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -75,7 +75,7 @@ test('packed and sent parts are counted, and those without a URL are named', (t)
   insert('nightly-2' as SnapshotId)
   for (const number of [1, 2, 3]) pack(number)
   pack(4, 10)
-  snapshots.setEtag(ID, 2, '"e"', 2)
+  snapshots.setEtag(ID, 2, { etag: '"e"' }, 2)
   snapshots.handOver(
     ID,
     { ...urls(3, 1), complete: new SignedUrl('https://b.example/') },
@@ -105,7 +105,7 @@ test('of a completed one all is sent, whatever the number of parts', (t) => {
   snapshots.advance(ID, { stage: 'packing', capture, nowMs: 1 })
   for (const number of [1, 2]) {
     pack(number)
-    snapshots.setEtag(ID, number, '"e"', 2)
+    snapshots.setEtag(ID, number, { etag: '"e"' }, 2)
   }
   const before = tally()
   snapshots.advance(ID, { stage: 'completed', nowMs: 3 })

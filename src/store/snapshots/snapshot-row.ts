@@ -59,6 +59,13 @@ export function snapshotOf(row: SnapshotRow): SnapshotRecord {
   }
 }
 
+/** Returns the stage from which a failed snapshot continues; its record holds what it has done. */
+export function resumedStage(record: SnapshotRecord): SnapshotStage {
+  if (record.stage !== 'failed') return record.stage
+  if (record.capture === undefined) return 'waiting'
+  return record.sha256 === undefined ? 'packing' : 'sending'
+}
+
 /** A row of `snapshot_parts`. */
 export type PartRow = {
   number: number

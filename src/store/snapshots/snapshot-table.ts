@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { snapshotEvents } from '../../core/events/snapshot-events.ts'
 import { isOver, SNAPSHOT_STAGES, statusOf } from '../../core/snapshots/record.ts'
 import { assert } from '../../lib/assert.ts'
-import { partOf, snapshotOf, SnapshotTallies } from './snapshot-row.ts'
+import { partOf, resumedStage, snapshotOf, SnapshotTallies } from './snapshot-row.ts'
 import { SnapshotUrlTable } from './snapshot-urls.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
@@ -52,6 +52,9 @@ export type SnapshotChange = {
   readonly resumable?: boolean
   readonly nowMs: number
 }
+
+/** The answer of the store to a part, and the URL by which it was sent. */
+type SentPart = { readonly etag: string; readonly url?: SignedUrl }
 
 type WrittenSnapshot = Omit<SnapshotRecord, 'trouble'> & { readonly trouble?: Trouble | undefined }
 
@@ -199,6 +202,11 @@ export class SnapshotTable {
     return this.#urls.get(id, purpose)
   }
 
+  /** Returns whether a URL names another multipart upload than the one that parts were sent to. */
+  isOfOtherUpload(id: SnapshotId, url: SignedUrl): boolean {
+    return this.#urls.isOfOtherUpload(id, url)
+  }
+
   insert(snapshot: NewSnapshot): SnapshotRecord {
     const { id, nowMs } = snapshot
     this.#transactions.commit(() => {
@@ -289,8 +297,9 @@ export class SnapshotTable {
   /**
    * Records that the store has the part. It is never sent again, and stays in staging unless {@link shed} was called.
    */
-  setEtag(id: SnapshotId, number: number, etag: string, nowMs: number): SnapshotRecord {
+  setEtag(id: SnapshotId, number: number, { etag, url }: SentPart, nowMs: number): SnapshotRecord {
     this.#transactions.commit(() => {
+      if (url !== undefined) this.#urls.noteUpload(id, url)
       const part = this.#sql(
         'UPDATE snapshot_parts SET etag = ? WHERE snapshot_id = ? AND number = ? AND etag IS NULL RETURNING bytes, image_bytes',
       ).get(etag, id, number)
@@ -386,11 +395,4 @@ export class SnapshotTable {
   #sql(text: string): StatementSync {
     return this.#statements.of(text)
   }
-}
-
-/** Returns the stage from which a failed snapshot continues; its record holds what it has done. */
-function resumedStage(record: SnapshotRecord): SnapshotStage {
-  if (statusOf(record) !== 'failed') return record.stage
-  if (record.capture === undefined) return 'waiting'
-  return record.sha256 === undefined ? 'packing' : 'sending'
 }

@@ -161,7 +161,7 @@ test('a URL for a part that was sent is not kept', (t) => {
   const { snapshots } = stage.store
   const id = stage.insertSnapshot('s-1')
   snapshots.addPart(id, ...packed(1), 1500)
-  snapshots.setEtag(id, 1, '"e"', 1600)
+  snapshots.setEtag(id, 1, { etag: '"e"' }, 1600)
   snapshots.handOver(
     id,
     { firstPart: 1, parts: [urlOf('canary-sent'), urlOf('2')] },

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { SnapshotId, SnapshotUrls, UrlPurpose, UrlsAtHand } from '../../core/snapshots/record.ts'
@@ -25,6 +26,8 @@ export class SnapshotUrlTable {
   readonly #newest: StatementSync
   readonly #bytes: StatementSync
   readonly #isSent: StatementSync
+  readonly #noteUpload: StatementSync
+  readonly #upload: StatementSync
   /** SQLite prepares a statement again by itself if its table was dropped and created again. */
   readonly #statements = new Map<SnapshotId, Statements>()
 
@@ -44,6 +47,21 @@ export class SnapshotUrlTable {
     this.#isSent = db.prepare(
       'SELECT 1 FROM snapshot_parts WHERE snapshot_id = ? AND number = ? AND etag IS NOT NULL',
     )
+    this.#noteUpload = db.prepare(
+      'UPDATE snapshots SET upload_digest = ifnull(upload_digest, ?2) WHERE id = ?1',
+    )
+    this.#upload = db.prepare('SELECT upload_digest AS upload FROM snapshots WHERE id = ?')
+  }
+
+  /** Notes the upload that a part was sent to, if the URL names it; the first one of a snapshot stays. */
+  noteUpload(id: SnapshotId, { uploadId }: SignedUrl): void {
+    if (uploadId !== undefined) this.#noteUpload.run(id, digestOf(uploadId))
+  }
+
+  /** Returns whether a URL names another upload than the one that parts were sent to. */
+  isOfOtherUpload(id: SnapshotId, { uploadId }: SignedUrl): boolean {
+    const noted = this.#upload.get(id)?.['upload'] ?? undefined
+    return noted !== undefined && uploadId !== undefined && noted !== digestOf(uploadId)
   }
 
   /** Stores URLs. They replace existing ones; the others stay. Sent parts need no URL. */
@@ -146,6 +164,9 @@ export class SnapshotUrlTable {
     return statements
   }
 }
+
+/** Returns what is kept of an upload's id. It outlives the URLs, and nothing of a URL may. */
+const digestOf = (uploadId: string): string => createHash('sha256').update(uploadId).digest('hex')
 
 /**
  * Returns the quoted table name for SQL. Ids are lower-case letters, digits and hyphens; any other text could still not

@@ -36,6 +36,7 @@ function putSnapshot(app: App, dependencies: ApiDependencies): void {
       'vm_deleting',
       ...LEAVING_CODES,
       'snapshots_full',
+      'upload_differs',
       'url_not_allowed',
     ),
     operationId: 'startSnapshot',
@@ -56,11 +57,12 @@ function putSnapshot(app: App, dependencies: ApiDependencies): void {
 
 function putUpload(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...snapshotMutationSchema('snapshot_failed', 'snapshots_full', 'url_not_allowed'),
+    ...snapshotMutationSchema('snapshot_failed', 'snapshots_full', 'upload_differs', 'url_not_allowed'),
     operationId: 'putSnapshotUrls',
     summary: 'Hand over URLs',
     description:
-      'More URLs, or fresh ones for those that have expired. A snapshot that waits for them continues, and so does one that has ' +
+      'More URLs of the same multipart upload, or fresh ones for those that have expired. Once a part was sent, URLs with another ' +
+      '`uploadId` are answered with 409 `upload_differs`. A snapshot that waits for them continues, and so does one that has ' +
       'failed and is `resumable`. A completed one accepts no URLs and sends none of its parts again, even ' +
       'while they are staged: the answer is 200 with the snapshot as it is. To send the disk again, take another snapshot.',
     body: ref('SnapshotUrls'),
@@ -73,7 +75,7 @@ function putUpload(app: App, dependencies: ApiDependencies): void {
 
 function postComplete(app: App, dependencies: ApiDependencies): void {
   const schema = {
-    ...snapshotMutationSchema('snapshot_failed', 'url_not_allowed'),
+    ...snapshotMutationSchema('snapshot_failed', 'upload_differs', 'url_not_allowed'),
     operationId: 'completeSnapshot',
     summary: 'Let the upload be completed',
     description:

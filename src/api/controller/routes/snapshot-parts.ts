@@ -20,8 +20,8 @@ store: the controller signs a URL for each request.
    can do that (\`consistency\`). The snapshot has no writes of the guest after \`captured_at\`.
 4. Parts are compressed, and sent as they are made. Watch by long polls of \`GET /v1/snapshots/{id}\`. After a temporary failure the daemon
    tries again, and \`error\` says why.
-5. If URLs are missing or have expired, \`needs_urls\` is true and \`lacking_urls\` says which: \`PUT …/upload\`. Parts that were sent
-   are never sent again. A snapshot that \`failed\` and is \`resumable\` continues in the same way.
+5. If URLs are missing or have expired, \`needs_urls\` is true and \`lacking_urls\` says which: sign them for the same
+   upload, \`PUT …/upload\`. Parts that were sent are never sent again. A snapshot that \`failed\` and is \`resumable\` continues in the same way.
 6. Once every part is sent, the daemon completes the upload with the \`complete_url\`, or waits in the phase \`awaiting_completion\` for
    \`POST …/complete\`. \`completed\` means that the store has the object.
 7. The object is zstd, in independent frames with a seek table. To create a VM from it, use its URL and the \`sha256\` of the snapshot.
