@@ -237,18 +237,29 @@ function renderFailing(vms: readonly Standing[], { shell, paint }: Context): str
 /** Lists snapshots that wait or have failed. */
 function renderTroubled({ snapshots }: Sync, { shell, paint }: Context): string {
   const rows = snapshots
-    .filter(({ error, needs_urls: needsUrls }) => error !== undefined || needsUrls)
-    .map(({ id, vm_id: vm, status, percent, error }) => [
+    .map((snapshot) => ({ ...snapshot, why: whyTroubled(snapshot) }))
+    .filter(({ why }) => why !== undefined)
+    .map(({ id, vm_id: vm, status, percent, why = '' }) => [
       id,
       vm,
       status,
       `${percent} %`,
-      {
-        text: error === undefined ? `needs URLs: vmhostctl snapshot get ${id}` : causeFirst(error),
-        colour: 'yellow' as const,
-      },
+      { text: why, colour: 'yellow' as const },
     ])
   if (rows.length === 0) return ''
   const head = ['SNAPSHOTS IN TROUBLE', 'VM', 'STATUS', 'DONE', 'WHY']
   return renderTable(head, rows, { sink: shell.stdout, paint, lastBelow: true })
+}
+
+type Troubled = Sync['snapshots'][number]
+
+function whyTroubled({
+  id,
+  error,
+  needs_urls: needsUrls,
+  waiting_for: waitingFor,
+}: Troubled): string | undefined {
+  if (error !== undefined) return causeFirst(error)
+  if (needsUrls) return `needs URLs: vmhostctl snapshot get ${id}`
+  return waitingFor === undefined ? undefined : `waits for ${waitingFor}`
 }

@@ -19,6 +19,11 @@ export class Semaphore {
     this.#free = places
   }
 
+  /** Whether a task would begin at once. */
+  get isFree(): boolean {
+    return this.#free > 0
+  }
+
   /**
    * Rejects with the signal's reason when that aborts before the task's turn has come; the task then never runs. If a
    * place is free, the task begins at once.

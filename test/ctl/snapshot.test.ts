@@ -265,6 +265,23 @@ test('several snapshots are deleted, even if some are gone already', async (t) =
   })
 })
 
+test('a snapshot that waits for room is shown with that, by itself and among those in trouble', async (t) => {
+  const stage = await stageWithVm(t)
+  await start(stage.host)
+  new Course(stage.host).capture(300)
+  stage.host.store.snapshots.advance(NIGHTLY, { waitingFor: 'room in staging', nowMs: 3000 })
+  assert.match((await stage.run('snapshot get nightly-1')).out, /^ {2}waits for +room in staging$/m)
+  assert.match((await stage.run('snapshot ls')).out, / waits for room in staging$/m)
+  assert.match(
+    (await stage.run('sync')).out,
+    /^nightly-1 +web-1 +uploading +0 % +waits for room in staging$/m,
+  )
+  const late = await stage.run('snapshot wait nightly-1 --timeout 0')
+  assert.match(late.err, /^ {2}it waits for room in staging$/m)
+  const { waiting_for: waitingFor } = JSON.parse((await stage.run('snapshot get nightly-1 --json')).out)
+  assert.equal(waitingFor, 'room in staging')
+})
+
 test('the host is shown with its snapshots, and with those that wait or have failed', async (t) => {
   const stage = await stageWithVm(t)
   for (const id of ['a', 'b']) await start(stage.host, startBody({ part_urls: partUrls(1) }), id)

@@ -2,6 +2,7 @@ import { statusOf } from '../../core/snapshots/record.ts'
 import { percentOf, standingOf, needsUrls } from '../../core/snapshots/work.ts'
 import { toWire } from './member-mapper.ts'
 import { shownText, time } from './values.ts'
+import { given } from '../../lib/given.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { Capture, SnapshotRecord, Trouble } from '../../core/snapshots/record.ts'
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
@@ -39,6 +40,7 @@ export function snapshotToWire({ record, tally }: SnapshotSight, operationId?: O
     staged_mib: Math.ceil(mib(record.staged.bytes)),
     ...(sha256 === undefined ? {} : { stored_size_mib: Math.ceil(mib(tally.storedBytes)), sha256 }),
     ...(capture === undefined ? {} : captureToWire(capture)),
+    ...given({ waiting_for: standing.waitingFor }),
     ...troubleToWire(record.trouble),
     last_activity_at: time(record.lastActivityAtMs),
     revision: record.revision,
@@ -60,6 +62,7 @@ export function snapshotSummaryToWire({
     percent: standing === undefined ? 100 : percentOf(standing),
     needs_urls: standing !== undefined && needsUrls(standing.lacks),
     last_activity_at: time(record.lastActivityAtMs),
+    ...given({ waiting_for: standing?.waitingFor }),
     ...(record.trouble === undefined ? {} : { error: shownText(record.trouble.message) }),
   }
 }

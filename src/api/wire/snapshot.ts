@@ -152,6 +152,13 @@ export const snapshotSchema = Type.Object(
         examples: [12],
       }),
     ),
+    waiting_for: Type.Optional(
+      Type.String({
+        description:
+          'What the compression of its next part waits for, while no part of it can be sent. It continues by itself. Absent if it does not wait so.',
+        examples: ['room in staging'],
+      }),
+    ),
     error: Type.Optional(
       Type.String({
         description:

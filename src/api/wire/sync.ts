@@ -196,6 +196,7 @@ const snapshotSummarySchema = Type.Object({
   status: snapshotSchema.properties.status,
   percent: snapshotSchema.properties.progress.properties.percent,
   needs_urls: snapshotSchema.properties.needs_urls,
+  waiting_for: snapshotSchema.properties.waiting_for,
   last_activity_at: snapshotSchema.properties.last_activity_at,
   error: Type.Optional(
     Type.String({ description: 'Same as `error` of the snapshot; absent without an error.' }),

@@ -82,6 +82,8 @@ export type Trouble = {
   readonly nextAttemptAtMs?: number
 }
 
+export type PackWait = 'room in staging' | 'the packing of other snapshots'
+
 export type SnapshotRecord = {
   readonly id: SnapshotId
   readonly vmId: VmId
@@ -100,6 +102,8 @@ export type SnapshotRecord = {
   /** A completion was sent; its answer may be lost until it is stored. */
   readonly completionSent: boolean
   readonly trouble?: Trouble
+  /** The wait of the next part for its packing. It passes by itself, and is not trouble. */
+  readonly waitingFor?: PackWait
   /** For a failed snapshot: whether fresh URLs let it continue from where it was. */
   readonly resumable: boolean
   readonly revision: number

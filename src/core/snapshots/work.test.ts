@@ -178,7 +178,8 @@ test('the standing of a snapshot is the same by its tally as by all of its parts
         }))
         const numbers = drawn.flatMap(({ hasUrl }, index) => (hasUrl ? [index + 1] : []))
         const atHand = { parts: new Set(numbers), complete, head: false }
-        const snapshot = record(stage, 1_000_000)
+        const waitingFor = 'room in staging'
+        const snapshot: SnapshotRecord = { ...record(stage, 1_000_000), waitingFor }
         const work = workOf(snapshot, parts, atHand)
         assert.deepEqual(standingOf(snapshot, tallyOf(parts, atHand)), {
           phase: phaseOf(snapshot, work),
@@ -188,6 +189,7 @@ test('the standing of a snapshot is the same by its tally as by all of its parts
             0,
           ),
           totalBytes: 1_000_000,
+          waitingFor: work.pack && work.send.length === 0 ? waitingFor : undefined,
         })
       },
     ),
@@ -203,4 +205,17 @@ test('percent are whole, of the disk, and none while it is not captured', () => 
     standingOf(record('waiting'), tallyOf([], { parts: new Set(), complete: true, head: false })).totalBytes,
     undefined,
   )
+})
+
+test('a wait of the packing shows while no part can be sent, and not once all is packed', () => {
+  const waitingFor = 'room in staging'
+  const shown = (changes: Partial<SnapshotTally>, stage: SnapshotStage = 'packing'): unknown => {
+    const tally = { packed: 0, sent: 0, sentImageBytes: 0, storedBytes: 0, lacking: [], hasCompleteUrl: true }
+    return standingOf(recordIn(stage, { waitingFor }), { ...tally, ...changes }).waitingFor
+  }
+  assert.equal(shown({}), waitingFor)
+  assert.equal(shown({ packed: 2, sent: 2 }), waitingFor)
+  assert.equal(shown({ packed: 3, sent: 1, lacking: [2, 3] }), waitingFor)
+  assert.equal(shown({ packed: 3, sent: 1, lacking: [2] }), undefined)
+  assert.equal(shown({ packed: 2, sent: 2 }, 'failed'), undefined)
 })

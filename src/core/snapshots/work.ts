@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { retryDelayMs } from '../retry/retry.ts'
-import type { SnapshotPart, SnapshotRecord, UrlsAtHand } from './record.ts'
+import type { PackWait, SnapshotPart, SnapshotRecord, UrlsAtHand } from './record.ts'
 
 /** The work for a snapshot now, by its record, and the URLs that it lacks for that. */
 export type SnapshotWork = {
@@ -90,11 +90,15 @@ type SnapshotStanding = {
   readonly doneBytes: number
   /** Undefined until the disk is captured. */
   readonly totalBytes: number | undefined
+  /** The wait of the packing, while no part of the snapshot can be sent: a part that is sent makes room itself. */
+  readonly waitingFor: PackWait | undefined
 }
 
 export function standingOf(record: SnapshotRecord, tally: SnapshotTally): SnapshotStanding {
-  const { stage, capture } = record
-  const { uploading, toComplete } = uploadAt(stage, tally.packed - tally.sent)
+  const { stage, capture, waitingFor } = record
+  const unsent = tally.packed - tally.sent
+  const { uploading, toComplete } = uploadAt(stage, unsent)
+  const isSending = unsent > tally.lacking.length && tally.lacking.length < limits.lackingPartsShown
   const lacks: LackingUrls = {
     parts: uploading ? tally.lacking : [],
     complete: toComplete && !tally.hasCompleteUrl,
@@ -104,6 +108,7 @@ export function standingOf(record: SnapshotRecord, tally: SnapshotTally): Snapsh
     lacks,
     doneBytes: tally.sentImageBytes,
     totalBytes: capture?.imageBytes,
+    waitingFor: stage === 'packing' && !isSending ? waitingFor : undefined,
   }
 }
 

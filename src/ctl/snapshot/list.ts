@@ -25,7 +25,7 @@ export const listCommand: Command = {
   description:
     'Lists the snapshots of the host, or those of a VM or with a status. DONE is how much of the disk is in the store. ' +
     'SIZE is the size of the disk, STORED that of the object, and STAGED how much of the object the host still has. ERROR ' +
-    'is the error, or what the snapshot needs URLs for.',
+    'is the error, or what the snapshot needs URLs for, or what it waits for.',
   options: [
     { name: 'vm', value: 'VM', help: 'only snapshots of this VM, even if it is gone', completes: 'vm' },
     {
@@ -74,10 +74,9 @@ const listSnapshots = (client: ApiClient, query: Query): Promise<Snapshot[]> =>
   allPages((page) => answered(client.GET('/v1/snapshots', { params: { query: { ...query, ...page } } })))
 
 function rowOf(snapshot: Snapshot): (string | Cell)[] {
-  const { id, vm_id: vm, status, progress, error } = snapshot
+  const { id, vm_id: vm, status, progress } = snapshot
   const { size_mib: size, stored_size_mib: stored, staged_mib: staged } = snapshot
   const colour = statusColour(snapshot)
-  const lacking = lackingWords(snapshot)
   return [
     id,
     vm,
@@ -88,8 +87,17 @@ function rowOf(snapshot: Snapshot): (string | Cell)[] {
     size === undefined ? '' : showMib(staged),
     snapshot.captured_at ?? '',
     {
-      text: error === undefined ? (lacking === undefined ? '' : `needs URLs ${lacking}`) : causeFirst(error),
+      text: troubleWords(snapshot),
       colour: status === 'failed' ? 'red' : 'yellow',
     },
   ]
+}
+
+/** Says why a snapshot makes no progress; empty if it does. */
+function troubleWords(snapshot: Snapshot): string {
+  const { error, waiting_for: waitingFor } = snapshot
+  if (error !== undefined) return causeFirst(error)
+  const lacking = lackingWords(snapshot)
+  if (lacking !== undefined) return `needs URLs ${lacking}`
+  return waitingFor === undefined ? '' : `waits for ${waitingFor}`
 }

@@ -53,6 +53,7 @@ export function renderSnapshot(snapshot: Snapshot, nowMs: number, paint: Paint):
       ['parts', partsWords(snapshot)],
       ['needs URLs', lacking, 'yellow'],
       ['', lacking === undefined ? undefined : urlsAdvice(snapshot), 'yellow'],
+      ['waits for', snapshot.waiting_for, 'yellow'],
       ['error', errorWords(snapshot, nowMs), snapshot.status === 'failed' ? 'red' : 'yellow'],
       ['size', size === undefined ? undefined : showMib(size)],
       ['stored', stored === undefined ? undefined : showMib(stored)],

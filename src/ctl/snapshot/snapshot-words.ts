@@ -24,9 +24,10 @@ export function doneWords({ progress: { done_mib: done, total_mib: total } }: Sn
   return total === undefined ? showMib(done) : `${showMib(done)} of ${showMib(total)}`
 }
 
-export function statusColour({ status, error, needs_urls: needsUrls }: Snapshot): Colour | undefined {
+export function statusColour(snapshot: Snapshot): Colour | undefined {
+  const { status, error, needs_urls: needsUrls, waiting_for: waitingFor } = snapshot
   if (status === 'failed') return 'red'
-  if (error !== undefined || needsUrls) return 'yellow'
+  if (error !== undefined || needsUrls || waitingFor !== undefined) return 'yellow'
   return status === 'completed' ? 'green' : undefined
 }
 
@@ -72,12 +73,13 @@ export function errorWords({ error, fault, status }: Snapshot, nowMs: number): s
 export function progressWriter(shell: Shell): (snapshot: Snapshot) => string {
   const rate = new Rate()
   return (snapshot) => {
-    const { id, progress } = snapshot
+    const { id, progress, waiting_for: waitingFor } = snapshot
     const { percent, done_mib: done, total_mib: total } = progress
     const perSecond = rate.at(shell.monotonicMs(), done)
     const head = `${id}: ${phaseWords(snapshot)}`
     if (total === undefined) return head
     if (!shell.stderr.isTty) return `${head}, ${percent - (percent % 10)} %`
+    if (waitingFor !== undefined) return `${head}, ${percent} %, waits for ${waitingFor}`
     const speed = perSecond === undefined ? '' : `  ${perSecond.toFixed(1)} MiB/s`
     return `${head}  ${bar(percent)} ${String(percent).padStart(3)} %  ${doneWords(snapshot)}${speed}`
   }

@@ -73,6 +73,7 @@ function notesOn(seen: Snapshot, nowMs: number): readonly Note[] {
 function whyNot(seen: Snapshot): readonly string[] {
   const lacking = lackingWords(seen)
   return [
+    ...(seen.waiting_for === undefined ? [] : [`it waits for ${seen.waiting_for}`]),
     ...(seen.error === undefined ? [] : [`the reason: ${seen.error}`]),
     ...(lacking === undefined ? [] : [`it needs URLs ${lacking}; ${urlsAdvice(seen)}`]),
   ]

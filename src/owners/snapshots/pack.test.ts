@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { limits } from '../../config/limits.ts'
+import { standingOf } from '../../core/snapshots/work.ts'
 import { HostFault } from '../../core/errors.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
 
@@ -59,7 +60,32 @@ test('a pack that waits for room in staging does not keep others from packing', 
   assert.notEqual(store.snapshots.parts(kept)[0]?.etag, undefined)
 })
 
-test('packs that wait for room are bounded too', async (t) => {
+test('a snapshot that waits for room says so, on record and in the log, and no longer once it has room', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 3 })
+  const { store, upload, take, drop, quiet, snap, lines, restart } = stage
+  const late = 'snap-2' as SnapshotId
+  take(NO_URLS)
+  await quiet()
+  const before = snap().lastActivityAtMs
+  take(urlsOf(upload), late)
+  await quiet()
+  const waitingFor = (): unknown => standingOf(snap(late), store.snapshots.tally(snap(late))).waitingFor
+  assert.equal(waitingFor(), 'room in staging')
+  await restart()
+  await quiet()
+  assert.equal(waitingFor(), 'room in staging')
+  assert.equal(snap().lastActivityAtMs, before)
+  const said = lines.filter(({ message }) => message === 'packing delayed')
+  assert.deepEqual(
+    said.map((line) => [line['snapshot_id'], line['waiting_for']]),
+    [[late, 'room in staging']],
+  )
+  drop()
+  await quiet()
+  assert.deepEqual([snap(late).stage, snap(late).waitingFor], ['completed', undefined])
+})
+
+test('packs that wait for room are bounded too, and those behind them say what they wait for', async (t) => {
   const many = limits.openPacksMax * 2
   const stage = await snapshotStage(t, { stagingQuotaMib: many })
   const { host, store, vmId, take, handOver, drop, quiet } = stage
@@ -86,6 +112,12 @@ test('packs that wait for room are bounded too', async (t) => {
     take(NO_URLS, id)
     await quiet()
   }
+  const waits = ids.map((id) => store.snapshots.get(id)?.waitingFor)
+  assert.deepEqual(
+    waits.slice(0, limits.openPacksMax - 1),
+    Array(limits.openPacksMax - 1).fill('room in staging'),
+  )
+  assert.equal(waits.at(-1), 'the packing of other snapshots')
   // The first one has filled staging, so the others begin together now.
   drop()
   await quiet()

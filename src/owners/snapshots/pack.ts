@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { CourseEnd, done, failed } from './outcome.ts'
-import type { PackedPart, PackPoint } from '../../core/snapshots/record.ts'
+import type { PackedPart, PackPoint, PackWait } from '../../core/snapshots/record.ts'
 import type { Task } from './context.ts'
 import type { Outcome } from './outcome.ts'
 import { MIB, mibOf } from '../../lib/byte-units.ts'
@@ -23,12 +23,22 @@ class PartTurn {
 
   /** Resolves when there are both. While there is no room, the place goes to others, which may not need room. */
   async take(): Promise<void> {
-    const { room, packs } = this.#task
-    this.#givePlace ??= this.#held(await packs.take(this.#signal))
+    const { room } = this.#task
+    await this.#takePlace()
     this.#giveRoom = room.takeNow(this.#partBytes)
-    if (this.#giveRoom !== undefined) return
-    this.#returnPlace()
-    this.#giveRoom = this.#held(await room.take(this.#partBytes, this.#signal))
+    if (this.#giveRoom === undefined) {
+      this.#returnPlace()
+      noteWait(this.#task, 'room in staging')
+      this.#giveRoom = this.#held(await room.take(this.#partBytes, this.#signal))
+      await this.#takePlace()
+    }
+    noteWait(this.#task, undefined)
+  }
+
+  async #takePlace(): Promise<void> {
+    if (this.#givePlace !== undefined) return
+    const { packs } = this.#task
+    if (!packs.isFree) noteWait(this.#task, OTHERS)
     this.#givePlace = this.#held(await packs.take(this.#signal))
   }
 
@@ -62,7 +72,20 @@ class PartTurn {
  * Packs the clone into parts, starting from the packed point. Waits for its turn, and after each part for room for the
  * next.
  */
-export const pack = (task: Task): Promise<Outcome> => task.openPacks.run(() => packInTurn(task), task.signal)
+export async function pack(task: Task): Promise<Outcome> {
+  if (!task.openPacks.isFree) noteWait(task, OTHERS)
+  return await task.openPacks.run(() => packInTurn(task), task.signal)
+}
+
+const OTHERS = 'the packing of other snapshots'
+
+/** Shows what packing waits for. It is logged if no part of the snapshot can be sent meanwhile. */
+function noteWait({ entry, log }: Task, waitingFor: PackWait | undefined): void {
+  if (entry.record.waitingFor === waitingFor) return
+  entry.advance({ waitingFor: waitingFor ?? null })
+  const isSending = entry.unsent.some(({ number }) => entry.urls.parts.has(number))
+  if (waitingFor !== undefined && !isSending) log.info({ waiting_for: waitingFor }, 'packing delayed')
+}
 
 async function packInTurn(task: Task): Promise<Outcome> {
   const turn = new PartTurn(task, task.entry.record.partMib * MIB)

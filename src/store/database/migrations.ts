@@ -201,6 +201,9 @@ const migrations: readonly string[] = [
   -- SHA-256 of the id of the multipart upload that parts were sent to; NULL if no part was, or its URL named no upload.
   ALTER TABLE snapshots ADD COLUMN upload_digest TEXT;
   `,
+  `
+  ALTER TABLE snapshots ADD COLUMN waiting_for TEXT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

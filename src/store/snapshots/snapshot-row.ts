@@ -1,13 +1,16 @@
 import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
 import type {
   Capture,
+  PackWait,
   SnapshotId,
   SnapshotPart,
   SnapshotRecord,
   SnapshotStage,
+  SnapshotStatus,
   StagingId,
   Trouble,
 } from '../../core/snapshots/record.ts'
+import { SNAPSHOT_STAGES, statusOf } from '../../core/snapshots/record.ts'
 import { limits } from '../../config/limits.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { SnapshotTally } from '../../core/snapshots/work.ts'
@@ -29,6 +32,7 @@ export type SnapshotRow = {
   sha256: string | null
   completion_sent: number
   trouble: string | null
+  waiting_for: string | null
   resumable: number
   revision: number
   created_at_ms: number
@@ -51,6 +55,7 @@ export function snapshotOf(row: SnapshotRow): SnapshotRecord {
     ...(row.sha256 === null ? {} : { sha256: row.sha256 as Sha256 }),
     completionSent: row.completion_sent === 1,
     ...(row.trouble === null ? {} : { trouble: JSON.parse(row.trouble) as Trouble }),
+    ...(row.waiting_for === null ? {} : { waitingFor: row.waiting_for as PackWait }),
     resumable: row.resumable === 1,
     revision: row.revision,
     createdAtMs: row.created_at_ms,
@@ -58,6 +63,15 @@ export function snapshotOf(row: SnapshotRow): SnapshotRecord {
     lastActivityAtMs: row.last_activity_at_ms,
   }
 }
+
+/** A record as it is written; an absent member and an undefined one are the same. */
+export type WrittenSnapshot = Omit<SnapshotRecord, 'trouble' | 'waitingFor'> & {
+  readonly trouble?: Trouble | undefined
+  readonly waitingFor?: PackWait | undefined
+}
+
+export const stagesOf = (status: SnapshotStatus): readonly SnapshotStage[] =>
+  SNAPSHOT_STAGES.filter((stage) => statusOf({ stage }) === status)
 
 /** Returns the stage from which a failed snapshot continues; its record holds what it has done. */
 export function resumedStage(record: SnapshotRecord): SnapshotStage {

@@ -1,13 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import { snapshotEvents } from '../../core/events/snapshot-events.ts'
-import { isOver, SNAPSHOT_STAGES, statusOf } from '../../core/snapshots/record.ts'
+import { isOver } from '../../core/snapshots/record.ts'
 import { assert } from '../../lib/assert.ts'
-import { partOf, resumedStage, snapshotOf, SnapshotTallies } from './snapshot-row.ts'
+import { partOf, resumedStage, snapshotOf, SnapshotTallies, stagesOf } from './snapshot-row.ts'
 import { SnapshotUrlTable } from './snapshot-urls.ts'
 import { Statements } from '../database/transactions.ts'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type {
   Capture,
+  PackWait,
   PackedPart,
   PackPoint,
   SnapshotId,
@@ -27,7 +28,7 @@ import type { OperationId, Sha256, VmId } from '../../core/ids.ts'
 import type { EventTable } from '../events/event-table.ts'
 import type { LogEmptying } from '../database/write-ahead-log.ts'
 import type { Revisions } from '../database/revisions.ts'
-import type { PartRow, SnapshotRow } from './snapshot-row.ts'
+import type { PartRow, SnapshotRow, WrittenSnapshot } from './snapshot-row.ts'
 import type { Transactions } from '../database/transactions.ts'
 
 export type NewSnapshot = {
@@ -42,21 +43,20 @@ export type NewSnapshot = {
   readonly nowMs: number
 }
 
-/** Changes that the owner of a snapshot writes back. Absent members stay as they are; `null` clears the trouble. */
+/** Changes that the owner of a snapshot writes back. Absent members stay as they are; `null` clears one. */
 export type SnapshotChange = {
   readonly stage?: SnapshotStage
   readonly capture?: Capture
   readonly sha256?: Sha256
   readonly completionSent?: true
   readonly trouble?: Trouble | null
+  readonly waitingFor?: PackWait | null
   readonly resumable?: boolean
   readonly nowMs: number
 }
 
 /** The answer of the store to a part, and the URL by which it was sent. */
 type SentPart = { readonly etag: string; readonly url?: SignedUrl }
-
-type WrittenSnapshot = Omit<SnapshotRecord, 'trouble'> & { readonly trouble?: Trouble | undefined }
 
 export type SnapshotQuery = {
   readonly after?: SnapshotId
@@ -71,9 +71,6 @@ export type SnapshotTableOptions = {
   readonly log: LogEmptying
   readonly changed: (id: SnapshotId) => void
 }
-
-const stagesOf = (status: SnapshotStatus): readonly SnapshotStage[] =>
-  SNAPSHOT_STAGES.filter((stage) => statusOf({ stage }) === status)
 
 /** The table of snapshots. Every change of a snapshot raises its revision, and {@link Store.flushed} flushes it. */
 export class SnapshotTable {
@@ -261,16 +258,19 @@ export class SnapshotTable {
   }
 
   /** Moves a snapshot on. A snapshot that has ended for good keeps no URL. */
-  advance(id: SnapshotId, { nowMs, trouble, ...change }: SnapshotChange): SnapshotRecord {
+  advance(id: SnapshotId, { nowMs, trouble, waitingFor, ...change }: SnapshotChange): SnapshotRecord {
     const before = this.#existing(id)
     const after = { ...before, ...change }
     this.#transactions.commit(() => {
       if (isOver(after)) this.#dropUrls(id)
       if (isOver(after) && after.stage === 'failed') this.#setStaged(id, '0')
-      // Trouble is not activity: a snapshot that waits for an unreachable store must become stale.
+      // Trouble and waits are not activity: a snapshot that waits for an unreachable store must become stale.
       const isActivity = !isDeepStrictEqual(after, before)
-      const still = trouble === undefined ? before.trouble : (trouble ?? undefined)
-      this.#write({ ...after, trouble: still }, nowMs, isActivity)
+      const still = {
+        trouble: trouble === undefined ? before.trouble : (trouble ?? undefined),
+        waitingFor: waitingFor === undefined ? before.waitingFor : (waitingFor ?? undefined),
+      }
+      this.#write({ ...after, ...still }, nowMs, isActivity)
       this.#happened(before, id, nowMs)
     })
     return this.#afterChange(id)
@@ -357,7 +357,7 @@ export class SnapshotTable {
   #write(record: WrittenSnapshot, nowMs: number, isActivity: boolean = true): void {
     this.#sql(
       `UPDATE snapshots SET stage = ?, capture = ?, packed_image_bytes = ?, packed_stored_bytes = ?, sha256 = ?,
-         completion_sent = ?, trouble = ?, resumable = ?, revision = ?, updated_at_ms = ?, last_activity_at_ms = ?
+         completion_sent = ?, trouble = ?, waiting_for = ?, resumable = ?, revision = ?, updated_at_ms = ?, last_activity_at_ms = ?
          WHERE id = ?`,
     ).run(
       record.stage,
@@ -367,6 +367,7 @@ export class SnapshotTable {
       record.sha256 ?? null,
       record.completionSent ? 1 : 0,
       record.trouble === undefined ? null : JSON.stringify(record.trouble),
+      record.waitingFor ?? null,
       record.resumable ? 1 : 0,
       this.#revisions.next(),
       nowMs,
