@@ -18,7 +18,10 @@ export const snapshotLimits = {
   frameBytes: 4 * 1024 * 1024,
   /** Threads that compress, for all snapshots; at most one per core. Each snapshot has one more, for digests. */
   packThreadsMax: 4,
-  /** Bytes packed beyond the oldest part that is not taken yet; above it, packing waits. */
+  /**
+   * Bytes packed beyond the oldest part that is not taken yet; above it, packing waits. The quota of staging does not
+   * count them until their part is made, so each open pack may have so many more.
+   */
   packAheadBytes: 64 * 1024 * 1024,
   /** Snapshots that are packed at the same time; one that waits for room in staging has no place. */
   packsMax: 2,

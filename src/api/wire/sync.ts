@@ -205,7 +205,7 @@ const snapshotSummarySchema = Type.Object({
 
 const stagingSchema = Type.Object(
   {
-    packed_mib: mib('Compressed parts of all snapshots, sent or not.'),
+    packed_mib: mib('Compressed parts of all snapshots, sent or not, with those that are being made.'),
     sent_mib: mib(
       'Part of `packed_mib` that a store already has. These parts stay until their snapshot is deleted or stale, or until another one needs the room.',
     ),
@@ -213,7 +213,7 @@ const stagingSchema = Type.Object(
       'Captured disks that are still being compressed. They share their blocks with the disks of their VMs until those are written. This is the most that they can take.',
     ),
     quota_mib: mib(
-      'Upper limit of `packed_mib`. At the limit, sent parts are removed to make room; after that, compressing waits for sending.',
+      'Upper limit of the complete parts in `packed_mib`; each snapshot that is being compressed, eight at most, may have 64 MiB more. At the limit, sent parts are removed to make room; after that, compressing waits for sending.',
     ),
   },
   { description: 'The part of the pool in which snapshots are made.' },

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { HostFault } from '../../core/errors.ts'
 import { BoundedLooks } from '../files/bounded-looks.ts'
 import { poolPaths } from '../pool/pool-paths.ts'
-import { PoolStaging } from './pool-staging.ts'
+import { allocatedBytes, PoolStaging } from './pool-staging.ts'
 import type { TestContext } from 'node:test'
 import type { StagingId } from '../../core/snapshots/record.ts'
 
@@ -53,4 +53,10 @@ test('staging is not lost while the pool is out of sight', async (t) => {
     throw new HostFault('storage_inspection_failed', 'looking for the storage pool')
   }
   assert.equal(await codeOfMissing(t, gone), 'storage_inspection_failed')
+})
+
+test('a file takes what is allocated for it, without what its file system has reserved behind its end', () => {
+  assert.equal(allocatedBytes({ blocks: 0, size: 4096 }), 0)
+  assert.equal(allocatedBytes({ blocks: 8, size: 8192 }), 4096, 'with a hole')
+  assert.equal(allocatedBytes({ blocks: 16, size: 5000 }), 5000)
 })

@@ -249,5 +249,19 @@ async function isThere(error: unknown): Promise<boolean> {
 const diskCode = (error: unknown): 'disk_missing' | undefined =>
   hasErrno(error, 'ENOENT') ? 'disk_missing' : undefined
 
-const allocated = async (path: string): Promise<number> =>
-  ((await ifThere(stat(path)))?.blocks ?? 0) * BLOCK_BYTES
+async function allocated(path: string): Promise<number> {
+  const stats = await ifThere(stat(path))
+  return stats === undefined ? 0 : allocatedBytes(stats)
+}
+
+/**
+ * Returns the bytes that a file takes. XFS also allocates blocks behind the end of a file that grows, and takes them
+ * back when it needs room (xfs(5), allocsize).
+ */
+export const allocatedBytes = ({
+  blocks,
+  size,
+}: {
+  readonly blocks: number
+  readonly size: number
+}): number => Math.min(blocks * BLOCK_BYTES, size)
