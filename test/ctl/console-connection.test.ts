@@ -52,7 +52,7 @@ test('a console asks for the whole history with its window, and counts its outpu
   served.say('hello')
   await eventually(() => watched.output() === 'hello')
   const place = { session: 's1', cursor: 1000, replayBytes: 5, lostBytes: 2 }
-  assert.deepEqual(watched.events[0], { kind: 'attached', place, again: false })
+  assert.deepEqual(watched.events[0], { kind: 'attached', place, again: false, guest: 'running' })
   assert.equal(watched.console.cursor, 1005)
 })
 
