@@ -155,16 +155,20 @@ test('a firewall that fails does not keep orphans alive, and what is left alone 
     clock.advance(limits.retryBackoffMsMax)
     await turns()
   }
-  const failures = lines.filter(({ message }) => message === 'orphan sweep failed; repeated later')
+  const failures = lines.filter(({ message }) =>
+    /^firewall not closed .*; repeated later/.test(String(message)),
+  )
   assert.deepEqual([failures.length, ofYounger().length], [2, 1])
 })
 
-test('a unit that does not end keeps no stranger its network', async (t) => {
+test('a unit that does not end keeps no stranger its network, and gives no user id of a disk away', async (t) => {
   const { store, host, id, create, idle } = await reconcileStage(t)
   create()
   await idle()
   await startUnit(host, id, 'orphan')
   host.fakeUnits.failNext('ensureStopped', new HostFault('systemd_unavailable', 'on purpose'))
+  const userId = store.vms.freeUserId() ?? assert.fail()
+  host.storage.disks.set('younger' as VmId, { sizeMib: 64, userId })
   const { guests } = host.firewall.table
   const [device] = guests.keys()
   const rule = device && guests.get(device)
@@ -172,4 +176,5 @@ test('a unit that does not end keeps no stranger its network', async (t) => {
   guests.set('vmt9' as DeviceName, { ...rule, device: 'vmt9' as DeviceName })
   await sweepOrphans({ store, host, log: silentLog }, new AbortController().signal)
   assert.deepEqual([...guests.keys()], [device])
+  assert.equal(store.vms.freeUserId(), userId + 1)
 })

@@ -21,14 +21,13 @@ import type { PassContext } from './context.ts'
  * The end of a unit takes time. A VM that is created meanwhile under the id of an orphan keeps what it finds, or its
  * worker removes it.
  *
- * The ends of units and the firewall do not wait for each other. Adds what it leaves alone to `reported`, and reports
- * nothing that is there already. Returns whether the sweep completed.
+ * The ends of units and the firewall do not wait for each other. Returns whether the sweep completed.
  */
-export async function sweepOrphans(
-  context: PassContext,
-  signal: AbortSignal,
-  reported: Set<VmId> = new Set(),
-): Promise<boolean> {
+export const sweepOrphans = (context: PassContext, signal: AbortSignal): Promise<boolean> =>
+  sweep(context, signal, new Set())
+
+/** Sweeps once. Adds what it leaves alone to `reported`, and reports nothing that is there already. */
+async function sweep(context: PassContext, signal: AbortSignal, reported: Set<VmId>): Promise<boolean> {
   try {
     const found = await listObjects(context)
     const leftAlone = leftAloneOf(context.store, found)
@@ -37,10 +36,19 @@ export async function sweepOrphans(
       removeOrphans(context, found, { leftAlone, signal }),
     ])
     reportLeftAlone(context, found, { leftAlone, reported })
-    if (removed.status === 'rejected') throw removed.reason
     await reserveUserIds(context, leftAlone)
-    if (cut.status === 'rejected') throw cut.reason
-    return true
+    if (cut.status === 'rejected')
+      warnOfFault(
+        context.log,
+        cut.reason,
+        'firewall not closed for VMs that are not on record; repeated later',
+      )
+    if (removed.status === 'rejected') throw removed.reason
+    const isComplete = cut.status === 'fulfilled'
+    // An orphan that is still there has its user id.
+    if (isComplete && leftAlone.foreign.length + leftAlone.withDisk.length === 0)
+      context.store.releaseUserIds()
+    return isComplete
   } catch (error) {
     if (!signal.aborted) warnOfFault(context.log, error, 'orphan sweep failed; repeated later')
     return false
@@ -122,9 +130,8 @@ function reportLeftAlone(
   for (const id of [...leftAlone.foreign, ...leftAlone.withDisk]) reported.add(id)
 }
 
-/** Keeps the users of disks from new VMs. Frees all reserved user ids if the sweep left nothing alone. */
-async function reserveUserIds(context: PassContext, { foreign, withDisk }: LeftAlone): Promise<void> {
-  if (foreign.length === 0 && withDisk.length === 0) context.store.releaseUserIds()
+/** Keeps the users of disks from new VMs. */
+async function reserveUserIds(context: PassContext, { withDisk }: LeftAlone): Promise<void> {
   // In sequence: a lost state directory leaves many disks, and the pool has few places.
   for (const id of withDisk) {
     await reserveUserId(context, id).catch((error: unknown) =>
@@ -134,17 +141,14 @@ async function reserveUserIds(context: PassContext, { foreign, withDisk }: LeftA
 }
 
 /** Sweeps, and repeats that after a while until one sweep completes. Resolves after the first. */
-export async function sweepUntilDone(
-  context: PassContext,
-  signal: AbortSignal,
-  reported: Set<VmId> = new Set(),
-): Promise<void> {
-  const isDone = await sweepOrphans(context, signal, reported)
-  if (isDone || signal.aborted) return
-  pause(context.host.clock, limits.retryBackoffMsMax, signal).then(
-    () => sweepUntilDone(context, signal, reported),
-    () => {},
-  )
+export async function sweepUntilDone(context: PassContext, signal: AbortSignal): Promise<void> {
+  const reported = new Set<VmId>()
+  const again = async (): Promise<void> => {
+    const isDone = await sweep(context, signal, reported)
+    if (isDone || signal.aborted) return
+    pause(context.host.clock, limits.retryBackoffMsMax, signal).then(again, () => {})
+  }
+  await again()
 }
 
 /** Keeps the user of a disk from new VMs. Throws HostFault. */
