@@ -39,7 +39,7 @@ export const withoutPool = ({ units }: Pick<ComparedHost, 'units'>): ComparedHos
 
 /** Throws an error for the operator unless the pool of the records is in sight, or is lost as the operator says. */
 export async function checkPool(
-  { storage: { poolDirectory } }: Pick<Config, 'storage'>,
+  { poolDirectory }: Pick<Config['storage'], 'poolDirectory'>,
   poolId: string,
   { isLost }: { readonly isLost: boolean },
 ): Promise<void> {

@@ -149,7 +149,7 @@ async function outlookOf(
 ): Promise<Outlook> {
   const { poolId } = store
   if (poolId === undefined) return { vms: [], unsaid: [], moved: [], unsure: [], userIdsOnHost: [] }
-  await checkPool(config, poolId, { isLost: words.poolLost })
+  await checkPool(config.storage, poolId, { isLost: words.poolLost })
   return withRecoveryHost(config, poolId, (host) =>
     compareWithHost(store, host, { words, moved, nowMs: Date.now() }),
   )
