@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -56,4 +56,32 @@ test('a pool is lost by the word of the operator if no pool is in its place, or 
     assert.equal(await check(true), 'accepted')
     mkdirSync(pool, { recursive: true })
   }
+})
+
+test('the pool of the records is not lost because it lacks a directory', async (t) => {
+  const { pool, check } = await poolStage(t)
+  rmdirSync(join(pool, 'tmp'))
+  assert.match(await check(false), /or not whole: .*: it lacks the directory tmp$/)
+  assert.match(
+    await check(true),
+    /pool is the pool of these records, so it is not lost: make it whole and leave out --pool-lost: .*: it lacks the directory tmp$/,
+  )
+})
+
+test('a pool whose marker cannot be read may be there, so it is not lost', async (t) => {
+  const { pool, check } = await poolStage(t)
+  const marker = join(pool, 'vmhostd-pool.json')
+  const unknown =
+    /pool does not show whether it is the pool of these records, .*: correct what is named here, or mount the new file system there, and run this again: /
+  const assertUnknown = async (why: RegExp): Promise<void> => {
+    assert.match(await check(false), NOT_IN_SIGHT)
+    assert.match(await check(false), why)
+    assert.match(await check(true), unknown)
+    assert.match(await check(true), why)
+  }
+  writeFileSync(marker, '{')
+  await assertUnknown(/it has no pool id$/)
+  rmSync(marker)
+  mkdirSync(marker)
+  await assertUnknown(/EISDIR: /)
 })

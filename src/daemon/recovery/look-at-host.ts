@@ -1,6 +1,7 @@
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { isSaved } from '../../core/world/saved-state.ts'
-import { PoolSight } from '../../host/pool/pool-marker.ts'
+import { ifThere } from '../../host/files/storage-fault.ts'
+import { poolIdOf, PoolSight } from '../../host/pool/pool-marker.ts'
 import { poolPaths } from '../../host/pool/pool-paths.ts'
 import { Pool } from '../../host/storage/pool.ts'
 import { SystemdBus } from '../../host/systemd/systemd-bus.ts'
@@ -43,17 +44,38 @@ export async function checkPool(
   poolId: string,
   { isLost }: { readonly isLost: boolean },
 ): Promise<void> {
-  try {
-    await new PoolSight(poolPaths(poolDirectory), poolId).verify()
-  } catch (cause) {
-    if (isLost) return
-    throw new Error(
-      `${poolDirectory} is not the pool of these records, ${poolId}, or not whole: mount that one there; if it is lost for good, add --pool-lost`,
-      { cause },
-    )
+  const sight = new PoolSight(poolPaths(poolDirectory), poolId)
+  if (isLost) {
+    if ((await poolThere(poolDirectory, poolId)) !== poolId) return
+    const notLost = `${poolDirectory} is the pool of these records, so it is not lost`
+    await orThrow(sight.verify(), `${notLost}: make it whole and leave out --pool-lost`)
+    throw new Error(`${notLost}: leave out --pool-lost`)
   }
-  if (isLost)
-    throw new Error(`${poolDirectory} is the pool of these records, so it is not lost: leave out --pool-lost`)
+  await orThrow(
+    sight.verify(),
+    `${poolDirectory} is not the pool of these records, ${poolId}, or not whole: mount that one there; if it is lost for good, add --pool-lost`,
+  )
+}
+
+/**
+ * Returns the id of the pool that is in the place of that of the records; undefined if no pool is there. Throws an
+ * error for the operator if the marker cannot be read: set-up would keep that pool once it can be read again, and the
+ * disks in it were compared with nothing.
+ */
+const poolThere = (poolDirectory: string, poolId: string): Promise<string | undefined> =>
+  orThrow(
+    ifThere(poolIdOf(poolDirectory)),
+    `${poolDirectory} does not show whether it is the pool of these records, ${poolId}: ` +
+      'correct what is named here, or mount the new file system there, and run this again',
+  )
+
+/** Returns the result of a look; its failure becomes the cause of an error with a message for the operator. */
+async function orThrow<T>(look: Promise<T>, message: string): Promise<T> {
+  try {
+    return await look
+  } catch (cause) {
+    throw new Error(message, { cause })
+  }
 }
 
 /** Only the presence of a saved state counts here, and not which program could read it. */
