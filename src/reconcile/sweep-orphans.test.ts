@@ -155,9 +155,7 @@ test('a firewall that fails does not keep orphans alive, and what is left alone 
     clock.advance(limits.retryBackoffMsMax)
     await turns()
   }
-  const failures = lines.filter(({ message }) =>
-    /^firewall not closed .*; repeated later/.test(String(message)),
-  )
+  const failures = lines.filter(({ message }) => /^firewall not closed .*; repeated later/.test(message))
   assert.deepEqual([failures.length, ofYounger().length], [2, 1])
 })
 
