@@ -4,7 +4,7 @@ import { waitsForOthers } from '../plan/step.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack } from '../vm/leaving.ts'
 import { mustEnd, owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
-import { isAsleep, isInPool, isLive } from '../world/world.ts'
+import { isAsleep, isGone, isInPool, isLive } from '../world/world.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
@@ -57,12 +57,26 @@ function settledState(record: VmRecord, world: World): ObservedState {
 
 /**
  * Returns the state while the host shuts down. Nothing brings a VM without a guest nearer to what is desired then, so
- * its state stays. So does that of a guest which must end, and which ends with its unit.
+ * its state stays, but for a stop whose guest is gone. The state of a guest which must end stays too: it ends with
+ * its unit.
  */
 function stateAtHostEnd(record: VmRecord, world: World): ObservedState {
+  if (hasStopped(record, world)) return 'stopped'
   const isThere = isAsleep(world) || (isLive(world) && !mustEnd(record))
   return isThere ? settledState(record, world) : record.observed.state
 }
+
+/**
+ * Returns whether a VM was being stopped, is to stay so, and has no guest any more, neither in a unit nor in the pool.
+ * Its console session ends only after the boot, and the stop is carried out then.
+ */
+const hasStopped = (record: VmRecord, world: World): boolean =>
+  record.observed.state === 'stopping' &&
+  (record.desired.power === 'stopped' || hasEnded(record)) &&
+  world.unit.known &&
+  isGone(world.unit.value) &&
+  world.saved.known &&
+  !isInPool(world)
 
 /**
  * Returns the state to show beside a fault. If only an inspection failed, a guest that is seen is shown as it is. A VM
