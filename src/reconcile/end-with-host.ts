@@ -56,20 +56,30 @@ export async function endWithHost(
   const isUnsaved = (id: VmId): boolean => store.vms.get(id)?.observed.savedState === undefined
   if (ids.some(isUnsaved)) workers.pokeAll('the host shuts down')
   const graceMs = policy === 'save' ? limits.shutdownGraceMs : Infinity
-  const [left, stopped] = await Promise.all([
-    untilEnded(context, () => ids.filter(isUnsaved), { graceMs, signal }),
-    untilStopped(context, graced, signal),
-  ])
+  const there = await untilEnded(
+    context,
+    { unsaved: () => ids.filter(isUnsaved), graced },
+    { graceMs, signal },
+  )
+  for (const record of inGrace(context, graced)) noteGraceOver(context, record, there.has(record.id))
   const unsaved = new Set(ids.filter(isUnsaved))
   const saved = ids.filter((id) => !unsaved.has(id))
-  const ended = [...unsaved].filter((id) => !left.includes(id))
+  const ended = [...unsaved].filter((id) => !there.has(id))
+  const left = [...unsaved].filter((id) => there.has(id))
   // A pass that began before would write what it read.
   await Promise.all(
     ended.map((id) => workers.betweenPasses(id, async () => noteStop(context, id, 'graceful'))),
   )
   // systemd ends their units. A pass of them may hang, and the time is over.
   for (const id of left) noteStop(context, id, 'deadline')
-  return { saved, ended: [...ended, ...stopped.ended], left: [...left, ...stopped.left] }
+  const stopped = graced.filter((id) => store.vms.get(id)?.stops.grace === undefined)
+  const isLeft = (id: VmId): boolean =>
+    there.has(id) && store.vms.get(id)?.observed.lastStop?.kind === 'deadline'
+  return {
+    saved,
+    ended: [...ended, ...stopped.filter((id) => !isLeft(id))],
+    left: [...left, ...stopped.filter(isLeft)],
+  }
 }
 
 /** Notes on the disk that guests are wanted after the boot. */
@@ -127,54 +137,50 @@ async function untilIdle({ host }: WorkerContext, workers: Workers, boundMs: num
   cancel()
 }
 
-/**
- * Waits until passes have noted how the graces of these stops ended, at most until the signal. The bound of the
- * shutdown then ends the others. A guest that is saved meanwhile keeps its grace for after the boot.
- */
-async function untilStopped(
-  context: WorkerContext,
-  graced: readonly VmId[],
-  signal: AbortSignal,
-): Promise<Pick<EndedGuests, 'ended' | 'left'>> {
-  const { store, host } = context
-  const inGrace = (): readonly VmRecord[] =>
-    graced
-      .map((id) => store.vms.get(id))
-      .filter((record) => record !== undefined)
-      .filter(({ stops, observed }) => stops.grace !== undefined && observed.savedState === undefined)
-  while (inGrace().length > 0 && !signal.aborted)
-    await new Promise<void>((resolve) => void host.clock.after(limits.shutdownLookMs, resolve))
-  for (const record of inGrace()) noteDeadline(context, record)
-  const isLeft = (id: VmId): boolean => store.vms.get(id)?.observed.lastStop?.kind === 'deadline'
-  const isOver = (id: VmId): boolean => store.vms.get(id)?.stops.grace === undefined
-  const over = graced.filter(isOver)
-  return { ended: over.filter((id) => !isLeft(id)), left: over.filter(isLeft) }
-}
+/** Returns those whose grace lasts. A guest that is saved meanwhile keeps its grace for after the boot. */
+const inGrace = ({ store }: WorkerContext, graced: readonly VmId[]): readonly VmRecord[] =>
+  graced
+    .map((id) => store.vms.get(id))
+    .filter((record) => record !== undefined)
+    .filter(({ stops, observed }) => stops.grace !== undefined && observed.savedState === undefined)
 
-/** Notes that the shutdown of the host ended the grace of a stop. systemd ends the unit. */
-function noteDeadline({ store, host }: WorkerContext, { id, stops, observed }: VmRecord): void {
+/**
+ * Notes that the shutdown of the host ended the grace of a stop, and systemd ends the unit. If the unit is gone, the
+ * guest has ended, and only no pass has noted it yet.
+ */
+function noteGraceOver(
+  { store, host }: WorkerContext,
+  { id, stops, observed }: VmRecord,
+  isThere: boolean,
+): void {
   if (stops.grace === undefined) return
   const nowMs = host.clock.now()
-  const { stop: generation } = stops.grace
-  const lastStop = { atMs: nowMs, kind: 'deadline', generation } as const
+  const { stop: generation, askedAtMs } = stops.grace
+  const endedAs = askedAtMs === undefined ? 'hard' : 'graceful'
+  const lastStop = { atMs: nowMs, kind: isThere ? 'deadline' : endedAs, generation } as const
   store.vms.recordProgress(id, { observed: { ...observed, lastStop }, graceOver: generation, nowMs })
 }
 
+/** The guests that a shutdown of the host waits for. */
+type Awaited = { readonly unsaved: () => readonly VmId[]; readonly graced: readonly VmId[] }
+
 /**
- * Waits until the units of the VMs that are not saved have ended; returns those that have not in time, or when the
- * signal comes.
+ * Waits until the units of the VMs that are not saved have ended, or their time is over, and until passes have noted
+ * how the graces of the others ended; at most until the signal. Returns those whose units the last look has seen.
  */
 async function untilEnded(
   context: WorkerContext,
-  unsaved: () => readonly VmId[],
+  { unsaved, graced }: Awaited,
   { graceMs, signal }: { readonly graceMs: number; readonly signal: AbortSignal },
-): Promise<readonly VmId[]> {
+): Promise<ReadonlySet<VmId>> {
   const { clock } = context.host
   const endMs = clock.monotonicMs() + graceMs
   for (;;) {
     const ids = unsaved()
-    const left = ids.length === 0 ? [] : await activeOf(context, ids)
-    if (left.length === 0 || signal.aborted || clock.monotonicMs() >= endMs) return left
+    const looked = [...ids, ...graced]
+    const there = new Set(looked.length === 0 ? [] : await activeOf(context, looked))
+    const isOver = clock.monotonicMs() >= endMs || !ids.some((id) => there.has(id))
+    if (signal.aborted || (isOver && inGrace(context, graced).length === 0)) return there
     await new Promise<void>((resolve) => void clock.after(limits.shutdownLookMs, resolve))
   }
 }

@@ -4,18 +4,20 @@ import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { sleepStage } from '../../test/sleep-stage.ts'
 import { rebootVm, setPower } from '../commands/vm/set-power.ts'
 import { limits } from '../config/limits.ts'
+import { HostFault } from '../core/errors.ts'
 import { DAY_MS } from '../lib/time-units.ts'
 import type { TestContext } from 'node:test'
+import type { VmId } from '../core/ids.ts'
 
 const GRACE = { graceSeconds: 30 }
 const GRACE_MS = 30_000
 
 /** A guest that runs and does not hear yet that it should end, within the grace of a stop. */
-async function stopping(t: TestContext) {
+async function stopping(t: TestContext, grace = GRACE) {
   const stage = await reconcileStage(t)
   stage.create()
   await stage.idle()
-  setPower(stage.context, stage.id, 'stopped', GRACE)
+  setPower(stage.context, stage.id, 'stopped', grace)
   await stage.idle()
   assert.equal(stage.shown(), 'stopping')
   return stage
@@ -82,6 +84,39 @@ test('a guest whose grace ends while the host shuts down is not waited for any l
   assert.deepEqual(await ending, { saved: [], ended: [], left: [stage.id] })
   await boot(stage)
   assert.deepEqual([stage.shown(), lastStop(stage)], ['stopped', ['deadline', 2]])
+})
+
+test('a guest that ends late while the grace of another lasts has ended', async (t) => {
+  const stage = await stopping(t, { graceSeconds: 100 })
+  const other = 'web-2' as VmId
+  stage.create({ network: { ipv4Address: '192.0.2.2' } }, other)
+  await stage.idle()
+  stage.host.monitor.failNext('save', new HostFault('save_failed', 'the disk is full'))
+  const ending = stage.endWithHost('save', new AbortController().signal)
+  await stage.turns()
+  await stage.later(limits.shutdownGraceMs)
+  stage.host.monitor.agents.add(other)
+  await stage.later(limits.askToEndAgainMs)
+  await stage.later(100_000)
+  await stage.later(limits.shutdownLookMs)
+  assert.deepEqual(await ending, { saved: [], ended: [other], left: [stage.id] })
+  assert.equal(stage.store.vms.get(other)?.observed.lastStop?.kind, 'graceful')
+})
+
+test('a guest that ended within its grace is not left at the end of a shutdown, although no pass noted it', async (t) => {
+  const stage = await stopping(t)
+  const bound = new AbortController()
+  const ending = stage.endWithHost('save', bound.signal)
+  await stage.turns()
+  const release = stage.host.monitor.holdNext('askToEnd')
+  stage.clock.advance(limits.askToEndAgainMs)
+  await stage.turns()
+  stage.host.fakeUnits.exit(stage.id, 0)
+  bound.abort()
+  stage.clock.advance(limits.shutdownLookMs)
+  assert.deepEqual(await ending, { saved: [], ended: [stage.id], left: [] })
+  assert.deepEqual(lastStop(stage), ['graceful', 2])
+  release()
 })
 
 test('the end of a shutdown ends the grace of a guest that still runs', async (t) => {
