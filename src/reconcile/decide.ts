@@ -10,14 +10,7 @@ import type { Intent } from './intent.ts'
 /** Facts that only this process knows. */
 export type ProcessFacts = Pick<
   Facts,
-  | 'maySave'
-  | 'mayRestore'
-  | 'guestsAtShutdown'
-  | 'askAgainMs'
-  | 'drain'
-  | 'silentMs'
-  | 'memory'
-  | 'memoryIsShort'
+  'maySave' | 'mayRestore' | 'guestAtShutdown' | 'drain' | 'silentMs' | 'memory' | 'memoryIsShort'
 >
 
 /** Returns the facts of this host and moment. */

@@ -322,6 +322,23 @@ test('a guest that boots and does not hear is asked again at a shutdown, and the
   assert.deepEqual([ended, left, lastStop(stage)?.how], [[stage.id], [], 'graceful'])
 })
 
+test('a look at a guest between two requests at a shutdown does not delay the second', async (t) => {
+  const stage = await reconcileStage(t)
+  stage.create()
+  await stage.idle()
+  const bound = new AbortController()
+  const ending = stage.endWithHost('stop', bound.signal)
+  await stage.turns()
+  await stage.later(limits.askToEndAgainMs - 1000)
+  await stage.noticed()
+  assert.equal(stage.host.monitor.askedToEnd.length, 1)
+  await stage.later(1000)
+  assert.equal(stage.host.monitor.askedToEnd.length, 2)
+  bound.abort()
+  await stage.later(limits.shutdownLookMs)
+  await ending
+})
+
 test('a record that cannot be read keeps no other guest from being saved at a shutdown', async (t) => {
   const stage = await sleepStage(t)
   stage.createAnother(12)

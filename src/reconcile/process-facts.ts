@@ -36,12 +36,15 @@ export class Silences {
   }
 }
 
+/** The end of the guests that run when the host shuts down. */
+type GuestsPolicy = 'save' | 'ask'
+
 /**
  * The policy for running guests while the host shuts down. Only this process keeps it:
  * the next one starts after a boot.
  */
 export class HostEnd {
-  #policy: Facts['guestsAtShutdown']
+  #policy: GuestsPolicy | undefined
   readonly #clock: Pick<Clock, 'monotonicMs'>
   /** When each guest was last asked to end, by the monotonic clock. */
   readonly #askedAtMs = new Map<VmId, number>()
@@ -51,20 +54,20 @@ export class HostEnd {
   }
 
   /** Undefined while the host does not shut down. */
-  get policy(): Facts['guestsAtShutdown'] {
+  get policy(): GuestsPolicy | undefined {
     return this.#policy
   }
 
   /** Begins with a policy, or replaces it for the guests that still run. */
-  begin(policy: NonNullable<Facts['guestsAtShutdown']>): void {
+  begin(policy: GuestsPolicy): void {
     this.#policy = policy
   }
 
   /** Returns the policy for this guest. One that was asked to end is left alone until it is asked again. */
-  factsFor(id: VmId): Pick<Facts, 'guestsAtShutdown' | 'askAgainMs'> {
+  factsFor(id: VmId): Pick<Facts, 'guestAtShutdown'> {
     if (this.#policy === undefined) return {}
     const askAgainMs = this.#policy === 'ask' ? this.#askAgainMs(id) : 0
-    return askAgainMs > 0 ? { guestsAtShutdown: 'leave', askAgainMs } : { guestsAtShutdown: this.#policy }
+    return { guestAtShutdown: askAgainMs > 0 ? { do: 'leave', askAgainMs } : { do: this.#policy } }
   }
 
   #askAgainMs(id: VmId): number {

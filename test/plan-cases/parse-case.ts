@@ -12,7 +12,7 @@ import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapFacts, TapState, FirewallState, TrafficState } from '../../src/core/world/network-state.ts'
 import type { SavedState } from '../../src/core/world/saved-state.ts'
 import { HELD } from '../../src/core/capacity/memory-standing.ts'
-import type { Facts } from '../../src/core/plan/facet.ts'
+import type { Facts, GuestAtShutdown } from '../../src/core/plan/facet.ts'
 import type {
   ConsoleState,
   DiskState,
@@ -99,7 +99,7 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
     maySave: !room('saves').has('full'),
     mayRestore: !room('restores').has('full'),
     ...given({
-      guestsAtShutdown: room('host').after('shuts-down=') as Facts['guestsAtShutdown'],
+      guestAtShutdown: guestAtShutdownOf(room('host')),
       drain: room('host').after('drains=') as Facts['drain'],
     }),
     ...memoryOf(room('memory')),
@@ -151,6 +151,22 @@ function limitsOn(words: Words): Pick<TapSpec, 'bandwidth'> {
 function silenceMs(monitor: Words, unit: Words): number {
   if (!monitor.has('silent')) return 0
   return (monitor.number('seconds=') ?? unit.number('seconds=') ?? 0) * 1000
+}
+
+/** Reads what becomes of the guest at a shutdown of the host; `again=` is when it is asked to end again, in seconds. */
+function guestAtShutdownOf(words: Words): GuestAtShutdown | undefined {
+  const what = words.after('shuts-down=')
+  switch (what) {
+    case undefined:
+      return undefined
+    case 'save':
+    case 'ask':
+      return { do: what }
+    case 'leave':
+      return { do: what, askAgainMs: (words.number('again=') ?? assert.fail('again when?')) * 1000 }
+    default:
+      return assert.fail(`no such end of a guest: ${what}`)
+  }
 }
 
 function savedOf(words: Words): SavedState {

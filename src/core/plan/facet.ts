@@ -53,6 +53,15 @@ export function when<T>(room: string, probe: Probe<T>, facet: (value: T) => Face
 
 const isStop = (facet: Facet): facet is Waiting | Blocked => 'outcome' in facet
 
+/**
+ * The end of a guest that runs while the host shuts down. `save`: it is saved. `ask`: it is asked to end. `leave`: it
+ * was asked, and is left to end until it is asked again, after `askAgainMs`.
+ */
+export type GuestAtShutdown =
+  | { readonly do: 'save' }
+  | { readonly do: 'ask' }
+  | { readonly do: 'leave'; readonly askAgainMs: number }
+
 /** Everything that planning needs besides desired and observed. */
 export type Facts = {
   readonly nowMs: number
@@ -60,13 +69,8 @@ export type Facts = {
   readonly maySave: boolean
   /** Whether one more guest may be restored now after a boot or a maintenance of the host. */
   readonly mayRestore: boolean
-  /**
-   * Present while the host shuts down: what becomes of a guest that runs. `save`: it is saved. `ask`: it is asked to
-   * end. `leave`: it was asked, and is left to end.
-   */
-  readonly guestsAtShutdown?: 'save' | 'ask' | 'leave'
-  /** Present with `leave`: the milliseconds until the guest is asked again. */
-  readonly askAgainMs?: number
+  /** Present while the host shuts down: what becomes of the guest if it runs. */
+  readonly guestAtShutdown?: GuestAtShutdown
   /**
    * Present on a host that is to be drained. `hold`: nothing is started or woken. `save`: in addition,
    * the guest is saved.

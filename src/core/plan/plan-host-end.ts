@@ -1,4 +1,3 @@
-import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
@@ -10,8 +9,11 @@ import { waiting } from './step.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { UnusableState } from '../world/saved-state.ts'
 import type { World } from '../world/world.ts'
-import type { Facet, Facts } from './facet.ts'
+import type { Facet, Facts, GuestAtShutdown } from './facet.ts'
 import type { Plan } from './step.ts'
+
+/** The facts while the host shuts down. */
+type EndFacts = Facts & { readonly guestAtShutdown: GuestAtShutdown }
 
 /** The wait of every VM while the host shuts down. The next boot ends it. */
 const WAIT_FOR_HOST = waiting('the host to start again')
@@ -22,7 +24,7 @@ const WAIT_FOR_HOST = waiting('the host to start again')
  * saved state that cannot be used. A guest within the grace of a stop is asked to end as before. One that must stop at
  * once ends with its unit.
  */
-export const planHostEnd = (record: VmRecord, world: World, facts: Facts): Plan =>
+export const planHostEnd = (record: VmRecord, world: World, facts: EndFacts): Plan =>
   inOrder(
     () => endOf(record, world, facts),
     () => WAIT_FOR_HOST,
@@ -30,7 +32,7 @@ export const planHostEnd = (record: VmRecord, world: World, facts: Facts): Plan 
 
 const BECAUSE = 'the host shuts down'
 
-function endOf(record: VmRecord, world: World, facts: Facts): Facet {
+function endOf(record: VmRecord, world: World, facts: EndFacts): Facet {
   const { grace } = record.stops
   if (grace !== undefined) return endInGrace(record, world, { ...facts, grace })
   return mustEnd(record) ? [] : endGuest(record, world, facts)
@@ -58,16 +60,16 @@ const resumeToEnd = ({ saved }: World): Facet =>
 function endGuest(
   record: VmRecord,
   { unit, monitor, saved, traffic }: World,
-  { silentMs, guestsAtShutdown, askAgainMs, capabilities }: Facts,
+  { silentMs, guestAtShutdown, capabilities }: EndFacts,
 ): Facet {
   return when('unit', unit, ({ kind }) => {
     if (kind === 'activating') return waitForUnit('the unit to start')
     if (kind !== 'active') return []
-    if (guestsAtShutdown === 'leave') return waitToAskAgain(askAgainMs)
+    if (guestAtShutdown.do === 'leave') return waitToAskAgain(guestAtShutdown.askAgainMs)
     return when('storage', saved, (state) => {
       if (state.kind === 'unusable') return resumeUnsaved(record, monitor, state)
       if (state.kind === 'present') return []
-      if (guestsAtShutdown === 'save')
+      if (guestAtShutdown.do === 'save')
         return capabilities.save ? saveAnyway({ monitor, traffic }, silentMs, BECAUSE) : []
       return when('monitor', monitor, ({ kind: seen }) => {
         // A monitor that was just started does not answer yet.
@@ -79,7 +81,7 @@ function endGuest(
 }
 
 /** Waits until a guest is asked again. A guest that boots does not hear it. */
-const waitToAskAgain = (askAgainMs: number = limits.askToEndAgainMs): Facet => ({
+const waitToAskAgain = (askAgainMs: number): Facet => ({
   ...WAIT_FOR_HOST,
   recheckMs: Math.min(WAIT_FOR_HOST.recheckMs, askAgainMs),
 })

@@ -65,7 +65,8 @@ export function plan(record: VmRecord, world: World, facts: Facts): Plan {
 function planHere(record: VmRecord, world: World, facts: Facts): Plan {
   const foreign = planForeign(record, world)
   if (foreign !== undefined) return foreign
-  if (facts.guestsAtShutdown !== undefined) return planHostEnd(record, world, facts)
+  if (facts.guestAtShutdown !== undefined)
+    return planHostEnd(record, world, { ...facts, guestAtShutdown: facts.guestAtShutdown })
   if (record.deleting) {
     return inOrder(
       () => removeUnit(record, world),
