@@ -24,8 +24,9 @@ export function errorChain(error: unknown): string {
 const inOneLine = (text: string): string =>
   text
     .replaceAll(/([^\s:;])\n[ \t]+(?=\S)/g, '$1; ')
-    .replaceAll(/\s*\n\s*/g, ' ')
-    .trim()
+    .split('\n')
+    .map((line) => line.trim())
+    .join(' ')
 
 /** Prints a thrown value that is not an Error; a secret's own inspection keeps it hidden. */
 const textOf = (thrown: unknown): string =>

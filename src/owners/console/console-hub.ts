@@ -92,7 +92,7 @@ export class ConsoleHub {
     const record = this.#options.store.vms.get(id)
     // The guest of a VM that was released runs elsewhere, also while its session is still here.
     if (record === undefined || hasLeft(record)) watched.end(this.#endOf(id))
-    else watched.lookAtGuest()
+    else watched.noteGuest(consoleGuest(record))
   }
 
   #guestOf(id: VmId): ConsoleGuest | undefined {

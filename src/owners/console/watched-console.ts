@@ -60,9 +60,8 @@ export class WatchedConsole {
     this.#options = options
   }
 
-  /** Sends the state of the guest to the viewers of its session if it has changed. */
-  lookAtGuest(): void {
-    const state = this.#options.guest()
+  /** Sends the state of the guest to the viewers of its session if it is known and has changed. */
+  noteGuest(state: ConsoleGuest | undefined): void {
     if (state === undefined || state === this.#guest || this.#session === undefined) return
     this.#flush()
     this.#guest = state
