@@ -8,6 +8,7 @@ import { showCores, showMib } from '../lib/shown-units.ts'
 import { printable } from '../lib/text.ts'
 import { maintenanceColour, maintenanceWords } from './host/maintenance-words.ts'
 import { listVms } from './vm/list.ts'
+import { troubleWords } from './snapshot/snapshot-words.ts'
 import { isSettled } from './vm/vm-words.ts'
 import { DAY_MS } from '../lib/time-units.ts'
 import type { components } from '../client/schema.d.ts'
@@ -237,7 +238,7 @@ function renderFailing(vms: readonly Standing[], { shell, paint }: Context): str
 /** Lists snapshots that wait or have failed. */
 function renderTroubled({ snapshots }: Sync, { shell, paint }: Context): string {
   const rows = snapshots
-    .map((snapshot) => ({ ...snapshot, why: whyTroubled(snapshot) }))
+    .map((snapshot) => ({ ...snapshot, why: troubleWords(snapshot, urlsWords(snapshot)) }))
     .filter(({ why }) => why !== undefined)
     .map(({ id, vm_id: vm, status, percent, why = '' }) => [
       id,
@@ -251,15 +252,6 @@ function renderTroubled({ snapshots }: Sync, { shell, paint }: Context): string 
   return renderTable(head, rows, { sink: shell.stdout, paint, lastBelow: true })
 }
 
-type Troubled = Sync['snapshots'][number]
-
-function whyTroubled({
-  id,
-  error,
-  needs_urls: needsUrls,
-  waiting_for: waitingFor,
-}: Troubled): string | undefined {
-  if (error !== undefined) return causeFirst(error)
-  if (needsUrls) return `needs URLs: vmhostctl snapshot get ${id}`
-  return waitingFor === undefined ? undefined : `waits for ${waitingFor}`
+function urlsWords({ id, needs_urls: needsUrls }: Sync['snapshots'][number]): string | undefined {
+  return needsUrls ? `: vmhostctl snapshot get ${id}` : undefined
 }

@@ -1,8 +1,7 @@
 import { answered } from '../../client/api-client.ts'
-import { causeFirst } from '../../client/cause-first.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
 import { showMib } from '../../lib/shown-units.ts'
-import { lackingWords, statusColour } from './snapshot-words.ts'
+import { lackingWords, statusColour, troubleWords } from './snapshot-words.ts'
 import type { Snapshot, ApiClient } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
@@ -77,6 +76,7 @@ function rowOf(snapshot: Snapshot): (string | Cell)[] {
   const { id, vm_id: vm, status, progress } = snapshot
   const { size_mib: size, stored_size_mib: stored, staged_mib: staged } = snapshot
   const colour = statusColour(snapshot)
+  const lacking = lackingWords(snapshot)
   return [
     id,
     vm,
@@ -87,17 +87,8 @@ function rowOf(snapshot: Snapshot): (string | Cell)[] {
     size === undefined ? '' : showMib(staged),
     snapshot.captured_at ?? '',
     {
-      text: troubleWords(snapshot),
+      text: troubleWords(snapshot, lacking === undefined ? undefined : ` ${lacking}`) ?? '',
       colour: status === 'failed' ? 'red' : 'yellow',
     },
   ]
-}
-
-/** Says why a snapshot makes no progress; empty if it does. */
-function troubleWords(snapshot: Snapshot): string {
-  const { error, waiting_for: waitingFor } = snapshot
-  if (error !== undefined) return causeFirst(error)
-  const lacking = lackingWords(snapshot)
-  if (lacking !== undefined) return `needs URLs ${lacking}`
-  return waitingFor === undefined ? '' : `waits for ${waitingFor}`
 }

@@ -1,6 +1,6 @@
 import { showMib } from '../../lib/shown-units.ts'
 import { bar, Rate } from '../progress-bar.ts'
-import { attemptWords } from '../../client/cause-first.ts'
+import { attemptWords, causeFirst } from '../../client/cause-first.ts'
 import { inWords } from '../text.ts'
 import type { Snapshot } from '../../client/api-client.ts'
 import type { Colour } from '../text.ts'
@@ -50,6 +50,19 @@ function runsOf(numbers: readonly number[]): string {
     else runs.push([number, number])
   }
   return runs.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(', ')
+}
+
+/**
+ * Says why a snapshot makes no progress: its error, or else `urls` that it needs, or what it waits for; undefined if
+ * it does.
+ */
+export function troubleWords(
+  { error, waiting_for: waitingFor }: { error?: string; waiting_for?: string },
+  urls: string | undefined,
+): string | undefined {
+  if (error !== undefined) return causeFirst(error)
+  if (urls !== undefined) return `needs URLs${urls}`
+  return waitingFor === undefined ? undefined : `waits for ${waitingFor}`
 }
 
 /** Says what to do about missing URLs: the next command. */
