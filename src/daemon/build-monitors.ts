@@ -1,18 +1,23 @@
 import { constants as fsConstants, accessSync, existsSync } from 'node:fs'
+import { HostFault } from '../core/errors.ts'
 import { chooseMonitor, judgeKvm } from '../core/monitor/choose-monitor.ts'
 import { FirecrackerMonitor } from '../host/firecracker/firecracker-monitor.ts'
 import { poolPaths } from '../host/pool/pool-paths.ts'
 import { tryKvm } from '../host/kvm/try-kvm.ts'
 import { QemuMonitor } from '../host/qemu/qemu-monitor.ts'
+import { given } from '../lib/given.ts'
 import type { Config } from '../config/config.ts'
 import type { KvmJudgement, MonitorOffers, MonitorQuestion } from '../core/monitor/choose-monitor.ts'
 import type { Log } from '../log/log.ts'
-import type { Monitors } from '../ports/monitor.ts'
+import type { Monitor, Monitors } from '../ports/monitor.ts'
 
 export type BuiltMonitors = {
   readonly monitors: Monitors
   readonly programs: MonitorQuestion['programs']
-  /** Returns what this host offers now: a program may be installed or removed while the daemon runs. */
+  /**
+   * Returns what this host offers now: a program may be installed or removed while the daemon runs. The version of
+   * Firecracker is the one at the start.
+   */
   readonly offers: () => MonitorOffers
   /** The result of the one try of KVM. */
   readonly kvm: KvmJudgement
@@ -28,8 +33,17 @@ export async function buildMonitors(
     firecracker: monitor.firecrackerProgram ?? findProgram('firecracker'),
   }
   const kvm = await tryKvm()
+  const common = { runDirectory: `${runDirectory}/vm`, log }
+  const firecracker = new FirecrackerMonitor({
+    ...common,
+    program: programs.firecracker,
+    metadataService: monitor.metadataService,
+    diskPath: poolPaths(storage.poolDirectory).disk,
+  })
+  const refusal = isExecutable(programs.firecracker) ? await refusalOf(firecracker) : undefined
   const offers = (): MonitorOffers =>
     chooseMonitor({
+      ...given({ firecrackerRefusal: refusal }),
       kind: monitor.kind,
       accelerator: monitor.accelerator,
       isExecutable: {
@@ -49,17 +63,19 @@ export async function buildMonitors(
   }
   log.info({ kind: chosen, because }, 'monitor of new VMs chosen')
   const { accelerator } = kinds.qemu
-  const common = { runDirectory: `${runDirectory}/vm`, log }
-  const monitors = {
-    qemu: new QemuMonitor({ ...common, program: programs.qemu, accelerator }),
-    firecracker: new FirecrackerMonitor({
-      ...common,
-      program: programs.firecracker,
-      metadataService: monitor.metadataService,
-      diskPath: poolPaths(storage.poolDirectory).disk,
-    }),
-  }
+  const monitors = { qemu: new QemuMonitor({ ...common, program: programs.qemu, accelerator }), firecracker }
   return { monitors, programs, offers, kvm: judgeKvm(kvm) }
+}
+
+/** Returns why the program of a monitor cannot be used; undefined if it can. */
+async function refusalOf(monitor: Monitor): Promise<string | undefined> {
+  try {
+    await monitor.installed()
+    return undefined
+  } catch (error) {
+    if (error instanceof HostFault) return error.message
+    throw error
+  }
 }
 
 const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'

@@ -47,6 +47,13 @@ test('with a slow KVM, new VMs get emulated QEMU, and Firecracker is offered to 
   assert.match(because, /KVM emulates the processor/)
 })
 
+test('a Firecracker that cannot be used is not offered, and the host says why', () => {
+  const { default: chosen, kinds, because } = choose({ firecrackerRefusal: 'it is 1.14.0' })
+  assert.deepEqual([chosen, kinds.firecracker.isOffered], ['qemu', false])
+  assert.equal(kinds.firecracker.because, 'it is 1.14.0')
+  assert.match(because, /it is 1\.14\.0$/)
+})
+
 test('without KVM, Firecracker is not offered', () => {
   const { default: chosen, kinds } = choose({ kvm: CLOSED })
   assert.deepEqual([chosen, kinds.firecracker.isOffered, kinds.qemu.isOffered], ['qemu', false, true])

@@ -34,6 +34,8 @@ export type MonitorQuestion = {
   /** Where each program is, or is looked for. */
   readonly programs: { readonly [K in MonitorKind]: string }
   readonly kvm: KvmTry
+  /** Why the program of Firecracker cannot be used, although it can be executed. */
+  readonly firecrackerRefusal?: string
 }
 
 /** One kind of monitor on this host. */
@@ -57,14 +59,14 @@ export type MonitorOffers = {
  * only if KVM is fast. It is offered with a slow KVM too, to those who ask for it.
  */
 export function chooseMonitor(question: MonitorQuestion): MonitorOffers {
-  const { kind, isExecutable } = question
+  const { kind } = question
   const judged = judgeKvm(question.kvm)
   const kinds = { qemu: qemuOffer(question, judged), firecracker: firecrackerOffer(question, judged) }
   if (kind !== 'auto') return { kinds, default: kind, because: 'it is configured' }
-  if (isExecutable.firecracker && judged.isFast)
-    return { kinds, default: 'firecracker', because: judged.because }
-  const because = isExecutable.firecracker ? judged.because : kinds.firecracker.because
-  return { kinds, default: 'qemu', because: `Firecracker is not chosen: ${because}` }
+  const { firecracker } = kinds
+  return firecracker.isOffered && judged.isFast
+    ? { kinds, default: 'firecracker', because: judged.because }
+    : { kinds, default: 'qemu', because: `Firecracker is not chosen: ${firecracker.because}` }
 }
 
 function qemuOffer(
@@ -79,12 +81,15 @@ function qemuOffer(
 }
 
 function firecrackerOffer(
-  { isExecutable, programs, kvm }: MonitorQuestion,
+  { isExecutable, programs, kvm, firecrackerRefusal }: MonitorQuestion,
   { because }: KvmJudgement,
 ): MonitorOffer {
-  const isOffered = isExecutable.firecracker && kvm.opens
-  const why = isExecutable.firecracker ? because : notExecutable(programs.firecracker)
-  return { isOffered, accelerator: 'kvm', because: why }
+  const refusal = isExecutable.firecracker ? firecrackerRefusal : notExecutable(programs.firecracker)
+  return {
+    isOffered: refusal === undefined && kvm.opens,
+    accelerator: 'kvm',
+    because: refusal ?? because,
+  }
 }
 
 /** Names the program without its folder, because the API shows this. */
