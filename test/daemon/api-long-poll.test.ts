@@ -117,11 +117,12 @@ test('a client that goes away leaves nothing behind', async (t) => {
   await eventually(() => host.waits.size === 0)
 })
 
-test('a daemon that stops answers its waiting clients at once', async (t) => {
+test('a daemon that stops answers its waiting clients at once, and ends the connections that they would keep', async (t) => {
   const { host, etag } = await withVm(t)
   const { answer } = await held(host, etag)
   await host.close(60_000)
-  assert.equal((await answer).status, 304)
+  const { status, headers } = await answer
+  assert.deepEqual([status, headers.connection], [304, 'close'])
 })
 
 test('500 concurrent long polls are one subscription, and one change answers all of them', async (t) => {

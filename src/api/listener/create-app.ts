@@ -62,6 +62,7 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
     frameworkErrors: (_error, request, reply) => unrouted.badUrl(request.raw, reply.raw),
   }).withTypeProvider<TypeBoxTypeProvider>()
   app.addHook('preClose', async () => transport.stopListening?.())
+  endKeptConnections(app)
   await options.prepare?.(app)
   logAccess(app, log, options.peerField)
   auditMutations(app, { log, ...given({ find: options.findVersions }) })
@@ -78,6 +79,22 @@ export async function createApp({ transport, log, ...options }: AppOptions): Pro
   await app.register(async (routes) => options.addRoutes(routes.withTypeProvider<TypeBoxTypeProvider>()))
   await app.ready()
   return app
+}
+
+/**
+ * Ends the connection of each request that is answered while the app closes: it would stay open for the next request,
+ * and the close would wait for it. Fastify does so only for requests that come after the close began.
+ */
+function endKeptConnections(app: App): void {
+  let isClosing = false
+  app.addHook('preClose', (done) => {
+    isClosing = true
+    done()
+  })
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (isClosing) reply.header('connection', 'close')
+    done(null, payload)
+  })
 }
 
 /** Bounds what clients ask for and do not take. Streams have bounds of their own. */
