@@ -4,6 +4,7 @@ import { canSleep } from '../../core/sleep/idle-timeout.ts'
 import type { Network, Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { CommandContext, Refusal } from '../context.ts'
+import type { Store } from '../../store/store.ts'
 import type { Rejection } from '../../core/errors.ts'
 
 export type Addresses = Pick<Network, 'ipv4Address' | 'ipv6Address' | 'ipv6Prefix'>
@@ -33,7 +34,7 @@ function refuseAddress(context: CommandContext, id: VmId, address: string): Refu
   if (holder !== undefined) {
     return {
       code: 'address_in_use',
-      detail: `${address} belongs to the VM ${holder}: choose another address`,
+      detail: `${address} belongs to the VM ${holder}${unlessGone(store, holder)} choose another address`,
     }
   }
   const own = capacity.hostAddresses()
@@ -42,6 +43,10 @@ function refuseAddress(context: CommandContext, id: VmId, address: string): Refu
   return { code: 'address_in_use', detail: `${address} ${HOSTS}: choose another address` }
 }
 
+/** Leads to the advice to take another address, which a VM that is being deleted makes needless. */
+const unlessGone = (store: Store, holder: VmId): string =>
+  store.vms.get(holder)?.deleting === true ? ', which is being deleted: wait until it is gone, or' : ':'
+
 function refusePrefix(context: CommandContext, id: VmId, prefix: string): Refusal | undefined {
   const { store, capacity, guestRanges } = context
   if (guestRanges.length > 0 && !guestRanges.some((range) => networkCovers(range, prefix))) {
@@ -49,7 +54,7 @@ function refusePrefix(context: CommandContext, id: VmId, prefix: string): Refusa
   }
   const holder = store.addresses.prefixHolder(prefix, id)
   if (holder !== undefined) {
-    const detail = `${prefix} overlaps an address or the prefix of the VM ${holder}: choose another prefix`
+    const detail = `${prefix} overlaps an address or the prefix of the VM ${holder}${unlessGone(store, holder)} choose another prefix`
     return { code: 'address_in_use', detail }
   }
   const own = capacity.hostAddresses()

@@ -134,6 +134,21 @@ test('asleep is not stopped: CPU and memory stay, and the refusal says what a st
   }
 })
 
+test('a VM that is still stopped is about to start, and one that still runs has a stop that is not done', (t) => {
+  const { context, id, store, create, accepted, refusal } = commandStage(t)
+  const compute = { ...idle, memoryMib: 512 }
+  const text = (): string => refusal(setCompute(context, id, compute)).text
+  const seen = (state: ObservedState): unknown =>
+    store.vms.recordProgress(id, { observed: { state, sinceMs: 1000 }, nowMs: 1000 })
+  accepted(create())
+  seen('stopped')
+  assert.match(text(), /, and it is about to start: set its power to stopped, and wait until it is$/)
+  accepted(setPower(context, id, 'stopped'))
+  assert.match(text(), /, and its stop is not done yet: wait until its stop is done;/)
+  seen('running')
+  assert.match(text(), /, and it is still running: wait until its stop is done;/)
+})
+
 test('a guest that ended for good is not stopped while its power is running, and the refusal says so', (t) => {
   const { context, id, store, create, accepted, refusal } = commandStage(t)
   const { powerGeneration: endedAtPower } = accepted(create()).record

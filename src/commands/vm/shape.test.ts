@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { createVm } from './create-vm.ts'
+import { deleteVm } from './delete-vm.ts'
 import { resize, setCompute, setDisk, setNetwork, setSeed } from './reshape.ts'
 import { setBoot } from './set-boot.ts'
 import { setPower } from './set-power.ts'
@@ -18,7 +19,10 @@ test('the idle timeout changes in any state, CPU and memory only while the VM is
   assert.equal(refusal(setCompute(context, id, { ...compute, memoryMib: 512 })).code, 'vm_not_stopped')
   accepted(setPower(context, id, 'stopped'))
   const waits = refusal(setCompute(context, id, { ...compute, cpuMillicores: 2000 }))
-  assert.match(waits.text, /it is pending: wait until it is; observed\.error says what keeps it$/)
+  assert.match(
+    waits.text,
+    /it is still pending: wait until its stop is done; observed\.error says what keeps it$/,
+  )
   seenAs('stopped')
   const { record } = accepted(setCompute(context, id, { ...compute, cpuMillicores: 2000 }))
   assert.equal(record.desired.compute.cpuMillicores, 2000)
@@ -275,6 +279,17 @@ test('an address of another VM, of the host, or outside the ranges for guests is
   accepted(setNetwork(context, id, { ipv4Address: '192.0.2.10', ipv6Address: '2001:db8::1' }))
 })
 
+test('an address of a VM that is being deleted becomes free, and the refusal says when', (t) => {
+  const { context, id, create, refusal, accepted } = commandStage(t)
+  const network = { ipv4Address: '192.0.2.10' }
+  accepted(create({ network }))
+  accepted(deleteVm(context, id))
+  assert.equal(
+    refusal(create({ network }, 'web-2')).text,
+    '192.0.2.10 belongs to the VM web-1, which is being deleted: wait until it is gone, or choose another address',
+  )
+})
+
 test('a prefix of a VM overlaps no address and no prefix of others, and stays in the ranges for guests', (t) => {
   const { context, id, create, refusal, accepted, seenAs, capacity } = commandStage(t)
   const own = { ipv6Address: '2001:db8:1:42::1', ipv6Prefix: '2001:db8:1:42::/64' }
@@ -283,7 +298,10 @@ test('a prefix of a VM overlaps no address and no prefix of others, and stays in
     const { code, text } = refusal(create({ network }, 'web-2'))
     return `${code}: ${text}`
   }
-  assert.match(answer({ ipv6Address: '2001:db8:1:42::2' }), /address_in_use: .* belongs to the VM web-1/)
+  assert.match(
+    answer({ ipv6Address: '2001:db8:1:42::2' }),
+    /address_in_use: .* belongs to the VM web-1: choose/,
+  )
   const beside = { ipv6Address: '2001:db8:2::1' }
   for (const ipv6Prefix of ['2001:db8:1:42:8000::/65', '2001:db8:1:40::/60', own.ipv6Prefix])
     assert.match(

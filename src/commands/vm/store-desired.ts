@@ -127,8 +127,12 @@ export const notStopped = (record: VmRecord, what: string): Rejection => ({
 
 function insteadWords(record: VmRecord): string {
   const { desired, observed } = record
-  const seen = `, and it is ${observed.state}`
-  if (desired.power === 'stopped') return `${seen}: wait until it is; observed.error says what keeps it`
+  const isSeenStopped = observed.state === 'stopped'
+  if (desired.power === 'stopped') {
+    const seen = isSeenStopped ? 'its stop is not done yet' : `it is still ${observed.state}`
+    return `, and ${seen}: wait until its stop is done; observed.error says what keeps it`
+  }
+  const seen = isSeenStopped ? ', and it is about to start' : `, and it is ${observed.state}`
   const state = hasEnded(record) ? `; its guest has ended, but its power is ${desired.power}` : seen
   return `${state}: set its power to stopped${AT_A_COST[observed.state] ?? ''}, and wait until it is`
 }

@@ -192,13 +192,15 @@ for (const method of ['clone', 'keep'] as const) {
 }
 
 test('a VM whose disk is not made yet is captured as soon as it is', async (t) => {
-  const { host, create, upload, turns, take, quiet, shown, id } = await snapshotStage(t)
+  const { host, create, upload, turns, take, quiet, shown, snap, after, id } = await snapshotStage(t)
   const made = host.storage.holdNext('ensureDisk')
   create({ network: { ipv4Address: '192.0.2.11' } }, 'web-2' as VmId)
   await turns()
   take(urlsOf(upload), id, 'web-2' as VmId)
   await quiet()
-  assert.equal(shown(), 'waiting disk_missing')
+  await after(limits.captureRetryMs)
+  assert.equal(shown(), 'waiting vm_unsettled')
+  assert.equal(snap().trouble?.message, 'waiting for VM web-2: its disk is not made yet; a start makes it')
   made()
   await quiet()
   assert.equal(shown(), 'completed')

@@ -23,7 +23,9 @@ type Cloned = Omit<Capture, 'imageBytes'> & { readonly diskMib: number }
 export async function capture(task: Task): Promise<Outcome> {
   const { entry, host, flushes, captures, signal, log } = task
   const { vmId } = entry.record
-  if (vmOf(task) === undefined) return gone(entry.record)
+  const vm = vmOf(task)
+  if (vm === undefined) return gone(entry.record)
+  if (vm.observed.disk === undefined) return vmBusy('its disk is not made yet; a start makes it')
   await flushes.run(() => host.staging.flushDisk(vmId, signal), signal)
   // Takes a place for captures first: a task that already holds a worker must not wait for another capture.
   const cloned = await captures.run(() => cloneBetweenPasses(task), signal)
