@@ -43,6 +43,12 @@ export const eventSchema = Type.Object(
       Type.Array(Type.String(), { description: '`vm_requested`: members of `desired` that differ.' }),
     ),
     deletes: Type.Optional(Type.Boolean({ description: '`vm_requested`: the VM is to be deleted.' })),
+    due: Type.Optional(
+      Type.Boolean({
+        description:
+          '`vm_requested`: the exit policy of the VM deletes it, and no request did. `operation_id` is that of the last request.',
+      }),
+    ),
     stops: Type.Optional(
       Type.Boolean({
         description:

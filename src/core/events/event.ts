@@ -28,6 +28,8 @@ export type VmEvent = OfVm &
         readonly power: DesiredPower
         readonly changes: readonly string[]
         readonly deletes?: true
+        /** The VM is deleted by its exit policy, without a request. */
+        readonly due?: true
         /** The guest is to end, while desired power stays: it is rebooted, or its host is drained. */
         readonly stops?: true
       }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { recordOf } from '../../../test/record.ts'
 import { vmEvents } from './vm-events.ts'
 import type { MigrationId, NodeName } from '../migration/offer.ts'
-import type { Generation } from '../ids.ts'
+import type { Generation, OperationId } from '../ids.ts'
 import type { Fault, Observed, VmRecord } from '../vm/record.ts'
 
 const packet = {
@@ -75,8 +75,12 @@ test('a request names what it changes, and a deletion', () => {
   assert.deepEqual(between(before, recordOf({ generations, desired: { ...rest, compute } })), [
     { ...request, power: 'running', changes: [] },
   ])
-  assert.deepEqual(between(before, recordOf({ generations, deleting: true })), [
+  const earlier = recordOf({ operationId: 'op-0' as OperationId })
+  assert.deepEqual(between(earlier, recordOf({ generations, deleting: true })), [
     { ...request, power: 'running', changes: [], deletes: true },
+  ])
+  assert.deepEqual(between(before, recordOf({ generations, deleting: true })), [
+    { ...request, power: 'running', changes: [], deletes: true, due: true },
   ])
   assert.deepEqual(between(before, recordOf({ generations, stops: { accepted: 3, carriedOut: 0 } })), [
     { ...request, power: 'running', changes: [], stops: true },

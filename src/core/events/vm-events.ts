@@ -50,11 +50,20 @@ const requestFacts: Compare = (before, after) => {
   if (generation === before.generations.desired) return []
   const changes = changedMembers(before.desired, after.desired)
   const { power } = after.desired
-  const deletes = after.deleting && !before.deleting ? { deletes: true as const } : {}
+  const deletes = after.deleting && !before.deleting ? deletionFacts(before, after) : {}
   const isStop = after.stops.accepted === generation && power !== 'stopped'
   const stops = isStop ? { stops: true as const } : {}
   return [{ kind: 'vm_requested', generation, power, changes, ...deletes, ...stops }]
 }
+
+/** Returns what is special about a deletion. One that no request asked for stays in the operation of before. */
+const deletionFacts = (
+  before: Compared,
+  after: Compared,
+): { readonly deletes: true; readonly due?: true } => ({
+  deletes: true,
+  ...(after.operationId === before.operationId ? { due: true } : {}),
+})
 
 function changedMembers(before: Desired, after: Desired): readonly string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]) as Set<keyof Desired>

@@ -38,6 +38,10 @@ for (const [words, event] of [
     'deletion requested (generation 6)',
     { kind: 'vm_requested', generation: 6, power: 'running', changes: [], deletes: true },
   ],
+  [
+    'deletion due by the exit policy (generation 6)',
+    { kind: 'vm_requested', generation: 6, power: 'stopped', changes: [], deletes: true, due: true },
+  ],
   ['as desired (generation 5)', { kind: 'vm_reached', generation: 5 }],
   ['starting → running', { kind: 'vm_state', from: 'starting', to: 'running' }],
   [

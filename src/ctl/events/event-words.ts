@@ -67,8 +67,8 @@ export function eventColour({ kind, to }: HostEvent): Colour | undefined {
   return kind === 'vm_reached' || kind === 'vm_fault_ended' ? 'green' : undefined
 }
 
-function requestWords({ deletes, stops, power, changes = [] }: HostEvent): string {
-  if (deletes === true) return 'deletion requested'
+function requestWords({ deletes, due, stops, power, changes = [] }: HostEvent): string {
+  if (deletes === true) return due === true ? 'deletion due by the exit policy' : 'deletion requested'
   if (stops === true) return `stop of the guest requested, power stays ${power}`
   const others = changes.filter((name) => name !== 'power' && name !== 'migration')
   const words = [
