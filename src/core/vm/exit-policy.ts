@@ -11,7 +11,8 @@ type Policied = Pick<VmRecord, 'desired'>
 /** Returns whether an end with this cause is final. A reboot, of the guest or of its host, ends nothing. */
 export function isFinal({ desired: { exit } }: Policied, cause: ExitCause): boolean {
   if (cause === 'rebooted' || cause === 'host_down') return false
-  switch (exit?.restartPolicy ?? 'always') {
+  const policy = exit?.restartPolicy ?? 'always'
+  switch (policy) {
     case 'always':
       return false
     case 'never':
@@ -19,7 +20,7 @@ export function isFinal({ desired: { exit } }: Policied, cause: ExitCause): bool
     case 'on_failure':
       return cause === 'powered_off' || cause === 'unknown'
     default:
-      return unreachable(exit?.restartPolicy as never)
+      return unreachable(policy)
   }
 }
 
