@@ -44,7 +44,7 @@ export interface Monitor {
    */
   ensureRunning(id: VmId, signal: AbortSignal): Promise<void>
   ensurePaused(id: VmId, signal: AbortSignal): Promise<void>
-  /** Grows the disk of the running guest to this size. Only with `growDiskOnline`. */
+  /** Grows the disk of the running guest to this size. */
   ensureDiskSize(id: VmId, sizeMib: number, signal: AbortSignal): Promise<void>
   /** Puts the disk's rate limits in force; an absent limit is lifted. */
   ensureDiskLimits(id: VmId, limits: DiskLimits, signal: AbortSignal): Promise<void>

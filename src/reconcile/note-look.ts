@@ -116,11 +116,10 @@ function noteWakeEnd(
 
 function noteWakeBegin({ store, host, log }: PassContext, record: VmRecord, world: World): VmRecord {
   const nowMs = host.clock.now()
-  const { capabilities } = host.monitors[record.monitor]
   // Reads the record as it is now: a request for the guest during this look came first.
   const asked = record.wake ?? store.vms.wantedOf(record.id)?.wake
   const known = asked === undefined ? record : { ...record, wake: asked }
-  const wake = wakeThatBegins(known, world, { nowMs, capabilities })
+  const wake = wakeThatBegins(known, world, nowMs)
   if (wake === undefined) return record
   store.vms.recordProgress(record.id, { observed: record.observed, wake, nowMs })
   if (asked?.savedAtMs === undefined) {

@@ -95,7 +95,6 @@ export class FakeMonitor implements Monitor {
     this.files = files
     this.capabilities = {
       startPaused: true,
-      growDiskOnline: true,
       save: true,
       kernelFormats: ['bzImage', 'ELF'],
       ...capabilities,

@@ -106,7 +106,6 @@ function readEntries(entries: Map<string, string>): Pick<PlanCase, 'record' | 'w
     capabilities: {
       startPaused: !without.has('start-paused'),
       save: !without.has('save'),
-      growDiskOnline: !without.has('grow-disk-online'),
       kernelFormats: without.has('bzImage') ? ['ELF'] : ['bzImage', 'ELF'],
     },
     seedDigest: 'seed-as-rendered',

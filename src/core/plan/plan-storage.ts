@@ -13,7 +13,6 @@ import type { Blocked, Step } from './step.ts'
 /** Ensures that the images are in the pool, the disk has its size, and the seed is as rendered. */
 export function ensureStorage(record: VmRecord, world: World, facts: Facts): Facet {
   const noGuest = world.unit.known && isGone(world.unit.value)
-  const mayGrow = noGuest || facts.capabilities.growDiskOnline
   return when('storage', world.storage, (storage) => {
     const unfit =
       unfitDisk(record, storage) ??
@@ -22,7 +21,7 @@ export function ensureStorage(record: VmRecord, world: World, facts: Facts): Fac
     return [
       // A running guest has already read its kernel; a missing image matters only at its next start.
       ...(noGuest ? fetchImages(record, storage) : []),
-      ...ensureDisk(record, storage, { mayGrow, noGuest }),
+      ...ensureDisk(record, storage, { noGuest }),
       ...ensureSeed(record, storage, { seedDigest: facts.seedDigest, noGuest }),
     ]
   })
@@ -55,7 +54,7 @@ export function changeStoppedDisk(record: VmRecord, world: World): Facet {
       unfitDisk(record, storage) ??
       unfitImages(record, storage, ['rootfs']) ?? [
         ...fetchImages(record, storage, ['rootfs']),
-        ...ensureDisk(record, storage, { mayGrow: true, noGuest: true }),
+        ...ensureDisk(record, storage, { noGuest: true }),
       ],
   )
 }
@@ -89,12 +88,12 @@ const bootImages = (record: VmRecord, storage: StorageState, capabilities: Facts
  * Shows a running guest the new size of its disk once the pool has it. Otherwise the monitor would grow the file
  * itself, bypassing the pool.
  */
-export function showGrowth(record: VmRecord, { monitor, storage }: World, { capabilities }: Facts): Facet {
+export function showGrowth(record: VmRecord, { monitor, storage }: World): Facet {
   if (!monitor.known || !isLiveMonitor(monitor.value)) return []
   const inPool = storage.known && storage.value.disk.kind === 'present'
   const live = monitor.value.disk
   const { sizeMib } = record.desired.disk
-  if (live.sizeMib >= sizeMib || !capabilities.growDiskOnline || !inPool) return []
+  if (live.sizeMib >= sizeMib || !inPool) return []
   const because = `the guest sees ${live.sizeMib} MiB and should see ${sizeMib}`
   return [{ kind: 'monitor.ensure-disk-size', sizeMib, because }]
 }
@@ -207,7 +206,7 @@ function fetchImages(record: VmRecord, storage: StorageState, among = ALL_ROLES)
 function ensureDisk(
   record: VmRecord,
   { disk }: StorageState,
-  { mayGrow, noGuest }: { readonly mayGrow: boolean; readonly noGuest: boolean },
+  { noGuest }: { readonly noGuest: boolean },
 ): Step[] {
   const { sizeMib } = record.desired.disk
   if (disk.kind === 'absent')
@@ -217,7 +216,7 @@ function ensureDisk(
     const because = `the disk is older than rebuild ${record.desired.image.rebuild}`
     return [{ kind: 'storage.rebuild-disk', sizeMib, because }]
   }
-  if (disk.sizeMib < sizeMib && mayGrow) {
+  if (disk.sizeMib < sizeMib) {
     const because = `the disk has ${disk.sizeMib} MiB and should have ${sizeMib}`
     return [{ kind: 'storage.ensure-disk', sizeMib, because }]
   }

@@ -8,7 +8,6 @@ import { when } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
 import { waiting } from './step.ts'
-import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { WakeReason, VmRecord } from '../vm/record.ts'
 import type { UnusableState } from '../world/saved-state.ts'
 import type { MonitorState, World } from '../world/world.ts'
@@ -16,11 +15,7 @@ import type { Facet, Facts } from './facet.ts'
 import type { Blocked, Step, Waiting } from './step.ts'
 
 /** Returns why a saved guest must run again; undefined if it may stay asleep. */
-export function wakeReason(
-  record: VmRecord,
-  { traffic, storage }: World,
-  { growDiskOnline }: Pick<MonitorCapabilities, 'growDiskOnline'>,
-): WakeReason | undefined {
+export function wakeReason(record: VmRecord, { traffic, storage }: World): WakeReason | undefined {
   const { desired, wake, generations, powerGeneration } = record
   if (isHeldBack(record)) return undefined
   if (wake !== undefined) return wake.reason
@@ -31,21 +26,17 @@ export function wakeReason(
   if (isTrafficWaiting({ traffic })) return 'traffic'
   // Only a running guest can be shown the new size of its disk.
   const disk = storage.known && storage.value.disk.kind === 'present' ? storage.value.disk : undefined
-  return growDiskOnline && disk !== undefined && disk.sizeMib < desired.disk.sizeMib ? 'change' : undefined
+  return disk !== undefined && disk.sizeMib < desired.disk.sizeMib ? 'change' : undefined
 }
 
 /**
  * Blocks the plan of a guest that sleeps on if the record says that its disk must grow, and the pool cannot be
  * inspected. Otherwise the change would be reached without being done.
  */
-function mayOweGrowth(
-  record: VmRecord,
-  { storage }: World,
-  { capabilities: { growDiskOnline } }: Facts,
-): Facet {
+function mayOweGrowth(record: VmRecord, { storage }: World): Facet {
   const { observed, desired } = record
   const isSmaller = observed.disk !== undefined && observed.disk.sizeMib < desired.disk.sizeMib
-  return isSmaller && growDiskOnline && !isHeldBack(record) ? when('storage', storage, () => []) : []
+  return isSmaller && !isHeldBack(record) ? when('storage', storage, () => []) : []
 }
 
 /** Returns whether packets wait for a guest that is not there. */
@@ -64,7 +55,7 @@ export const WAIT_FOR_MAINTENANCE = waiting('the end of maintenance')
 
 /** Returns why a saved guest must run again now. On a drained host nothing wakes. */
 export const wakeReasonNow = (record: VmRecord, world: World, facts: Facts): WakeReason | undefined =>
-  facts.drain === undefined ? wakeReason(record, world, facts.capabilities) : undefined
+  facts.drain === undefined ? wakeReason(record, world) : undefined
 
 /** Gives back the console's place in the descriptor store while the guest sleeps: places are for running guests. */
 export function giveUpConsolePlace(record: VmRecord, world: World, facts: Facts): Facet {
@@ -88,8 +79,8 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
     if (saved.kind !== 'present') return []
     return whenUnit(world, {
       gone: () => {
-        const reason = wakeReason(record, world, facts.capabilities)
-        if (reason === undefined) return mayOweGrowth(record, world, facts)
+        const reason = wakeReason(record, world)
+        if (reason === undefined) return mayOweGrowth(record, world)
         if (facts.drain !== undefined) return WAIT_FOR_MAINTENANCE
         if (isInTurn(reason) && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
         return startRestoring(record, world, { facts, reason })

@@ -179,7 +179,7 @@ function planAwake(record: VmRecord, world: World, facts: Facts): Plan {
     storage: [
       () => (isOwn ? removeRemains(world) : []),
       () => ensureStorage(record, world, facts),
-      () => showGrowth(record, world, facts),
+      () => showGrowth(record, world),
     ],
     network: [
       () => ensureNetwork(world, facts),

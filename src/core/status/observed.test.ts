@@ -9,7 +9,6 @@ import type { StorageState, World } from '../world/world.ts'
 const capabilities: MonitorCapabilities = {
   startPaused: true,
   save: true,
-  growDiskOnline: true,
   kernelFormats: ['bzImage'],
 }
 

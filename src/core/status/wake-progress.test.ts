@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FakeMonitor } from '../../../test/fakes/fake-monitor.ts'
 import { recordOf, worldOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
 import { wakeThatBegins, wakeThatEnds, withDelivery } from './wake-progress.ts'
@@ -8,7 +7,6 @@ import type { World } from '../world/world.ts'
 import type { VmRecord, PendingWake } from '../vm/record.ts'
 
 const NOW_MS = 1_000_000
-const facts = { nowMs: NOW_MS, capabilities: new FakeMonitor().capabilities }
 const known = <T>(value: T) => ({ known: true, value }) as const
 const settled = recordOf({ generations: { desired: 2, observed: 2 } as VmRecord['generations'] })
 const sleeper = (changes: Partial<VmRecord> = {}): VmRecord => ({
@@ -39,36 +37,36 @@ const asleep = (wantedSinceMs?: number): World =>
   })
 
 test('a wake by traffic began when the first packet came', () => {
-  const wake = wakeThatBegins(sleeper(), asleep(NOW_MS - 3), facts)
+  const wake = wakeThatBegins(sleeper(), asleep(NOW_MS - 3), NOW_MS)
   assert.deepEqual(wake, { reason: 'traffic', atMs: NOW_MS - 3, savedAtMs: 400_000, restores: true })
 })
 
 test('a wake that was asked for keeps its reason and its time, whatever else asks for it', () => {
   const asked: PendingWake = { reason: 'console', atMs: 5 }
-  const wake = wakeThatBegins(sleeper({ wake: asked }), asleep(NOW_MS), facts)
+  const wake = wakeThatBegins(sleeper({ wake: asked }), asleep(NOW_MS), NOW_MS)
   assert.deepEqual(wake, { ...asked, savedAtMs: 400_000, restores: true })
 })
 
 const inItsUnit = (): World => ({ ...asleep(NOW_MS), unit: worldOf().unit })
 
 test('a wake restores the guest if no unit has it, and that is noted when it is seen', () => {
-  const begun = wakeThatBegins(sleeper(), inItsUnit(), facts)
+  const begun = wakeThatBegins(sleeper(), inItsUnit(), NOW_MS)
   assert.deepEqual(begun, { reason: 'traffic', atMs: NOW_MS, savedAtMs: 400_000 })
-  assert.equal(wakeThatBegins(sleeper({ wake: begun }), inItsUnit(), facts), undefined)
-  const later = wakeThatBegins(sleeper({ wake: begun }), asleep(NOW_MS + 5), facts)
+  assert.equal(wakeThatBegins(sleeper({ wake: begun }), inItsUnit(), NOW_MS), undefined)
+  const later = wakeThatBegins(sleeper({ wake: begun }), asleep(NOW_MS + 5), NOW_MS)
   assert.deepEqual(later, { ...begun, restores: true })
 })
 
 test('a wake begins once', () => {
   const wake: PendingWake = { reason: 'traffic', atMs: 5, savedAtMs: 400_000, restores: true }
-  assert.equal(wakeThatBegins(sleeper({ wake }), asleep(NOW_MS), facts), undefined)
+  assert.equal(wakeThatBegins(sleeper({ wake }), asleep(NOW_MS), NOW_MS), undefined)
 })
 
 test('a guest that nothing wants, or that must stop, is not woken', () => {
-  assert.equal(wakeThatBegins(sleeper(), asleep(), facts), undefined)
+  assert.equal(wakeThatBegins(sleeper(), asleep(), NOW_MS), undefined)
   const stopped = sleeper({ desired: { ...sleeper().desired, power: 'stopped' } })
-  assert.equal(wakeThatBegins(stopped, asleep(NOW_MS), facts), undefined)
-  assert.equal(wakeThatBegins(sleeper({ deleting: true }), asleep(NOW_MS), facts), undefined)
+  assert.equal(wakeThatBegins(stopped, asleep(NOW_MS), NOW_MS), undefined)
+  assert.equal(wakeThatBegins(sleeper({ deleting: true }), asleep(NOW_MS), NOW_MS), undefined)
 })
 
 test('a wake has ended when the guest is there with its held frames, and records how long that took', () => {

@@ -5,7 +5,6 @@ import { hereSinceMs, mustEnd } from '../vm/record.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { isAsleep, isGone, isLive } from '../world/world.ts'
-import type { Facts } from '../plan/facet.ts'
 import type { Observed, VmRecord, LastWake, PendingWake } from '../vm/record.ts'
 import type { Delivery } from '../world/network-state.ts'
 import type { World } from '../world/world.ts'
@@ -14,18 +13,14 @@ import type { World } from '../world/world.ts'
  * Returns the wake that this look begins, or that now starts to restore the guest; undefined if there is none. The
  * caller records it before the next step.
  */
-export function wakeThatBegins(
-  record: VmRecord,
-  world: World,
-  { nowMs, capabilities }: Pick<Facts, 'nowMs' | 'capabilities'>,
-): PendingWake | undefined {
+export function wakeThatBegins(record: VmRecord, world: World, nowMs: number): PendingWake | undefined {
   const { saved, traffic } = world
   if (mustEnd(record)) return undefined
   if (!saved.known || saved.value.kind !== 'present') return undefined
   const hasBegun = record.wake?.savedAtMs !== undefined
   const restores = isAsleep(world) ? { restores: true as const } : {}
   if (hasBegun && (!isAsleep(world) || record.wake.restores === true)) return undefined
-  const reason = wakeReason(record, world, capabilities)
+  const reason = wakeReason(record, world)
   if (reason === undefined) return undefined
   const begun = { savedAtMs: saved.value.savedAtMs, ...restores }
   // The time without a host is not a part of the wake.

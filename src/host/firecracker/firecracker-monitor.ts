@@ -94,7 +94,6 @@ export class FirecrackerMonitor implements Monitor {
     this.#installed = new InstalledProgram(program, firecrackerVersion)
     this.capabilities = {
       startPaused: false,
-      growDiskOnline: true,
       save: true,
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'ELF'],
     }

@@ -117,7 +117,6 @@ export class QemuMonitor implements Monitor {
   get capabilities(): MonitorCapabilities {
     return {
       startPaused: true,
-      growDiskOnline: true,
       save: this.#formOf(this.#installed.lastVersion) !== undefined,
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'bzImage', 'ELF'],
     }
