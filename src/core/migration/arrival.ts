@@ -96,6 +96,3 @@ export function arrivalAfter(arrival: Arrival, event: ArrivalEvent): Arrival {
 /** Returns whether the source may still release the guest. */
 export const isComing = ({ stage }: Pick<Arrival, 'stage'>): boolean =>
   stage === 'pulling' || stage === 'pulled'
-
-/** Returns whether the guest may run on this host. */
-export const mayRunHere = ({ stage }: Pick<Arrival, 'stage'>): boolean => stage === 'released'

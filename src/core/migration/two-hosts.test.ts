@@ -5,7 +5,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { arrivalAfter, mayRunHere } from './arrival.ts'
+import { isNotReleased } from '../vm/leaving.ts'
+import { arrivalAfter } from './arrival.ts'
 import { afterEvent, isHandover } from './departure.ts'
 import type { Arrival, ArrivalEvent, ArrivalRequest } from './arrival.ts'
 import type { ArrivalId, Departure, DepartureEvent } from './departure.ts'
@@ -97,7 +98,7 @@ function destinationMoves(destination: Destination): Destination[] {
   const isWhole = destination.version !== undefined && arrival.stage !== 'refused'
   if (guest === 'none' && isWhole) moves.push({ ...destination, guest: 'loaded' })
   if (guest === 'loaded') moves.push({ ...destination, guest: 'none' })
-  if (guest === 'loaded' && mayRunHere(arrival)) moves.push({ ...destination, guest: 'runs' })
+  if (guest === 'loaded' && !isNotReleased({ arrival })) moves.push({ ...destination, guest: 'runs' })
   return moves
 }
 

@@ -1,6 +1,5 @@
-import { mayRunHere } from '../migration/arrival.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
-import { hasLeft, isHeldBack, isLeaving } from '../vm/leaving.ts'
+import { hasLeft, isHeldBack, isLeaving, isNotReleased } from '../vm/leaving.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
 import { isLive, isSavedOutsideUnit, isGone } from '../world/world.ts'
 import { backOffOf } from './back-off.ts'
@@ -76,8 +75,7 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
     )
   }
   if (hasLeft(record)) return planLeft(record, world, facts)
-  const { arrival } = record
-  if (arrival !== undefined && !mayRunHere(arrival)) return planArrival(record, arrival, { world, facts })
+  if (isNotReleased(record)) return planArrival(record, record.arrival, { world, facts })
   const { grace } = record.stops
   if (grace !== undefined) return planEnding(record, world, { ...facts, grace })
   if (record.desired.power === 'stopped') return planStopped(record, world, facts)

@@ -1,7 +1,7 @@
 import { isDiskMissing } from '../plan/plan-storage.ts'
-import { mayRunHere } from '../migration/arrival.ts'
 import { isHandover } from '../migration/departure.ts'
 import { deletionDueMs, hasEnded } from '../vm/exit-policy.ts'
+import { isNotReleased } from '../vm/leaving.ts'
 import { mustEnd, owesRebuild } from '../vm/record.ts'
 import { isGone } from '../world/world.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -89,13 +89,12 @@ function guestOf({ unit, isSaved }: FoundVm): string | undefined {
 }
 
 function whyEnded(record: VmRecord): string | undefined {
-  const { desired, departure, arrival } = record
+  const { desired, departure } = record
   if (mustEnd(record))
     return desired.power === 'stopped' ? 'the record says stopped' : 'the record owes a stop'
   if (hasEnded(record)) return 'the record says that its guest has ended for good'
   if (departure !== undefined && isHandover(departure)) return `the record hands it over to ${departure.node}`
-  if (arrival !== undefined && !mayRunHere(arrival))
-    return 'the record says that it is still coming from another host'
+  if (isNotReleased(record)) return 'the record says that it is still coming from another host'
   return undefined
 }
 

@@ -1,8 +1,7 @@
 import { unreachable } from '../../lib/assert.ts'
-import { mayRunHere } from '../migration/arrival.ts'
 import { waitsForOthers } from '../plan/step.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
-import { hasLeft, isHeldBack } from '../vm/leaving.ts'
+import { hasLeft, isHeldBack, isNotReleased } from '../vm/leaving.ts'
 import { mustEnd, owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
 import { isAsleep, isGone, isInPool, isLive } from '../world/world.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
@@ -41,7 +40,7 @@ export function observedState(record: VmRecord, world: World, plan: Plan): Obser
  */
 function stateElsewhere(record: VmRecord): 'migrated' | 'pending' | undefined {
   if (hasLeft(record)) return 'migrated'
-  return record.arrival !== undefined && !mayRunHere(record.arrival) ? 'pending' : undefined
+  return isNotReleased(record) ? 'pending' : undefined
 }
 
 /** Returns whether a wait has lasted for as long as its state, so that its state must begin with it. */

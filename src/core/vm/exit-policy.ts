@@ -1,6 +1,6 @@
 import { unreachable } from '../../lib/assert.ts'
 import { changed } from '../../lib/changed.ts'
-import { mayRunHere } from '../migration/arrival.ts'
+import { isNotReleased } from './leaving.ts'
 import type { ExitPolicy } from '../desired.ts'
 import type { ExitChange } from './create.ts'
 import type { ExitCause } from './last-exit.ts'
@@ -38,12 +38,8 @@ type Loose = Partial<Omit<ExitPolicy, 'deleteOnExit'>> & { readonly deleteOnExit
  * Returns whether the guest ended for good after the newest request for power. One that is not released to this host is
  * its source's, whatever the source has said of it.
  */
-export const hasEnded = ({
-  observed: { endedAtPower },
-  powerGeneration,
-  arrival,
-}: Pick<VmRecord, 'observed' | 'powerGeneration' | 'arrival'>): boolean =>
-  endedAtPower === powerGeneration && (arrival === undefined || mayRunHere(arrival))
+export const hasEnded = (vm: Pick<VmRecord, 'observed' | 'powerGeneration' | 'arrival'>): boolean =>
+  vm.observed.endedAtPower === vm.powerGeneration && !isNotReleased(vm)
 
 /**
  * Returns when a VM that is settled will be deleted, in milliseconds since the epoch; undefined if it is not stopped,

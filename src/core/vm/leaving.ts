@@ -1,4 +1,3 @@
-import { mayRunHere } from '../migration/arrival.ts'
 import { afterEvent, isHandover, isUndecided } from '../migration/departure.ts'
 import type { Desired } from '../desired.ts'
 import type { Rejection } from '../errors.ts'
@@ -35,8 +34,8 @@ function refuseLeft(id: VmId, { id: migration, node }: Departure, what: string):
 }
 
 /** Returns why a VM that is not released to this host takes no changes; undefined for any other. */
-export const refuseWhileComing = ({ id, arrival }: Pick<Leaving, 'id' | 'arrival'>): Rejection | undefined =>
-  arrival !== undefined && !mayRunHere(arrival) ? refuseArriving(id, arrival) : undefined
+export const refuseWhileComing = (vm: Pick<Leaving, 'id' | 'arrival'>): Rejection | undefined =>
+  isNotReleased(vm) ? refuseArriving(vm.id, vm.arrival) : undefined
 
 /**
  * Returns why a VM cannot be deleted now; undefined if it can. The source of a VM that is here as a whole may have
@@ -75,6 +74,14 @@ export const isLeaving = ({ departure }: Pick<Leaving, 'departure'>): boolean =>
 /** Returns whether another host has the VM. */
 export const hasLeft = ({ departure }: Pick<Leaving, 'departure'>): boolean => departure?.stage === 'released'
 
+/**
+ * Returns whether the VM is one of another host that has not released it to this one: it is on its way, or was refused.
+ * Nothing of it may run here.
+ */
+export const isNotReleased = <T extends { readonly arrival?: Arrival | undefined }>(
+  vm: T,
+): vm is T & { readonly arrival: Arrival } => vm.arrival !== undefined && vm.arrival.stage !== 'released'
+
 /** Returns the node of the host that has the VM now; undefined if it has not left. */
 export const nodeAfter = ({ departure }: Pick<Leaving, 'departure'>): NodeName | undefined =>
   departure?.stage === 'released' ? departure.node : undefined
@@ -94,8 +101,7 @@ export function refuseLeftConsole({
  * released to this host.
  */
 export const isHeldBack = ({ departure, arrival }: Pick<Leaving, 'departure' | 'arrival'>): boolean =>
-  (departure !== undefined && (isHandover(departure) || hasLeft({ departure }))) ||
-  (arrival !== undefined && !mayRunHere(arrival))
+  (departure !== undefined && (isHandover(departure) || hasLeft({ departure }))) || isNotReleased({ arrival })
 
 export type OfferEnd = {
   readonly desired: Desired

@@ -1,6 +1,6 @@
-import { mayRunHere } from '../../core/migration/arrival.ts'
 import { judgeOrphans } from '../../core/recovery/judge-orphan.ts'
 import { judgeRestored, losesSomething } from '../../core/recovery/judge-restored.ts'
+import { isNotReleased } from '../../core/vm/leaving.ts'
 import { given } from '../../lib/given.ts'
 import { listHost, lookAtVm, userIdsOf, withoutPool } from './look-at-host.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
@@ -91,13 +91,13 @@ const UNREADABLE: Restored = { kind: 'lacks', because: 'its record cannot be rea
 
 /** Returns what is known of the moves of a VM since its record was written. */
 function sinceThen(
-  { id, arrival }: VmRecord,
+  record: VmRecord,
   { to, comingFrom, stayed }: MovedSince,
   noneMoved: boolean,
 ): Pick<FoundVm, 'movedTo' | 'mayHaveMoved'> {
   // A record that is itself of a VM on its way runs nothing before the source has released it.
-  const isComing = arrival !== undefined && !mayRunHere(arrival)
-  const movedTo = to.get(id) ?? (isComing ? undefined : comingFrom.get(id))
+  const { id } = record
+  const movedTo = to.get(id) ?? (isNotReleased(record) ? undefined : comingFrom.get(id))
   const isKnown = noneMoved || stayed.has(id) || comingFrom.has(id)
   return given({ movedTo, mayHaveMoved: isKnown ? undefined : (true as const) })
 }
