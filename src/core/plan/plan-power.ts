@@ -1,12 +1,13 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { mayHaveSaved } from '../vm/at-rest.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { mustEnd, owesStop } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { when, inOrder } from './facet.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { removeUnfinished } from './plan-sleep.ts'
-import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, whenUnit, mayBeSaved } from './plan-wake.ts'
+import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, whenUnit } from './plan-wake.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -175,7 +176,7 @@ export const removeEnded = (record: VmRecord, world: World): readonly (() => Fac
   () => removeUnit(record, world),
   () => endConsole(world),
   // It may have ended while it was saved.
-  () => (world.saved.known || mayBeSaved(record) ? removeUnfinished(world) : []),
+  () => (world.saved.known || mayHaveSaved(record) ? removeUnfinished(world) : []),
 ]
 
 /** Returns whether this look finds nothing left for the newest stop to remove, while the record does not say so yet. */
@@ -184,7 +185,7 @@ export const isStopCarriedOut = (record: VmRecord, world: World): boolean =>
 
 /** Removes the saved state. If the pool cannot be inspected, the stop waits only when something may be saved there. */
 function removeSaved(record: VmRecord, { saved }: World): Facet {
-  if (!saved.known && !mayBeSaved(record)) return []
+  if (!saved.known && !mayHaveSaved(record)) return []
   return when('storage', saved, ({ kind }) =>
     kind === 'absent' ? [] : [{ kind: 'storage.remove-saved', because: whyStop(record) }],
   )

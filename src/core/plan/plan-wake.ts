@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { canSleep } from '../sleep/idle-timeout.ts'
+import { mayHaveSaved } from '../vm/at-rest.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { isGone, isLive, isLiveMonitor } from '../world/world.ts'
@@ -199,7 +200,7 @@ export function fallAsleepOrResume(record: VmRecord, world: World, facts: Facts)
   if (!saved.known) {
     const waits = monitor.known && monitor.value.kind === 'restoring'
     // Without a look at the pool, the guest may be the saved one. The plan touches neither the guest nor its disk.
-    return waits || mayBeSaved(record) ? when('storage', saved, () => []) : []
+    return waits || mayHaveSaved(record) ? when('storage', saved, () => []) : []
   }
   if (!isSaved(saved.value)) return []
   return when('monitor', monitor, ({ kind }) => {
@@ -284,7 +285,3 @@ const monitorRecheckMs = (silentMs: number): number => {
   const shareMs = Math.round(silentMs * limits.monitorRecheckShare)
   return Math.max(limits.monitorRecheckMs, Math.min(shareMs, leftMs))
 }
-
-/** Returns whether something may be saved, judged by the record alone. */
-export const mayBeSaved = ({ mayBeSaved: noted, observed }: VmRecord): boolean =>
-  noted === true || observed.savedState !== undefined

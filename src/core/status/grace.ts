@@ -1,6 +1,5 @@
-import { mayBeSaved } from '../plan/plan-wake.ts'
+import { mayBeInPool } from '../vm/at-rest.ts'
 import { owesStop } from '../vm/record.ts'
-import { isSaved } from '../world/saved-state.ts'
 import { isGone } from '../world/world.ts'
 import type { Grace, LastStop, Progress, StopKind, VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
@@ -44,10 +43,10 @@ function howEnded(record: VmRecord, world: World, { nowMs, bootId }: Now): StopK
 }
 
 /** Returns whether no guest is left, neither in a unit nor in the pool. */
-function isOver(record: VmRecord, { unit, monitor, saved }: World): boolean {
+function isOver(record: VmRecord, world: World): boolean {
+  const { unit, monitor } = world
   if (!unit.known || unit.value.kind === 'foreign') return false
-  const isInPool = saved.known ? isSaved(saved.value) : mayBeSaved(record)
-  if (isInPool) return false
+  if (mayBeInPool(record, world)) return false
   return (
     isGone(unit.value) || (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken')
   )

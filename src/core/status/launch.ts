@@ -1,8 +1,8 @@
 import { exitInWords } from '../monitor/exit-status.ts'
-import { mayBeSaved } from '../plan/plan-wake.ts'
+import { mayBeInPool } from '../vm/at-rest.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
-import { isAsleep, isGone, isInPool } from '../world/world.ts'
+import { isAsleep, isGone } from '../world/world.ts'
 import type { Step } from '../plan/step.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
 import type { ConsoleState, World } from '../world/world.ts'
@@ -70,13 +70,6 @@ export function findLaunch(
   if (launch.endsQuietly === true) return { kind: 'ended-quietly' }
   return { kind: 'exited', ...over, ranMs: Math.max(0, now.nowMs - launch.atMs) }
 }
-
-/**
- * Returns whether a saved guest may be in the pool: it has not ended, whatever happened to its unit. If the pool cannot
- * be inspected, the record decides.
- */
-const mayBeInPool = (record: VmRecord, world: World): boolean =>
-  world.saved.known ? isInPool(world) : mayBeSaved(record)
 
 /**
  * Returns whether the guest of a launch of an earlier boot is gone with that boot. A launch goes from the record with

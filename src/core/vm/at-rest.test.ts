@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { handoverReadiness } from './at-rest.ts'
+import { recordOf } from '../../../test/record.ts'
+import { handoverReadiness, mayBeInPool } from './at-rest.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { UnitState } from '../world/world.ts'
 
@@ -38,4 +39,13 @@ test('no guest is at rest while a process of it may be left', () => {
     for (const mode of ['live', 'cold'] as const)
       for (const saved of Object.values(SAVED))
         assert.equal(handoverReadiness({ mode, lived: 'running' }, unit, saved), 'not_yet')
+})
+
+test('a guest may be in the pool as the look shows, and as the record says while the pool cannot be seen', () => {
+  const unseen = { known: false, code: 'storage_inspection_failed', retry: 'backoff', message: '' } as const
+  const noted = recordOf({ mayBeSaved: true })
+  const of = (saved: SavedState): boolean => mayBeInPool(noted, { saved: { known: true, value: saved } })
+  assert.deepEqual(Object.values(SAVED).map(of), [true, true, false, false])
+  assert.equal(mayBeInPool(noted, { saved: unseen }), true)
+  assert.equal(mayBeInPool(recordOf(), { saved: unseen }), false)
 })

@@ -1,9 +1,10 @@
 import { unreachable } from '../../lib/assert.ts'
+import { isInPool } from '../world/world.ts'
 import { deletionDueMs } from './exit-policy.ts'
 import { isHeldBack, isLeaving } from './leaving.ts'
 import { owesStop } from './record.ts'
 import type { SavedState } from '../world/saved-state.ts'
-import type { UnitState } from '../world/world.ts'
+import type { UnitState, World } from '../world/world.ts'
 import type { Departure } from '../migration/departure.ts'
 import type { ObservedState, VmRecord } from './record.ts'
 
@@ -30,6 +31,20 @@ export function handoverReadiness(
       return unreachable(saved)
   }
 }
+
+/** The members of a record that say whether its guest may be saved. */
+type Savable = Pick<VmRecord, 'mayBeSaved' | 'observed'>
+
+/** Returns whether a guest may be saved, judged by the record alone. */
+export const mayHaveSaved = ({ mayBeSaved, observed }: Savable): boolean =>
+  mayBeSaved === true || observed.savedState !== undefined
+
+/**
+ * Returns whether a saved guest may be in the pool: it has not ended, whatever happened to its unit. If the pool cannot
+ * be inspected, the record decides.
+ */
+export const mayBeInPool = (record: Savable, world: Pick<World, 'saved'>): boolean =>
+  world.saved.known ? isInPool(world) : mayHaveSaved(record)
 
 /** Returns whether a VM in this state has no guest that runs. */
 export const hasNoGuest = (state: ObservedState): boolean => state === 'sleeping' || state === 'stopped'

@@ -141,7 +141,7 @@ export type World = {
 }
 
 /** Returns whether a guest is saved in the pool, even if a unit has it too. */
-export const isInPool = ({ saved }: World): boolean => saved.known && isSaved(saved.value)
+export const isInPool = ({ saved }: Pick<World, 'saved'>): boolean => saved.known && isSaved(saved.value)
 
 /** Returns whether a guest is saved in the pool and no unit has it. */
 export const isAsleep = (world: World): boolean =>
