@@ -4,8 +4,8 @@ import { mustEnd } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { inOrder, when } from './facet.ts'
 import { askToEnd } from './plan-power.ts'
-import { hasWholeGuest, removeUnusable, waitForMonitor, waitForUnit } from './plan-wake.ts'
-import { waiting } from './step.ts'
+import { WAIT_FOR_HOST, waitForMonitor, waitForUnit } from './plan-waits.ts'
+import { hasWholeGuest, removeUnusable } from './plan-wake.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { UnusableState } from '../world/saved-state.ts'
 import type { World } from '../world/world.ts'
@@ -14,9 +14,6 @@ import type { Plan } from './step.ts'
 
 /** The facts while the host shuts down. */
 type EndFacts = Facts & { readonly guestAtShutdown: GuestAtShutdown }
-
-/** The wait of every VM while the host shuts down. The next boot ends it. */
-const WAIT_FOR_HOST = waiting('the host to start again')
 
 /**
  * Plans for a host that shuts down. A guest that is there is saved and stays paused, or is asked to end. systemd ends

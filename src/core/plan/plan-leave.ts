@@ -2,23 +2,19 @@ import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isLive } from '../world/world.ts'
 import { beside, inOrder, when } from './facet.ts'
+import { detachConsole, removeConsole } from './plan-console.ts'
 import { saveAnyway } from './plan-host-end.ts'
 import { ensureNetwork, removeNetwork } from './plan-network.ts'
-import { removeUnit, removeConsole } from './plan-power.ts'
+import { removeUnit } from './plan-power.ts'
 import { holdFrames } from './plan-sleep.ts'
 import { removeDisk } from './plan-storage.ts'
-import { detachConsole, hasWholeGuest, removeUnusable, waitForMonitor } from './plan-wake.ts'
-import { waiting } from './step.ts'
+import { waitForMonitor } from './plan-waits.ts'
+import { hasWholeGuest, removeUnusable } from './plan-wake.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { UnusableState } from '../world/saved-state.ts'
 import type { World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Plan, Step } from './step.ts'
-
-/**
- * The wait of a VM that has nothing else to do before the destination has taken it, or the offer is withdrawn or ends.
- */
-export const WAIT_FOR_DESTINATION = waiting('the destination')
 
 /** Plans for a guest that another host takes now. It is saved, and neither started nor woken. */
 export const planHandover = (record: VmRecord, world: World, facts: Facts): Plan =>

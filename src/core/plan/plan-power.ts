@@ -5,9 +5,10 @@ import { hasEnded } from '../vm/exit-policy.ts'
 import { mustEnd, owesStop } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { when, inOrder } from './facet.ts'
+import { endConsole } from './plan-console.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { removeUnfinished } from './plan-sleep.ts'
-import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, whenUnit } from './plan-wake.ts'
+import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, whenUnit } from './plan-waits.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
@@ -46,31 +47,6 @@ function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: Wo
 /** Returns why the rest of a guest that must end is removed. */
 const whyStop = ({ desired }: VmRecord): string =>
   desired.power === 'stopped' ? 'desired power is stopped' : 'a stop was accepted and comes before any start'
-
-/**
- * Ends the console session at a stop; its output stays. Evaluated only if the unit is gone or goes in the same plan.
- */
-function endConsole(world: World): Facet {
-  return when('console', world.console, ({ kind }) =>
-    kind === 'absent' || kind === 'ended'
-      ? []
-      : [{ kind: 'console.end-session', because: 'the console session ends with the VM' }],
-  )
-}
-
-export function removeConsole(world: World, because: string): Facet {
-  return when('console', world.console, ({ kind }) =>
-    kind === 'absent' ? [] : [{ kind: 'console.remove', because }],
-  )
-}
-
-/**
- * Stores the console of a running guest again, for example after an operator changed the daemon's unit and restored it.
- */
-export const keepConsole = ({ console }: World): Facet =>
-  console.known && console.value.kind === 'unstored'
-    ? [{ kind: 'console.ensure-master', because: 'systemd does not have the console master any more' }]
-    : []
 
 /** Starts, pauses or resumes the guest. */
 export function ensurePower(record: VmRecord, world: World, facts: Facts): Facet {

@@ -1,19 +1,19 @@
 import { limits } from '../../config/limits.ts'
-import { unreachable } from '../../lib/assert.ts'
 import { canSleep } from '../sleep/idle-timeout.ts'
 import { mayHaveSaved } from '../vm/at-rest.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isGone, isLive, isLiveMonitor } from '../world/world.ts'
+import { isLive, isLiveMonitor } from '../world/world.ts'
 import { when } from './facet.ts'
+import { detachConsole } from './plan-console.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
-import { waiting } from './step.ts'
+import { WAIT_FOR_MAINTENANCE, WAIT_FOR_TURN, waitForMonitor, whenUnit } from './plan-waits.ts'
 import type { WakeReason, VmRecord } from '../vm/record.ts'
 import type { UnusableState } from '../world/saved-state.ts'
 import type { MonitorState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
-import type { Blocked, Step, Waiting } from './step.ts'
+import type { Blocked, Step } from './step.ts'
 
 /** Returns why a saved guest must run again; undefined if it may stay asleep. */
 export function wakeReason(record: VmRecord, { traffic, storage }: World): WakeReason | undefined {
@@ -48,12 +48,6 @@ const isTrafficWaiting = ({ traffic }: Pick<World, 'traffic'>): boolean =>
 export const isInTurn = (reason: WakeReason | undefined): boolean =>
   reason === 'host_booted' || reason === 'maintenance'
 
-/** The wait of a guest for its turn. A packet for it ends the wait. */
-const WAIT_FOR_TURN = waiting('a turn to wake')
-
-/** The wait of a guest on a host that is drained. Only the end of the maintenance ends it. */
-export const WAIT_FOR_MAINTENANCE = waiting('the end of maintenance')
-
 /** Returns why a saved guest must run again now. On a drained host nothing wakes. */
 export const wakeReasonNow = (record: VmRecord, world: World, facts: Facts): WakeReason | undefined =>
   facts.drain === undefined ? wakeReason(record, world) : undefined
@@ -64,13 +58,6 @@ export function giveUpConsolePlace(record: VmRecord, world: World, facts: Facts)
   if (!saved.known) return []
   const wakes = saved.value.kind === 'present' && wakeReasonNow(record, world, facts) !== undefined
   return wakes ? [] : detachConsole(world, 'the guest is saved, and needs no terminal until it wakes')
-}
-
-/** Takes the terminal of a guest that has no unit. Its session is whole then, and continues when the guest does. */
-export function detachConsole({ unit, console }: World, because: string): Facet {
-  if (!unit.known || !isGone(unit.value) || !console.known) return []
-  if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
-  return [{ kind: 'console.remove-master', because }]
 }
 
 /** Restores a saved guest that no unit has, if something wants it; otherwise it stays asleep. */
@@ -90,38 +77,6 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
     })
   })
 }
-
-/** Evaluates the facet of a unit that is gone or active. Waits while it starts or stops, and leaves a foreign one. */
-export function whenUnit(
-  { unit }: World,
-  { gone, active }: { readonly gone: () => Facet; readonly active: () => Facet },
-): Facet {
-  return when('unit', unit, ({ kind }) => {
-    switch (kind) {
-      case 'absent':
-      case 'failed':
-      case 'leftover':
-        return gone()
-      case 'activating':
-        return waitForUnit('the unit to start')
-      case 'active':
-        return active()
-      case 'deactivating':
-        return waitForUnit('the unit to stop')
-      case 'foreign':
-        return []
-      default:
-        return unreachable(kind)
-    }
-  })
-}
-
-export const waitForUnit = (what: 'the unit to start' | 'the unit to stop'): Facet => ({
-  outcome: 'wait',
-  for: what,
-  recheckMs: limits.unitRecheckMs,
-  deadlineMs: limits.unitWaitMs,
-})
 
 const unusable = (saved: UnusableState): Blocked => ({
   outcome: 'blocked',
@@ -265,23 +220,4 @@ function ofUnusable(
   if (restores) return [{ kind: 'unit.ensure-stopped', because }]
   // While the monitor is silent, ensurePower plans the wait for its answer.
   return silentMs === undefined ? resumeSteps(record, facts, because) : []
-}
-
-/** Waits for an answer; a monitor may take `limits.monitorAnswerMs` for any answer. */
-export const waitForMonitor = (silentMs: number): Waiting => ({
-  outcome: 'wait',
-  for: 'the monitor to answer',
-  recheckMs: monitorRecheckMs(silentMs),
-  deadlineMs: limits.monitorAnswerMs,
-  waitedMs: silentMs,
-})
-
-/**
- * Returns when to look at a silent monitor again. One that starts answers soon. One that its guest took over may never
- * answer, so the interval grows with the silence.
- */
-const monitorRecheckMs = (silentMs: number): number => {
-  const leftMs = limits.monitorAnswerMs - silentMs
-  const shareMs = Math.round(silentMs * limits.monitorRecheckShare)
-  return Math.max(limits.monitorRecheckMs, Math.min(shareMs, leftMs))
 }

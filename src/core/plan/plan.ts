@@ -5,20 +5,12 @@ import { isLive, isSavedOutsideUnit, isGone } from '../world/world.ts'
 import { backOffOf } from './back-off.ts'
 import { beside, inOrder } from './facet.ts'
 import { planArrival } from './plan-arrive.ts'
+import { keepConsole, removeConsole } from './plan-console.ts'
 import { mustSaveForDrain, planSaveForDrain } from './plan-drain.ts'
 import { planHostEnd } from './plan-host-end.ts'
-import { planHandover, planLeft, WAIT_FOR_DESTINATION } from './plan-leave.ts'
+import { planHandover, planLeft } from './plan-leave.ts'
 import { ensureAttached, ensureNetwork, leaveFormerAddresses, removeNetwork } from './plan-network.ts'
-import {
-  askToEnd,
-  DELETED,
-  ensurePower,
-  keepConsole,
-  removeConsole,
-  removeUnit,
-  removeEnded,
-  removeGuest,
-} from './plan-power.ts'
+import { askToEnd, DELETED, ensurePower, removeUnit, removeEnded, removeGuest } from './plan-power.ts'
 import {
   dropFrames,
   ensureFlowing,
@@ -38,6 +30,7 @@ import {
   showGrowth,
   diskForeign,
 } from './plan-storage.ts'
+import { WAIT_FOR_DESTINATION } from './plan-waits.ts'
 import { fallAsleepOrResume, giveUpConsolePlace, wakeGuest } from './plan-wake.ts'
 import { SETTLED } from './step.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'

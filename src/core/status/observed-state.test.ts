@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { markOfTests, recordOf, worldOf } from '../../../test/record.ts'
-import { WAIT_FOR_MAINTENANCE } from '../plan/plan-wake.ts'
+import { WAIT_FOR_MAINTENANCE } from '../plan/plan-waits.ts'
 import { observedState } from './observed-state.ts'
 import type { Generation } from '../ids.ts'
 import type { Arrival } from '../migration/arrival.ts'
