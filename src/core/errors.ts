@@ -20,6 +20,14 @@ export type Rejection = {
   readonly errors?: readonly { readonly pointer: string; readonly code: string; readonly detail: string }[]
 }
 
+/** The reason why something could not be done or inspected, as a value. A {@link HostFault} that is caught becomes one. */
+export type Hindrance = {
+  readonly code: FaultCode
+  readonly retry: RetryClass
+  /** With its causes, in one line. */
+  readonly message: string
+}
+
 /**
  * The host could not do or report something. Drivers, steps and the store throw it. The message says what this level
  * was doing and to which object; the cause is chained, never pasted.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
-import { errorChain } from './error-chain.ts'
+import { errorChain, hindranceOf, unknownBy } from './error-chain.ts'
 
 test('causes follow what they caused, in one line', () => {
   const cause = new Error('it said:\n  no such file', { cause: 'ENOENT' })
@@ -27,4 +27,11 @@ test('a chain of causes without an end is cut', () => {
   const error = new Error('again')
   error.cause = error
   assert.equal(errorChain(error), Array.from({ length: 8 }, () => 'again').join(': '))
+})
+
+test('a fault is caught as its code, its retry class and its whole chain', () => {
+  const fault = new HostFault('storage_failed', 'making a disk', { cause: 'ENOENT', retry: 'on-change' })
+  const hindrance = { code: 'storage_failed', retry: 'on-change', message: 'making a disk: ENOENT' } as const
+  assert.deepEqual(hindranceOf(fault), hindrance)
+  assert.deepEqual(unknownBy(fault), { known: false, ...hindrance })
 })

@@ -1,6 +1,8 @@
 import { inspect } from 'node:util'
 import { limits } from '../config/limits.ts'
 import { cutText } from '../lib/text.ts'
+import type { Hindrance, HostFault } from '../core/errors.ts'
+import type { Unknown } from '../core/world/world.ts'
 
 /** The longest chain that is printed; a longer one is cut, not looped over. */
 const CAUSES_MAX = 8
@@ -19,6 +21,16 @@ export function errorChain(error: unknown): string {
   }
   return inOneLine(messages.join(': '))
 }
+
+/** Returns why something could not be done, from the error that says so. */
+export const hindranceOf = (fault: Pick<HostFault, 'code' | 'retry' | 'message'>): Hindrance => ({
+  code: fault.code,
+  retry: fault.retry,
+  message: errorChain(fault),
+})
+
+/** Returns what is known after an inspection that failed. */
+export const unknownBy = (fault: HostFault): Unknown => ({ known: false, ...hindranceOf(fault) })
 
 /** Joins the lines of a text. The items of a list, which are indented, are kept apart. */
 const inOneLine = (text: string): string =>

@@ -7,7 +7,7 @@ import { launchBeforeMove } from '../core/status/launch.ts'
 import { withDelivery } from '../core/status/wake-progress.ts'
 import { isOvertaken } from '../core/vm/record.ts'
 import { given } from '../lib/given.ts'
-import { errorChain } from '../log/error-chain.ts'
+import { hindranceOf } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
 import { fail, observed, write } from './progress.ts'
 import { runStep } from './run-step.ts'
@@ -149,8 +149,7 @@ async function runOne(pass: Pass, step: Step, { state, stepLog }: RunContext): P
     if (signal.aborted) return { kind: 'overtaken' }
     if (!(error instanceof HostFault)) throw error
     pass.observer?.stepEnded(step.kind, elapsedMs(), error.code)
-    const { code, retry } = error
-    const failure = { step: step.kind, code, retry, message: errorChain(error) }
+    const failure = { step: step.kind, ...hindranceOf(error) }
     return { kind: 'failed', ended: step.lane === undefined ? 'pass' : 'lane', failure }
   }
   pass.observer?.stepEnded(step.kind, elapsedMs())

@@ -2,11 +2,10 @@ import { Type } from 'typebox'
 import { HostFault } from '../../core/errors.ts'
 import { faults, rejections, retryAfterSeconds } from '../../core/problems/catalogue.ts'
 import { limits } from '../../config/limits.ts'
-import { errorChain } from '../../log/error-chain.ts'
+import { hindranceOf } from '../../log/error-chain.ts'
 import { shownText } from './values.ts'
 import type { Static } from 'typebox'
-import type { Unknown } from '../../core/world/world.ts'
-import type { ProblemCode, Rejection, RejectionCode } from '../../core/errors.ts'
+import type { Hindrance, ProblemCode, Rejection, RejectionCode } from '../../core/errors.ts'
 
 export const PROBLEM_MEDIA_TYPE = 'application/problem+json'
 
@@ -59,13 +58,10 @@ export function problemOf(rejection: Rejection, requestId: string): Problem {
 
 /** Translates a fault of the host, for a request that needed the host. */
 export const problemOfFault = (fault: HostFault, requestId: string): Problem =>
-  problemOfUnknown({ code: fault.code, retry: fault.retry, message: errorChain(fault) }, requestId)
+  problemOfUnknown(hindranceOf(fault), requestId)
 
 /** Translates a failed inspection, for an answer that depends on it. */
-export function problemOfUnknown(
-  { code, retry, message }: Omit<Unknown, 'known'>,
-  requestId: string,
-): Problem {
+export function problemOfUnknown({ code, retry, message }: Hindrance, requestId: string): Problem {
   return {
     type: typeOf(code),
     title: faults[code].title,

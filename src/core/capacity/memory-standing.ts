@@ -1,4 +1,5 @@
-import type { Probe, Unknown } from '../world/world.ts'
+import type { Hindrance } from '../errors.ts'
+import type { Probe } from '../world/world.ts'
 
 /**
  * Whether a VM may use its memory now. `held`: it never lent it, or has it back. `free`: it may have it back. `short`:
@@ -9,7 +10,7 @@ export type MemoryStanding =
   | { readonly kind: 'held' }
   | { readonly kind: 'free' }
   | { readonly kind: 'short'; readonly place: number; readonly missingMib: number }
-  | { readonly kind: 'blocked'; readonly because: Omit<Unknown, 'known'> }
+  | { readonly kind: 'blocked'; readonly because: Hindrance }
 
 export const HELD: MemoryStanding = { kind: 'held' }
 

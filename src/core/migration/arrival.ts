@@ -1,5 +1,5 @@
 import { unreachable } from '../../lib/assert.ts'
-import type { FaultCode, RetryClass } from '../errors.ts'
+import type { Hindrance } from '../errors.ts'
 import type { ArrivalId, DepartureRefusal } from './departure.ts'
 import type { MigrationId } from './offer.ts'
 
@@ -21,13 +21,6 @@ export const ARRIVAL_STAGES = ['pulling', 'pulled', 'released', 'refused'] as co
  * gave it up, and the source has it. `drained`: likewise, because this host was drained.
  */
 export type ArrivalRefusal = DepartureRefusal | 'unknown' | 'unfit' | 'drained'
-
-/** A hindrance that keeps a VM from coming here; it is tried again. */
-export type ArrivalTrouble = {
-  readonly code: FaultCode
-  readonly retry: RetryClass
-  readonly message: string
-}
 
 /** How much of the present round is copied. */
 export type CopyProgress = {
@@ -53,7 +46,8 @@ export type Arrival = {
   readonly releasedAtMs?: number
   /** Why the stage is `refused`. */
   readonly because?: ArrivalRefusal
-  readonly trouble?: ArrivalTrouble
+  /** The hindrance that keeps the VM from coming. It is tried again. */
+  readonly trouble?: Hindrance
   readonly progress?: CopyProgress
 }
 

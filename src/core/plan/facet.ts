@@ -1,4 +1,4 @@
-import { SETTLED } from './step.ts'
+import { blockedBy, SETTLED } from './step.ts'
 import type { MemoryStanding } from '../capacity/memory-standing.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { TapSpec } from '../network/tap.ts'
@@ -41,14 +41,7 @@ function gather(facets: readonly (() => Facet)[]): { steps: readonly Step[]; sto
 
 /** Gives a facet the value of an inspection, or blocks the facet if the inspection failed. */
 export function when<T>(room: string, probe: Probe<T>, facet: (value: T) => Facet): Facet {
-  if (probe.known) return facet(probe.value)
-  return {
-    outcome: 'blocked',
-    step: `${room}.inspect`,
-    code: probe.code,
-    retry: probe.retry,
-    because: probe.message,
-  }
+  return probe.known ? facet(probe.value) : blockedBy(`${room}.inspect`, probe)
 }
 
 const isStop = (facet: Facet): facet is Waiting | Blocked => 'outcome' in facet

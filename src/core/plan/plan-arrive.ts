@@ -7,7 +7,7 @@ import { removeUnit } from './plan-power.ts'
 import { ensureHeld } from './plan-sleep.ts'
 import { waitForMonitor, whenUnit } from './plan-waits.ts'
 import { restorePaused } from './plan-wake.ts'
-import { SETTLED, waiting } from './step.ts'
+import { blockedBy, SETTLED, waiting } from './step.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { VmRecord, WaitReason } from '../vm/record.ts'
 import type { SavedGuest, SavedState } from '../world/saved-state.ts'
@@ -56,13 +56,8 @@ const holdPackets = (record: VmRecord, { world, facts }: Now): readonly (() => F
 ]
 
 /** Waits for the source, and shows what keeps the VM from coming. */
-function waitFor(what: WaitReason, { trouble }: Arrival): Waiting | Blocked {
-  if (trouble !== undefined) {
-    const { code, retry, message } = trouble
-    return { outcome: 'blocked', step: 'arrival.pull', code, retry, because: message, waitingFor: what }
-  }
-  return waiting(what)
-}
+const waitFor = (what: WaitReason, { trouble }: Arrival): Waiting | Blocked =>
+  trouble === undefined ? waiting(what) : blockedBy('arrival.pull', trouble, what)
 
 function notReleased({ id }: VmRecord, { migrationId, because }: Arrival): Blocked {
   const end =

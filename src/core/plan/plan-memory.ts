@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { blockedBy } from './step.ts'
 import type { Facet, Facts } from './facet.ts'
 
 /** Gives a VM its memory back before its unit starts, or waits in the queue for it. */
@@ -23,10 +24,8 @@ export function ensureMemory(facts: Facts): Facet {
         deadlineMs: limits.memoryWaitMs,
         queue: { place: memory.place, missingMib: memory.missingMib },
       }
-    case 'blocked': {
-      const { code, retry, message } = memory.because
-      return { outcome: 'blocked', step: 'memory.inspect', code, retry, because: message }
-    }
+    case 'blocked':
+      return blockedBy('memory.inspect', memory.because)
     default:
       return unreachable(memory)
   }

@@ -1,7 +1,8 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
+import { given } from '../../lib/given.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
-import type { FaultCode, RetryClass } from '../errors.ts'
+import type { FaultCode, Hindrance, RetryClass } from '../errors.ts'
 import type { Sha256 } from '../ids.ts'
 import type { MemoryQueuePlace, WaitReason } from '../vm/record.ts'
 
@@ -70,6 +71,13 @@ export type Blocked = {
   /** Set for a VM that has nothing left to do by itself: what it waits for. */
   readonly waitingFor?: WaitReason
 }
+
+/** Returns the block that a hindrance at this step makes. */
+export const blockedBy = (
+  step: string,
+  { code, retry, message }: Hindrance,
+  waitingFor?: WaitReason,
+): Blocked => ({ outcome: 'blocked', step, code, retry, because: message, ...given({ waitingFor }) })
 
 export type Waiting = {
   readonly outcome: 'wait'

@@ -1,15 +1,12 @@
 import { limits } from '../../config/limits.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { endingTogetherMs } from '../../lib/ending-together.ts'
-import type { FaultCode, RetryClass } from '../errors.ts'
+import type { Hindrance, RetryClass } from '../errors.ts'
 import type { Fault, MemoryQueuePlace, VmRecord, WaitReason } from '../vm/record.ts'
 
 /** A failure of a pass, before it is counted. */
-export type Failure = {
+export type Failure = Hindrance & {
   readonly step: string
-  readonly code: FaultCode
-  readonly retry: RetryClass
-  readonly message: string
   /** As in a plan that is blocked (`core/plan/step.ts`). */
   readonly waitingFor?: WaitReason
   /** The place in the queue of a wait that is overdue. */

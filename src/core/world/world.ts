@@ -1,4 +1,4 @@
-import type { FaultCode, RetryClass } from '../errors.ts'
+import type { Hindrance } from '../errors.ts'
 import { isSaved } from './saved-state.ts'
 import type { FirewallState, TapState, TrafficState } from './network-state.ts'
 import type { SavedState } from './saved-state.ts'
@@ -11,12 +11,7 @@ import type { Sha256, UserId, VmId } from '../ids.ts'
  */
 export type Probe<T> = { readonly known: true; readonly value: T } | Unknown
 
-export type Unknown = {
-  readonly known: false
-  readonly code: FaultCode
-  readonly retry: RetryClass
-  readonly message: string
-}
+export type Unknown = Hindrance & { readonly known: false }
 
 /** The unit of a VM as systemd reports it. `absent`: not loaded, or inactive after a clean exit. */
 export type UnitState =

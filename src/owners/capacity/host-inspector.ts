@@ -7,7 +7,7 @@ import {
 } from '../../core/capacity/ledger.ts'
 import { HostFault } from '../../core/errors.ts'
 import { err, ok } from '../../lib/result.ts'
-import { errorChain } from '../../log/error-chain.ts'
+import { errorChain, unknownBy } from '../../log/error-chain.ts'
 import { SharedLook } from '../../lib/shared-look.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import type { Probe } from '../../core/world/world.ts'
@@ -123,7 +123,7 @@ export class HostInspector implements Capacity {
     const last = this.#fresh()
     if (!last.known) return last
     const { pool } = last.value
-    if (!pool.ok) return unknown(pool.error)
+    if (!pool.ok) return unknownBy(pool.error)
     if (!this.#imagesAreKnown) return nothingKnown('the images of the storage pool were not listed yet')
     return { known: true, value: this.poolSharesOf([...this.#imagesMib.values()]) }
   }
@@ -177,7 +177,7 @@ export class HostInspector implements Capacity {
     if (this.#consolePlaces !== undefined) return { known: true, value: heldPlacesMax(this.#consolePlaces) }
     const places = this.#last?.consolePlaces
     if (places === undefined || places.ok) return nothingKnown('the host was not looked at yet')
-    return unknown(places.error)
+    return unknownBy(places.error)
   }
 
   #fresh(): Probe<Look> {
@@ -258,14 +258,7 @@ async function settle<T>(look: Promise<T>): Promise<Result<T, HostFault>> {
 
 /** Returns what follows from a part of a look, or why the part is unknown. */
 const probeOf = <T, V>(seen: Result<T, HostFault>, valueOf: (value: T) => V): Probe<V> =>
-  seen.ok ? { known: true, value: valueOf(seen.value) } : unknown(seen.error)
-
-const unknown = (fault: HostFault): Probe<never> => ({
-  known: false,
-  code: fault.code,
-  retry: fault.retry,
-  message: errorChain(fault),
-})
+  seen.ok ? { known: true, value: valueOf(seen.value) } : unknownBy(seen.error)
 
 const nothingKnown = (message: string): Probe<never> => ({
   known: false,

@@ -3,16 +3,16 @@ import { HostFault } from '../../core/errors.ts'
 import { isComing } from '../../core/migration/arrival.ts'
 import { isHandover } from '../../core/migration/departure.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
-import { errorChain } from '../../log/error-chain.ts'
+import { errorChain, hindranceOf } from '../../log/error-chain.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
 import { followPackets, mayHavePackets, takePackets } from './held-packets.ts'
 import { pullGuest, pullImages } from './pull-guest.ts'
 import { pullRounds, takeOver } from './pull-disk.ts'
 import { Pulling } from './pulling.ts'
 import { accepted, Hindered, SourceRefused } from './source-refused.ts'
-import type { RetryClass } from '../../core/errors.ts'
+import type { Hindrance, RetryClass } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { Arrival, ArrivalRefusal, ArrivalTrouble } from '../../core/migration/arrival.ts'
+import type { Arrival, ArrivalRefusal } from '../../core/migration/arrival.ts'
 import type { Manifest } from '../../core/vm/manifest.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { ArrivalContext } from './pulling.ts'
@@ -311,12 +311,10 @@ export class ArrivalCourse {
   }
 }
 
-function troubleOf(error: unknown): ArrivalTrouble {
-  const message = errorChain(error)
-  if (error instanceof HostFault || error instanceof Hindered)
-    return { code: error.code, retry: error.retry, message }
-  return { code: 'bug', retry: 'on-change', message }
-}
+const troubleOf = (error: unknown): Hindrance =>
+  error instanceof HostFault || error instanceof Hindered
+    ? hindranceOf(error)
+    : { code: 'bug', retry: 'on-change', message: errorChain(error) }
 
 class Gone extends Error {
   override readonly name = 'Gone'

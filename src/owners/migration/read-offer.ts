@@ -4,7 +4,7 @@ import { HostFault } from '../../core/errors.ts'
 import { faults } from '../../core/problems/catalogue.ts'
 import { whyNotRestorable } from '../../core/saved/judge-saved-state.ts'
 import { err, ok } from '../../lib/result.ts'
-import { errorChain } from '../../log/error-chain.ts'
+import { unknownBy } from '../../log/error-chain.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { ArrivalId, SourceRefusal } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
@@ -49,8 +49,7 @@ export async function readOffer(
     }
     return err({ code: 'migration_unavailable', detail: noOfferWords(migrationId, manifest.error) })
   } catch (error) {
-    if (error instanceof HostFault)
-      return err({ known: false, code: error.code, retry: error.retry, message: errorChain(error) })
+    if (error instanceof HostFault) return err(unknownBy(error))
     if (!signal.aborted || error !== signal.reason) throw error
     const message = `asking the source ${source}: no answer within ${limits.offerReadMs / 1000} s`
     const { retry } = faults.source_unreachable

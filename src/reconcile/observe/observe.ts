@@ -3,7 +3,7 @@ import { HostFault } from '../../core/errors.ts'
 import { judgeShape } from '../../core/saved/judge-saved-state.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
 import { isLive } from '../../core/world/world.ts'
-import { errorChain } from '../../log/error-chain.ts'
+import { unknownBy } from '../../log/error-chain.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { TrafficState } from '../../core/world/network-state.ts'
 import type { SavedState, SavingMonitor } from '../../core/world/saved-state.ts'
@@ -65,6 +65,6 @@ async function probe<T>(inspection: Promise<T>): Promise<Probe<T>> {
     return { known: true, value: await inspection }
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
-    return { known: false, code: error.code, retry: error.retry, message: errorChain(error) }
+    return unknownBy(error)
   }
 }
