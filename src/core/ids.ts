@@ -12,6 +12,8 @@ export type Generation = Brand<number, 'Generation'>
 export type Sha256 = Brand<string, 'Sha256'>
 /** A network device name, at most 15 bytes (IFNAMSIZ, netdevice(7)). */
 export type DeviceName = Brand<string, 'DeviceName'>
+/** The host names that belong to one VM: the user of its monitor, and its tap. */
+export type HostIdentity = { readonly userId: UserId; readonly device: DeviceName }
 /** `aa:bb:cc:dd:ee:ff`, lower case, unicast. */
 export type MacAddress = Brand<string, 'MacAddress'>
 

@@ -1,5 +1,5 @@
-import type { Delivery, TrafficState, TrafficSubject } from '../core/world/network-state.ts'
-import type { UserId } from '../core/ids.ts'
+import type { Delivery, TrafficState } from '../core/world/network-state.ts'
+import type { HostIdentity, UserId } from '../core/ids.ts'
 
 /** A packet on its way to a guest that has left its source. */
 export type HeldPacket = {
@@ -16,33 +16,34 @@ export type HeldPacket = {
 }
 
 /**
- * Watches traffic from host to guest, and holds it for a guest that is not there. The kernel keeps the counters and the
- * held frames, so they outlive the daemon; each frame stays there until it is sent. Frames are in the daemon's memory
- * only if the kernel has no room for more. Every method throws HostFault `traffic_failed`.
+ * Watches traffic from host to guest, and holds it for a guest that is not there. The kernel's program knows a VM by
+ * its user id, and finds the VM by the outgoing device of a frame. The kernel keeps the counters and the held frames, so
+ * they outlive the daemon; each frame stays there until it is sent. Frames are in the daemon's memory only if the kernel
+ * has no room for more. Every method throws HostFault `traffic_failed`.
  */
 export interface Traffic {
-  inspect(subject: TrafficSubject): Promise<TrafficState>
+  inspect(subject: HostIdentity): Promise<TrafficState>
   /**
    * Puts our program on the device, and starts the idle clock if there is none. Frames keep flowing or being held as
    * before.
    */
-  ensureWatched(subject: TrafficSubject): Promise<void>
+  ensureWatched(subject: HostIdentity): Promise<void>
   /** Restarts the idle clock, because the guest has just been started. */
-  restart(subject: TrafficSubject): Promise<void>
+  restart(subject: HostIdentity): Promise<void>
   /** Holds frames for the guest from now on, within bounds, and reports the first one that counts. */
-  ensureHeld(subject: TrafficSubject): Promise<void>
+  ensureHeld(subject: HostIdentity): Promise<void>
   /**
    * Delivers the held frames to the guest, in order, and lets frames go to the device again; with `deliver` false the
    * held frames are dropped. Frames older than `limits.heldFrameAgeMs` are dropped too. If frames flow already, it
    * returns zeros.
    */
-  ensureFlowing(subject: TrafficSubject, how: { readonly deliver: boolean }): Promise<Delivery>
+  ensureFlowing(subject: HostIdentity, how: { readonly deliver: boolean }): Promise<Delivery>
   /**
    * Forgets the held packets numbered up to `after`, and returns the others, in order; none if frames flow. Name in
    * `after` only what another host has and keeps. Within the bounds of held frames, in number and bytes. Without
    * packets of {@link inject}.
    */
-  keepHeldAfter(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]>
+  keepHeldAfter(subject: HostIdentity, after: number): Promise<readonly HeldPacket[]>
   /**
    * Takes over packets that the guest's former host held, in ascending order. They are delivered before all frames that
    * are held here, or at once if frames flow. A packet that counts wants the guest, as a held one does. Each packet
@@ -52,14 +53,14 @@ export interface Traffic {
    * A packet with the number of an earlier one is left out. These packets and numbers are in the daemon's memory only.
    * The device must be watched.
    */
-  inject(subject: TrafficSubject, packets: readonly HeldPacket[]): Promise<void>
+  inject(subject: HostIdentity, packets: readonly HeldPacket[]): Promise<void>
   /** Forgets the guest; its device may be gone already. */
-  remove(subject: TrafficSubject): Promise<void>
+  remove(subject: HostIdentity): Promise<void>
   /**
    * Calls back when a packet that counts came for a guest whose frames are held; with `only`, for that guest alone.
    * Returns the function that ends this.
    */
-  watch(onTraffic: (userId: UserId) => void, only?: TrafficSubject): () => void
+  watch(onTraffic: (userId: UserId) => void, only?: HostIdentity): () => void
   /** Calls back at each packet that is held for a guest. Returns the function that ends this. */
   watchHeld(onHeld: (userId: UserId) => void): () => void
 }

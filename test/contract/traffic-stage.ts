@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { HostFault } from '../../src/core/errors.ts'
-import type { TrafficSubject, WatchedTraffic } from '../../src/core/world/network-state.ts'
-import type { UserId } from '../../src/core/ids.ts'
+import type { WatchedTraffic } from '../../src/core/world/network-state.ts'
+import type { HostIdentity, UserId } from '../../src/core/ids.ts'
 import type { Traffic } from '../../src/ports/traffic.ts'
 import { otherSpec, tapSpec } from './taps-stage.ts'
 
@@ -9,22 +9,22 @@ import { otherSpec, tapSpec } from './taps-stage.ts'
 export type TrafficStage = {
   /** Starts the traffic of a new daemon; the previous daemon may have ended in any way. */
   daemon(): Traffic
-  makeDevice(subject: TrafficSubject): Promise<void> | void
-  deleteDevice(subject: TrafficSubject): Promise<void> | void
+  makeDevice(subject: HostIdentity): Promise<void> | void
+  deleteDevice(subject: HostIdentity): Promise<void> | void
   /** Attaches a reader behind the device. */
-  attach(subject: TrafficSubject): Promise<void> | void
+  attach(subject: HostIdentity): Promise<void> | void
   /** Sends a packet from the host to a guest. */
-  send(subject: TrafficSubject, name: string): Promise<void> | void
+  send(subject: HostIdentity, name: string): Promise<void> | void
   /** Sends a packet that is configured not to count. */
-  sendIgnored(subject: TrafficSubject, name: string): Promise<void> | void
+  sendIgnored(subject: HostIdentity, name: string): Promise<void> | void
   /** Names of the packets that the reader behind the device got, in order. */
-  given(subject: TrafficSubject): Promise<readonly string[]> | readonly string[]
+  given(subject: HostIdentity): Promise<readonly string[]> | readonly string[]
   /** Lets time pass. */
   pass(ms: number): void
 }
 
-export const guest: TrafficSubject = tapSpec
-export const otherGuest: TrafficSubject = otherSpec
+export const guest: HostIdentity = tapSpec
+export const otherGuest: HostIdentity = otherSpec
 
 export const isFault = (error: unknown): boolean =>
   error instanceof HostFault && error.code === 'traffic_failed'
@@ -37,7 +37,7 @@ export async function watched(traffic: Traffic, subject = guest): Promise<Watche
 }
 
 /** VMs that were reported to a daemon as wanted; with a subject, to a watcher of that guest. */
-export function listen(traffic: Traffic, only?: TrafficSubject): UserId[] {
+export function listen(traffic: Traffic, only?: HostIdentity): UserId[] {
   const wanted: UserId[] = []
   traffic.watch((userId) => wanted.push(userId), only)
   return wanted

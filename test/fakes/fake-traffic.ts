@@ -1,12 +1,7 @@
 import { limits } from '../../src/config/limits.ts'
 import { HostFault } from '../../src/core/errors.ts'
-import type {
-  Delivery,
-  PacketFlow,
-  TrafficState,
-  TrafficSubject,
-} from '../../src/core/world/network-state.ts'
-import type { DeviceName, UserId } from '../../src/core/ids.ts'
+import type { Delivery, PacketFlow, TrafficState } from '../../src/core/world/network-state.ts'
+import type { DeviceName, HostIdentity, UserId } from '../../src/core/ids.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { HeldPacket, Traffic } from '../../src/ports/traffic.ts'
 import { given } from '../../src/lib/given.ts'
@@ -96,7 +91,7 @@ export class FakeTraffic implements Traffic {
     return this.#faults.holdNext(method)
   }
 
-  inspect({ device, userId }: TrafficSubject): Promise<TrafficState> {
+  inspect({ device, userId }: HostIdentity): Promise<TrafficState> {
     return this.#faults.run('inspect', () => {
       const watched = this.#watched.get(device)
       const activity = this.#activity.get(userId)
@@ -120,24 +115,24 @@ export class FakeTraffic implements Traffic {
     })
   }
 
-  ensureWatched(subject: TrafficSubject): Promise<void> {
+  ensureWatched(subject: HostIdentity): Promise<void> {
     return this.#faults.run('ensureWatched', () => void this.#watch(subject))
   }
 
-  restart({ userId }: TrafficSubject): Promise<void> {
+  restart({ userId }: HostIdentity): Promise<void> {
     return this.#faults.run('restart', () => {
       this.#activityOf(userId).restartedAtMs = this.#now()
     })
   }
 
-  ensureHeld(subject: TrafficSubject): Promise<void> {
+  ensureHeld(subject: HostIdentity): Promise<void> {
     return this.#faults.run('ensureHeld', () => {
       this.#watch(subject).frames = 'held'
     })
   }
 
   ensureFlowing(
-    { device, userId }: TrafficSubject,
+    { device, userId }: HostIdentity,
     { deliver }: { readonly deliver: boolean },
   ): Promise<Delivery> {
     return this.#faults.run('ensureFlowing', () => {
@@ -152,7 +147,7 @@ export class FakeTraffic implements Traffic {
     })
   }
 
-  keepHeldAfter({ device, userId }: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
+  keepHeldAfter({ device, userId }: HostIdentity, after: number): Promise<readonly HeldPacket[]> {
     return this.#faults.run('held', () => {
       const watched = this.#watched.get(device)
       if (watched?.userId !== userId || watched.frames === 'flowing') return []
@@ -168,7 +163,7 @@ export class FakeTraffic implements Traffic {
     })
   }
 
-  inject({ device, userId }: TrafficSubject, packets: readonly HeldPacket[]): Promise<void> {
+  inject({ device, userId }: HostIdentity, packets: readonly HeldPacket[]): Promise<void> {
     return this.#faults.run('inject', () => {
       const watched = this.#watched.get(device)
       if (watched?.userId !== userId) {
@@ -184,7 +179,7 @@ export class FakeTraffic implements Traffic {
     })
   }
 
-  remove({ device, userId }: TrafficSubject): Promise<void> {
+  remove({ device, userId }: HostIdentity): Promise<void> {
     return this.#faults.run('remove', () => {
       this.#injected.delete(userId)
       if (this.#watched.get(device)?.userId === userId) this.#gone(device)
@@ -192,7 +187,7 @@ export class FakeTraffic implements Traffic {
     })
   }
 
-  watch(onTraffic: (userId: UserId) => void, only?: TrafficSubject): () => void {
+  watch(onTraffic: (userId: UserId) => void, only?: HostIdentity): () => void {
     const watcher = (userId: UserId): void => {
       if (only === undefined || only.userId === userId) onTraffic(userId)
     }
@@ -336,7 +331,7 @@ export class FakeTraffic implements Traffic {
     return 'given'
   }
 
-  #watch({ device, userId }: TrafficSubject): Watched {
+  #watch({ device, userId }: HostIdentity): Watched {
     if (this.#options.devices?.has(device) === false) {
       throw new HostFault('traffic_failed', `watching the traffic of ${device}: there is no such device`)
     }

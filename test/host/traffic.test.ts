@@ -15,8 +15,7 @@ import { capture, synAck } from './captured-frames.ts'
 import { makeGuest } from './network-stage.ts'
 import { datagramsOf, IGNORED_PORT, PORT, TrafficOnTaps } from './traffic-stage.ts'
 import type { TestContext } from 'node:test'
-import type { UserId } from '../../src/core/ids.ts'
-import type { TrafficSubject } from '../../src/core/world/network-state.ts'
+import type { HostIdentity, UserId } from '../../src/core/ids.ts'
 import type { TapSpec } from '../../src/core/network/tap.ts'
 import type { TapTraffic } from '../../src/host/ebpf/tap-traffic.ts'
 import type { Captured } from './captured-frames.ts'
@@ -26,7 +25,7 @@ const { ipv4Address: ipv4 = '', ipv6Address: ipv6 = '' } = tapSpec
 const deliver = { deliver: true }
 const UDP_HEADER_BYTES = 8
 
-const specOf = ({ device }: TrafficSubject): TapSpec => (device === tapSpec.device ? tapSpec : otherSpec)
+const specOf = ({ device }: HostIdentity): TapSpec => (device === tapSpec.device ? tapSpec : otherSpec)
 
 trafficContract(
   'traffic on taps',

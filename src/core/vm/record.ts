@@ -1,7 +1,7 @@
 import type { FaultCode } from '../errors.ts'
 import type { GuestSeen } from '../guest/guest-seen.ts'
 import type { Compute, Desired } from '../desired.ts'
-import type { DeviceName, Generation, OperationId, UserId, VmId } from '../ids.ts'
+import type { Generation, HostIdentity, OperationId, VmId } from '../ids.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { Departure } from '../migration/departure.ts'
@@ -125,9 +125,6 @@ export type Launch = {
   readonly endsQuietly?: true
 }
 
-/** Host names that belong to the VM, allocated with the record and recorded before the objects exist. */
-type HostIdentity = { readonly userId: UserId; readonly device: DeviceName }
-
 /** Labels by which a controller finds its VMs, and a guard against deletion. They do not affect the host. */
 export type Metadata = {
   readonly labels: Readonly<Record<string, string>>
@@ -170,6 +167,7 @@ export type LastStop = { readonly atMs: number; readonly kind: StopKind; readonl
 
 export type VmRecord = {
   readonly id: VmId
+  /** Allocated with the record, and recorded before the objects exist. */
   readonly host: HostIdentity
   /** Chosen at creation; it never changes, also not when the VM moves. */
   readonly monitor: MonitorKind

@@ -1,5 +1,5 @@
 import type { Bandwidth, InboundRule, OutboundRule } from '../desired.ts'
-import type { DeviceName, MacAddress, UserId } from '../ids.ts'
+import type { DeviceName, MacAddress } from '../ids.ts'
 
 /** A device as the kernel shows it. */
 export type TapState =
@@ -87,12 +87,6 @@ export type FirewallState =
   /** This daemon has not written the table yet, so it cannot know whether the table is as it should be. */
   | { readonly kind: 'unverified' }
   | { readonly kind: 'intact'; readonly rule?: GuestRule }
-
-/**
- * Names whose traffic is meant. The kernel's program knows a VM by its user id, and finds the VM by the outgoing device
- * of a frame.
- */
-export type TrafficSubject = { readonly device: DeviceName; readonly userId: UserId }
 
 /** The 5-tuple of a packet, as far as the packet has one. */
 export type PacketFlow = {

@@ -4,13 +4,8 @@ import { packetFlow } from '../../core/network/packet-flow.ts'
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { library } from '../ffi/koffi.ts'
 import { HeldTraffic } from './held-traffic.ts'
-import type {
-  Delivery,
-  TrafficState,
-  TrafficSubject,
-  WatchedTraffic,
-} from '../../core/world/network-state.ts'
-import type { DeviceName, UserId } from '../../core/ids.ts'
+import type { Delivery, TrafficState, WatchedTraffic } from '../../core/world/network-state.ts'
+import type { DeviceName, HostIdentity, UserId } from '../../core/ids.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import type { Log } from '../../log/log.ts'
@@ -54,7 +49,7 @@ export class TapTraffic implements Traffic {
     this.#nowNs = nowNs ?? (() => process.hrtime.bigint())
   }
 
-  async inspect(subject: TrafficSubject): Promise<TrafficState> {
+  async inspect(subject: HostIdentity): Promise<TrafficState> {
     const { device, userId } = subject
     try {
       const held = this.#openTraffic()
@@ -83,7 +78,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async ensureWatched(subject: TrafficSubject): Promise<void> {
+  async ensureWatched(subject: HostIdentity): Promise<void> {
     try {
       await this.#watchDevice(subject)
     } catch (error) {
@@ -91,7 +86,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async restart({ device, userId }: TrafficSubject): Promise<void> {
+  async restart({ device, userId }: HostIdentity): Promise<void> {
     try {
       this.#program.setRestarted(userId, this.#nowNs())
     } catch (error) {
@@ -99,7 +94,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async ensureHeld(subject: TrafficSubject): Promise<void> {
+  async ensureHeld(subject: HostIdentity): Promise<void> {
     const { device, userId } = subject
     try {
       const held = this.#openTraffic()
@@ -113,7 +108,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async ensureFlowing(subject: TrafficSubject, how: { readonly deliver: boolean }): Promise<Delivery> {
+  async ensureFlowing(subject: HostIdentity, how: { readonly deliver: boolean }): Promise<Delivery> {
     const { device, userId } = subject
     try {
       const held = this.#openTraffic()
@@ -134,7 +129,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async keepHeldAfter(subject: TrafficSubject, after: number): Promise<readonly HeldPacket[]> {
+  async keepHeldAfter(subject: HostIdentity, after: number): Promise<readonly HeldPacket[]> {
     try {
       const held = this.#openTraffic()
       const ifindex = this.#holding(subject)
@@ -153,7 +148,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async inject({ device, userId }: TrafficSubject, packets: readonly HeldPacket[]): Promise<void> {
+  async inject({ device, userId }: HostIdentity, packets: readonly HeldPacket[]): Promise<void> {
     try {
       const held = this.#openTraffic()
       const ifindex = this.#indexOf(device)
@@ -171,7 +166,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  async remove({ device, userId }: TrafficSubject): Promise<void> {
+  async remove({ device, userId }: HostIdentity): Promise<void> {
     try {
       this.#injected.delete(userId)
       // Nothing was ever recorded, for example on a host without BPF.
@@ -183,7 +178,7 @@ export class TapTraffic implements Traffic {
     }
   }
 
-  watch(onTraffic: (userId: UserId) => void, only?: TrafficSubject): () => void {
+  watch(onTraffic: (userId: UserId) => void, only?: HostIdentity): () => void {
     let ended = false
     let unwatch = (): void => {}
     setImmediate(() => {
@@ -226,7 +221,7 @@ export class TapTraffic implements Traffic {
    * Returns the guests that all watchers were already called for; with `only`, that guest or none. If the program
    * cannot be loaded now, the first use reports why.
    */
-  #wanted(only: TrafficSubject | undefined): readonly UserId[] {
+  #wanted(only: HostIdentity | undefined): readonly UserId[] {
     try {
       const held = this.#openTraffic()
       held.catchUp()
@@ -264,7 +259,7 @@ export class TapTraffic implements Traffic {
   /**
    * Ensures that the device is watched, and returns its index. Leaves correct state as it is: held frames stay held.
    */
-  async #watchDevice({ device, userId }: TrafficSubject): Promise<number> {
+  async #watchDevice({ device, userId }: HostIdentity): Promise<number> {
     const ifindex = this.#indexOf(device)
     if (ifindex === undefined) throw new ErrnoError(`find device ${device}`, constants.errno.ENODEV)
     if (this.#program.restartedNs(userId) === undefined) this.#program.setRestarted(userId, this.#nowNs())
@@ -286,7 +281,7 @@ export class TapTraffic implements Traffic {
   }
 
   /** Returns the index of the device, if its frames are held for this guest. */
-  #holding({ device, userId }: TrafficSubject): number | undefined {
+  #holding({ device, userId }: HostIdentity): number | undefined {
     const ifindex = this.#indexOf(device)
     const guest = ifindex === undefined ? undefined : this.#program.guest(ifindex)
     return guest?.userId === userId && guest.frames === 'held' ? ifindex : undefined

@@ -13,7 +13,6 @@ import type { Host } from '../../ports/host.ts'
 /** Inspects everything of one VM on the host, in parallel. Never throws a host fault: a failed look is `unknown`. */
 export async function observe(host: Host, record: VmRecord): Promise<World> {
   const { id, desired } = record
-  const { device, userId } = record.host
   const { storeId } = host
   const unit = probe(host.units.inspect(id).then((seen) => judgeUnit(seen, record, storeId)))
   const monitor = unit.then((seen) => probe(inspectMonitor(host, record, seen)))
@@ -23,10 +22,10 @@ export async function observe(host: Host, record: VmRecord): Promise<World> {
     probe(host.consoles.inspect(id)),
     probe(inspectStorage(host, record)),
     // A monitor that answers already holds its device. A look before that would see a device without a holder.
-    monitor.then(() => probe(host.taps.inspect(device, id))),
-    probe(host.firewall.inspect(device)),
+    monitor.then(() => probe(host.taps.inspect(record.host.device, id))),
+    probe(host.firewall.inspect(record.host.device)),
     probe(inspectSaved(host, record)),
-    probe(desired.network === undefined ? WITHOUT_TRAFFIC : host.traffic.inspect({ device, userId })),
+    probe(desired.network === undefined ? WITHOUT_TRAFFIC : host.traffic.inspect(record.host)),
   ])
   return { unit: unitSeen, monitor: monitorSeen, console, storage, tap, firewall, saved, traffic }
 }

@@ -1,7 +1,7 @@
 import type { StepKind, StepOf } from '../../core/plan/step.ts'
 import type { VmInputs } from '../../core/vm/create.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
-import type { Delivery, TrafficSubject } from '../../core/world/network-state.ts'
+import type { Delivery } from '../../core/world/network-state.ts'
 import type { World, VmMark } from '../../core/world/world.ts'
 import type { Log } from '../../log/log.ts'
 import type { Host } from '../../ports/host.ts'
@@ -37,6 +37,3 @@ export type Executor<K extends StepKind> = (step: StepOf<K>, context: StepContex
 
 /** Returns the mark that the objects of this VM carry. */
 export const markOf = ({ storeId }: Host, { createdAtMs }: VmRecord): VmMark => ({ storeId, createdAtMs })
-
-/** Returns whose traffic is meant; call it only for a VM with network. */
-export const subjectOf = ({ record: { host } }: Pick<StepContext, 'record'>): TrafficSubject => host

@@ -1,6 +1,4 @@
 import { errorChain } from '../../log/error-chain.ts'
-import { subjectOf } from './executor.ts'
-import type { TrafficSubject } from '../../core/world/network-state.ts'
 import type { SavingMonitor } from '../../core/world/saved-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 
@@ -13,28 +11,27 @@ import type { Executor, StepContext } from './executor.ts'
  * then.
  */
 export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, anyway }, context) => {
-  const { host, signal } = context
-  const subject = subjectOf(context)
+  const { host, record, signal } = context
   const wanted = new AbortController()
   const stopWatching = host.traffic.watch(() => {
     if (!anyway) wanted.abort()
-  }, subject)
+  }, record.host)
   const publication: Publication = { mayBePublished: false }
   try {
     const isIdle = async (): Promise<boolean> =>
-      anyway || (!wanted.signal.aborted && (await countedPackets(context, subject)) === packets)
+      anyway || (!wanted.signal.aborted && (await countedPackets(context)) === packets)
     const isSaved = await save(context, {
       isIdle,
       signal: AbortSignal.any([signal, wanted.signal]),
       publication,
     })
-    if (!isSaved) await undoSave(context, subject, publication)
+    if (!isSaved) await undoSave(context, publication)
   } catch (error) {
     context.abandoned.throwIfAborted()
-    const [undone] = await Promise.allSettled([undoSave(context, subject, publication)])
+    const [undone] = await Promise.allSettled([undoSave(context, publication)])
     context.abandoned.throwIfAborted()
     // A request without a packet wants the guest for longer than until the next look.
-    if (signal.aborted) await host.traffic.restart(subject)
+    if (signal.aborted) await host.traffic.restart(record.host)
     const isOnlyWanted = wanted.signal.aborted && !signal.aborted
     if (isOnlyWanted) {
       // That a guest is wanted is not a failure. That it was not let run again is one.
@@ -92,8 +89,8 @@ async function save(context: StepContext, { isIdle, signal, publication }: Savin
   return true
 }
 
-async function countedPackets({ host }: StepContext, subject: TrafficSubject): Promise<number | undefined> {
-  const traffic = await host.traffic.inspect(subject)
+async function countedPackets({ host, record }: StepContext): Promise<number | undefined> {
+  const traffic = await host.traffic.inspect(record.host)
   return traffic.kind === 'watched' ? traffic.packets : undefined
 }
 
@@ -102,11 +99,7 @@ async function countedPackets({ host }: StepContext, subject: TrafficSubject): P
  * that an old copy of a running guest is never in the pool. If the removal fails, the guest stays paused, and the next
  * look decides. An unfinished state is removed even if the delivery of frames fails.
  */
-async function undoSave(
-  context: StepContext,
-  subject: TrafficSubject,
-  { mayBePublished }: Publication,
-): Promise<void> {
+async function undoSave(context: StepContext, { mayBePublished }: Publication): Promise<void> {
   const { host, record, abandoned } = context
   const { id } = record
   abandoned.throwIfAborted()
@@ -118,7 +111,7 @@ async function undoSave(
   abandoned.throwIfAborted()
   host.monitors[record.monitor].setGuestTime(id)
   try {
-    context.notes.delivery = await host.traffic.ensureFlowing(subject, { deliver: true })
+    context.notes.delivery = await host.traffic.ensureFlowing(record.host, { deliver: true })
   } finally {
     if (!abandoned.aborted) await host.savedStates.remove(id)
   }

@@ -1,6 +1,6 @@
 import { imagesOf } from '../../core/desired.ts'
 import { HostFault } from '../../core/errors.ts'
-import { markOf, subjectOf } from './executor.ts'
+import { markOf } from './executor.ts'
 import type { Disk, DiskLimits } from '../../core/desired.ts'
 import type { MachineSpec } from '../../core/monitor/machine-spec.ts'
 import type { StepOf } from '../../core/plan/step.ts'
@@ -22,9 +22,9 @@ export const startUnit: Executor<'unit.ensure-started'> = async (step, context) 
  * Restarts the idle clock. If that fails, the guest starts anyway, because planning never takes a guest to be idle for
  * longer than it runs.
  */
-async function restartIdleClock(context: StepContext): Promise<void> {
+async function restartIdleClock({ host, record }: StepContext): Promise<void> {
   try {
-    await context.host.traffic.restart(subjectOf(context))
+    await host.traffic.restart(record.host)
   } catch (error) {
     if (!(error instanceof HostFault)) throw error
   }

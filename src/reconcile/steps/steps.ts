@@ -4,7 +4,7 @@ import { guestRuleOf } from '../../core/network/tap.ts'
 import { assert } from '../../lib/assert.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { given } from '../../lib/given.ts'
-import { markOf, subjectOf } from './executor.ts'
+import { markOf } from './executor.ts'
 import { forgetTraffic } from './forget-traffic.ts'
 import { restoreGuest } from './restore-guest.ts'
 import { saveGuest } from './save-guest.ts'
@@ -90,16 +90,16 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   },
   // The program counts what goes out of the VM's device.
   'traffic.ensure-watched': {
-    execute: (_step, context) => context.host.traffic.ensureWatched(subjectOf(context)),
+    execute: (_step, { host, record }) => host.traffic.ensureWatched(record.host),
   },
   // Frames are held for the guest.
   'traffic.ensure-held': {
-    execute: (_step, context) => context.host.traffic.ensureHeld(subjectOf(context)),
+    execute: (_step, { host, record }) => host.traffic.ensureHeld(record.host),
   },
   // Frames go to the device. Held frames were sent there before them, or were dropped.
   'traffic.ensure-flowing': {
-    execute: async ({ deliver }, context) => {
-      context.notes.delivery = await context.host.traffic.ensureFlowing(subjectOf(context), { deliver })
+    execute: async ({ deliver }, { host, record, notes }) => {
+      notes.delivery = await host.traffic.ensureFlowing(record.host, { deliver })
     },
   },
 
