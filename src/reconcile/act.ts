@@ -5,7 +5,7 @@ import { backOffOf } from '../core/plan/back-off.ts'
 import { isInTurn } from '../core/plan/plan-wake.ts'
 import { launchBeforeMove } from '../core/status/launch.ts'
 import { withDelivery } from '../core/status/wake-progress.ts'
-import { isOvertaken } from '../core/vm/record.ts'
+import { hasBegun, isOvertaken } from '../core/vm/record.ts'
 import { given } from '../lib/given.ts'
 import { hindranceOf } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
@@ -189,7 +189,7 @@ function noteSaved(pass: Pass, state: ObservedState): void {
 /** Adds the delivery to the running wake. If the save was given up, the guest was never asleep. */
 function noteDelivery(pass: Pass, delivery: Delivery, state: ObservedState): void {
   const wake = pass.store.vms.get(pass.record.id)?.wake
-  if (wake?.savedAtMs === undefined) return
+  if (!hasBegun(wake)) return
   const atMs = pass.host.clock.now()
   write(pass, { observed: observed(pass, state), wake: withDelivery(wake, delivery, atMs) })
 }

@@ -4,6 +4,7 @@ import { isComing } from '../core/migration/arrival.ts'
 import { isStopCarriedOut } from '../core/plan/plan-power.ts'
 import { withGrace } from '../core/status/grace.ts'
 import { wakeThatBegins, wakeThatEnds } from '../core/status/wake-progress.ts'
+import { hasBegun } from '../core/vm/record.ts'
 import { isLiveMonitor } from '../core/world/world.ts'
 import { given } from '../lib/given.ts'
 import type { Facts } from '../core/plan/facet.ts'
@@ -122,7 +123,7 @@ function noteWakeBegin({ store, host, log }: PassContext, record: VmRecord, worl
   const wake = wakeThatBegins(known, world, nowMs)
   if (wake === undefined) return record
   store.vms.recordProgress(record.id, { observed: record.observed, wake, nowMs })
-  if (asked?.savedAtMs === undefined) {
+  if (!hasBegun(asked)) {
     log.info({ reason: wake.reason, waited_ms: nowMs - wake.atMs }, 'waking')
   }
   return { ...record, wake }

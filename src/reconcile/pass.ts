@@ -6,6 +6,7 @@ import { nextFault, resyncDelayMs, retryDelayMs } from '../core/retry/retry.ts'
 import { findLaunch } from '../core/status/launch.ts'
 import { observedState } from '../core/status/observed-state.ts'
 import { partialFaults } from '../core/status/partial-faults.ts'
+import { watchedOf } from '../core/world/world.ts'
 import { unreachable } from '../lib/assert.ts'
 import { given } from '../lib/given.ts'
 import { errorChain } from '../log/error-chain.ts'
@@ -218,10 +219,9 @@ function settle(pass: Pass, state: ObservedState): Next | Promise<Next> {
 /** Forgets a VM of which nothing is left on the host. */
 async function endDeletion(pass: Pass): Promise<Next> {
   const { record, world, store, host, log, cause } = pass
-  const { traffic } = world
   // Its device may be gone already, and then no look shows what is left of its traffic. Traffic that is still watched
   // belongs to another VM, which has that device now.
-  const isOfAnother = traffic.known && traffic.value.kind === 'watched'
+  const isOfAnother = watchedOf(world) !== undefined
   if (record.desired.network !== undefined && !isOfAnother) await forgetTraffic(pass)
   // No step removed a unit that ended by itself.
   if (world.unit.known && world.unit.value.kind === 'absent') host.units.forget(record.id)

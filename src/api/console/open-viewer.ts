@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { err, ok } from '../../lib/result.ts'
+import { isSleepingOrWaking } from '../../core/vm/at-rest.ts'
 import { refuseLeftConsole, refuseWhileComing } from '../../core/vm/leaving.ts'
 import { unreachable } from '../../lib/assert.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -47,7 +48,7 @@ const HAS_GUEST: readonly ObservedState[] = ['running', 'pausing', 'paused']
 const refuseWithoutConsole = (record: VmRecord): Rejection =>
   refuseWithout(record, ({ id, observed: { state } }) => {
     // The VM has no console since the host's last boot; a sleep alone keeps the console.
-    const next = state === 'sleeping' || state === 'waking' ? 'its wake' : 'its next start'
+    const next = isSleepingOrWaking(state) ? 'its wake' : 'its next start'
     return `${id} is ${state}: start it, or follow its console to wait for ${next}`
   })
 
@@ -194,8 +195,7 @@ function refusalOf(id: VmId, refusal: SessionRefusal): { readonly rejection: Rej
 }
 
 function whyNobody(state: ObservedState): string {
-  if (state === 'sleeping' || state === 'waking')
-    return 'it was asked to wake and did not; observed.error says why'
+  if (isSleepingOrWaking(state)) return 'it was asked to wake and did not; observed.error says why'
   return `no one can log in to it${state === 'failed' ? '; observed.error says why' : ''}`
 }
 

@@ -8,6 +8,7 @@ import type { DesiredPower } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
+import { isSeenAway } from '../../core/vm/at-rest.ts'
 import { owesStop } from '../../core/vm/record.ts'
 import { hasEnded } from '../../core/vm/exit-policy.ts'
 
@@ -78,11 +79,4 @@ export function rebootVm(context: CommandContext, id: VmId, terms: StopTerms): C
  * running.
  */
 const asksForWake = (before: VmRecord): boolean =>
-  isSeenAway(before) && before.powerGeneration <= before.generations.observed
-
-/**
- * Returns whether the guest was last seen asleep or waking. A guest that is saved, and that a fault keeps from waking,
- * counts too.
- */
-const isSeenAway = ({ observed: { state, savedState } }: VmRecord): boolean =>
-  state === 'sleeping' || state === 'waking' || savedState !== undefined
+  isSeenAway(before.observed) && before.powerGeneration <= before.generations.observed

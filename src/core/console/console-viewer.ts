@@ -1,5 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { Places } from '../../lib/places.ts'
+import { isSeenAway } from '../vm/at-rest.ts'
 import type { CloseCode } from './close.ts'
 import type { VmId } from '../ids.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -46,9 +47,9 @@ export type ConsoleRecord = {
  * whose wake has failed, does not read yet.
  */
 export function consoleGuest({ observed, desired, stops }: ConsoleRecord): ConsoleGuest | undefined {
-  const { state, savedState } = observed
+  const { state } = observed
   if (state === 'running' || state === 'paused') return state
-  if (state === 'sleeping' || state === 'waking' || savedState !== undefined) return 'sleeping'
+  if (isSeenAway(observed)) return 'sleeping'
   // A guest that is asked to end must run for that, also if it was paused.
   if (state === 'stopping' && stops.grace?.askedAtMs !== undefined) return 'running'
   return state === 'starting' && desired.power === 'paused' ? 'paused' : undefined

@@ -1,5 +1,6 @@
 import { given } from '../../lib/given.ts'
 import { isSame } from '../../lib/is-same.ts'
+import { hasBegun } from '../vm/record.ts'
 import type { Desired } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
 import type { FaultFacts, VmEvent } from './event.ts'
@@ -109,7 +110,7 @@ const endFacts: Compare = (before, after) => {
 
 const wakingFacts: Compare = (before, after) => {
   const wake = after?.wake
-  if (wake?.savedAtMs === undefined || before?.wake?.savedAtMs !== undefined) return []
+  if (!hasBegun(wake) || hasBegun(before?.wake)) return []
   return [{ kind: 'vm_waking', reason: wake.reason, ...given({ packet: wake.packet }) }]
 }
 

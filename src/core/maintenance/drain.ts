@@ -1,5 +1,5 @@
 import { isHeldBack, isLeaving } from '../vm/leaving.ts'
-import { isLaunched, mustEnd, owesStop } from '../vm/record.ts'
+import { hasBegun, isLaunched, mustEnd, owesStop } from '../vm/record.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
 import type { VmId } from '../ids.ts'
 import type { Drain, Maintenance } from './maintenance.ts'
@@ -19,7 +19,7 @@ export function drainFact(
   { wake, stops }: Pick<VmRecord, 'wake' | 'stops'>,
 ): 'hold' | 'save' | undefined {
   if (state !== 'drained' || stops.grace !== undefined) return undefined
-  return wake?.reason === 'maintenance' && wake.savedAtMs === undefined ? 'save' : 'hold'
+  return wake?.reason === 'maintenance' && !hasBegun(wake) ? 'save' : 'hold'
 }
 
 /** A guest that a drained host still has, or what is left of it. */

@@ -2,6 +2,7 @@ import { unreachable } from '../../lib/assert.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
+import { watchedOf } from '../world/world.ts'
 import { inOrder, when } from './facet.ts'
 import { askToEnd } from './plan-power.ts'
 import { WAIT_FOR_HOST, waitForMonitor, waitForUnit } from './plan-waits.ts'
@@ -106,7 +107,7 @@ export const saveAnyway = (
     switch (kind) {
       case 'running':
       case 'paused': {
-        const packets = traffic.known && traffic.value.kind === 'watched' ? traffic.value.packets : 0
+        const packets = watchedOf({ traffic })?.packets ?? 0
         return [{ kind: 'monitor.ensure-saved', packets, anyway: true, because }]
       }
       case 'silent':

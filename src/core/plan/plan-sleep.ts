@@ -2,9 +2,10 @@ import { limits } from '../../config/limits.ts'
 import { mayLend } from '../capacity/ledger.ts'
 import { idleTimeoutMs, isFlapping } from '../sleep/idle-timeout.ts'
 import { isLeaving } from '../vm/leaving.ts'
+import { hasBegun } from '../vm/record.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isLive, isLiveMonitor } from '../world/world.ts'
+import { isLive, isLiveMonitor, watchedOf } from '../world/world.ts'
 import { when } from './facet.ts'
 import { wakeReasonNow } from './plan-wake.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
@@ -54,7 +55,7 @@ export function ensureFlowing(record: VmRecord, world: World, { tap }: Facts): F
  * unknown, as on a host without BPF; a partial fault reports that. A VM that was asleep may have frames waiting for it.
  */
 const needsTraffic = (record: VmRecord, { traffic }: World): boolean =>
-  traffic.known || idleTimeoutMs(record) !== undefined || record.wake?.savedAtMs !== undefined
+  traffic.known || idleTimeoutMs(record) !== undefined || hasBegun(record.wake)
 
 /** Drops the frames held for a guest that has ended: they are not meant for the next guest. */
 export function dropFrames({ traffic }: World): Facet {
@@ -166,7 +167,7 @@ export function sleepFault(record: VmRecord): Fault | undefined {
  */
 function maySleep(record: VmRecord, world: World, { capabilities, tap }: Facts): WatchedTraffic | undefined {
   const { generations, observed, desired, wake } = record
-  const { monitor, console, saved, storage, firewall, traffic } = world
+  const { monitor, console, saved, storage, firewall } = world
   if (!capabilities.save || tap === undefined || wake !== undefined || isLeaving(record)) return undefined
   if (desired.power !== 'running' || observed.state !== 'running') return undefined
   if (generations.observed !== generations.desired) return undefined
@@ -174,6 +175,7 @@ function maySleep(record: VmRecord, world: World, { capabilities, tap }: Facts):
   if (!isLive(world) || !storage.known || !firewall.known) return undefined
   if (!monitor.known || monitor.value.kind !== 'running') return undefined
   if (!console.known || console.value.kind !== 'stored') return undefined
-  if (!saved.known || isSaved(saved.value) || !traffic.known) return undefined
-  return traffic.value.kind === 'watched' && !areHeld(traffic.value) ? traffic.value : undefined
+  if (!saved.known || isSaved(saved.value)) return undefined
+  const traffic = watchedOf(world)
+  return traffic !== undefined && !areHeld(traffic) ? traffic : undefined
 }

@@ -3,7 +3,7 @@ import { canSleep } from '../sleep/idle-timeout.ts'
 import { mayHaveSaved } from '../vm/at-rest.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isLive, isLiveMonitor } from '../world/world.ts'
+import { isLive, isLiveMonitor, watchedOf } from '../world/world.ts'
 import { when } from './facet.ts'
 import { detachConsole } from './plan-console.ts'
 import { ensureMemory } from './plan-memory.ts'
@@ -41,8 +41,8 @@ function mayOweGrowth(record: VmRecord, { storage }: World): Facet {
 }
 
 /** Returns whether packets wait for a guest that is not there. */
-const isTrafficWaiting = ({ traffic }: Pick<World, 'traffic'>): boolean =>
-  traffic.known && traffic.value.kind === 'watched' && traffic.value.wantedSinceMs !== undefined
+const isTrafficWaiting = (world: Pick<World, 'traffic'>): boolean =>
+  watchedOf(world)?.wantedSinceMs !== undefined
 
 /** Returns whether many guests are woken for this reason at once, so that each waits for its turn. */
 export const isInTurn = (reason: WakeReason | undefined): boolean =>

@@ -1,8 +1,9 @@
 import { unreachable } from '../../lib/assert.ts'
 import { waitsForOthers } from '../plan/step.ts'
+import { isSleepingOrWaking } from '../vm/at-rest.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack, isNotReleased } from '../vm/leaving.ts'
-import { mustEnd, owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
+import { hasBegun, mustEnd, owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
 import { isAsleep, isGone, isInPool, isLive } from '../world/world.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
@@ -157,10 +158,10 @@ const wasThere = ({ observed }: VmRecord, { unit }: World): boolean =>
   (observed.state === 'running' || observed.state === 'paused')
 
 const wasSleepingOrWaking = ({ observed: { state }, desired }: VmRecord): boolean =>
-  desired.power !== 'stopped' && (state === 'sleeping' || state === 'waking')
+  desired.power !== 'stopped' && isSleepingOrWaking(state)
 
 /** Returns whether the guest is being restored. The wake lasts until the guest runs and has its held frames. */
-const isWaking = ({ wake }: VmRecord): boolean => wake?.savedAtMs !== undefined
+const isWaking = ({ wake }: VmRecord): boolean => hasBegun(wake)
 
 const isSavedInUnit = (world: World): boolean => isLive(world) && isInPool(world)
 

@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { makingDrift } from '../network/tap.ts'
 import { areBootImagesReady } from '../plan/plan-storage.ts'
+import { watchedOf } from '../world/world.ts'
 import type { Compute } from '../desired.ts'
 import type { MonitorCapabilities } from '../monitor/machine-spec.ts'
 import type { Fault, Observed, ObservedState, PartialFault, VmRecord } from '../vm/record.ts'
@@ -86,9 +87,9 @@ const endsRow = ({ desired }: VmRecord): boolean =>
   desired.power === 'stopped' || desired.compute.sleepAfterIdleSeconds === 0
 
 /** Updates the time of the last traffic in steps; otherwise each packet of a busy guest would raise the revision. */
-function observedTraffic(record: VmRecord, { traffic }: World, stateBegan: boolean): number | undefined {
+function observedTraffic(record: VmRecord, world: World, stateBegan: boolean): number | undefined {
   const shown = record.observed.lastTrafficAtMs
-  const seen = traffic.known && traffic.value.kind === 'watched' ? traffic.value.lastTrafficAtMs : undefined
+  const seen = watchedOf(world)?.lastTrafficAtMs
   if (seen === undefined || shown === undefined) return seen ?? shown
   return stateBegan || Math.abs(seen - shown) >= limits.lastTrafficStepMs ? seen : shown
 }

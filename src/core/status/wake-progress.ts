@@ -1,10 +1,10 @@
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
 import { isInTurn, wakeReason } from '../plan/plan-wake.ts'
-import { hereSinceMs, mustEnd } from '../vm/record.ts'
+import { hasBegun, hereSinceMs, mustEnd } from '../vm/record.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isAsleep, isGone, isLive } from '../world/world.ts'
+import { isAsleep, isGone, isLive, watchedOf } from '../world/world.ts'
 import type { Observed, VmRecord, LastWake, PendingWake } from '../vm/record.ts'
 import type { Delivery } from '../world/network-state.ts'
 import type { World } from '../world/world.ts'
@@ -14,19 +14,19 @@ import type { World } from '../world/world.ts'
  * caller records it before the next step.
  */
 export function wakeThatBegins(record: VmRecord, world: World, nowMs: number): PendingWake | undefined {
-  const { saved, traffic } = world
+  const { saved } = world
   if (mustEnd(record)) return undefined
   if (!saved.known || saved.value.kind !== 'present') return undefined
-  const hasBegun = record.wake?.savedAtMs !== undefined
+  const isUnderWay = hasBegun(record.wake)
   const restores = isAsleep(world) ? { restores: true as const } : {}
-  if (hasBegun && (!isAsleep(world) || record.wake.restores === true)) return undefined
+  if (isUnderWay && (!isAsleep(world) || record.wake.restores === true)) return undefined
   const reason = wakeReason(record, world)
   if (reason === undefined) return undefined
   const begun = { savedAtMs: saved.value.savedAtMs, ...restores }
   // The time without a host is not a part of the wake.
-  const restarts = isInTurn(record.wake?.reason) && !hasBegun ? { atMs: nowMs } : {}
+  const restarts = isInTurn(record.wake?.reason) && !isUnderWay ? { atMs: nowMs } : {}
   if (record.wake !== undefined) return { ...record.wake, ...begun, ...restarts }
-  const watched = traffic.known && traffic.value.kind === 'watched' ? traffic.value : undefined
+  const watched = watchedOf(world)
   if (reason !== 'traffic' || watched?.wantedSinceMs === undefined) return { reason, atMs: nowMs, ...begun }
   return { reason, atMs: watched.wantedSinceMs, ...given({ packet: watched.wantedBy }), ...begun }
 }
@@ -59,12 +59,11 @@ export function wakeThatEnds(
     return wake.restores === true && !isKnownGone ? undefined : {}
   }
   if (!isAwake(record, world, nowMs)) return undefined
-  const { savedAtMs } = wake
   // The request came while the guest was there. It is not a wake, and must not become the wake of a later sleep.
-  if (savedAtMs === undefined) return {}
+  if (!hasBegun(wake)) return {}
   // When the guest went on is not known, so neither is how long its wake took.
   if (!world.traffic.known && record.desired.network !== undefined) return {}
-  const isShort = wake.reason === 'traffic' && wake.atMs - savedAtMs < limits.shortSleepMs
+  const isShort = wake.reason === 'traffic' && wake.atMs - wake.savedAtMs < limits.shortSleepMs
   return {
     lastWake: lastWakeOf(wake, nowMs),
     wakes: countedWakes(record, wake),
@@ -104,4 +103,4 @@ function isAwake({ desired, wake }: VmRecord, world: World, nowMs: number): bool
  * never held for long. Those of a wake are too old after a while, also on a host that can never know the traffic.
  */
 const mayHaveFrames = (wake: PendingWake | undefined, nowMs: number): boolean =>
-  wake?.savedAtMs !== undefined && Math.abs(nowMs - wake.atMs) < limits.heldFrameAgeMs
+  hasBegun(wake) && Math.abs(nowMs - wake.atMs) < limits.heldFrameAgeMs

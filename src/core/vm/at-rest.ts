@@ -6,7 +6,7 @@ import { owesStop } from './record.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { UnitState, World } from '../world/world.ts'
 import type { Departure } from '../migration/departure.ts'
-import type { ObservedState, VmRecord } from './record.ts'
+import type { Observed, ObservedState, VmRecord } from './record.ts'
 
 /**
  * Returns whether a guest can be handed over now: no process can write to its disk, and its memory is saved if it moves
@@ -48,6 +48,17 @@ export const mayBeInPool = (record: Savable, world: Pick<World, 'saved'>): boole
 
 /** Returns whether a VM in this state has no guest that runs. */
 export const hasNoGuest = (state: ObservedState): boolean => state === 'sleeping' || state === 'stopped'
+
+/** Returns whether the guest of a VM in this state is asleep, or on its way back. */
+export const isSleepingOrWaking = (state: ObservedState): boolean =>
+  state === 'sleeping' || state === 'waking'
+
+/**
+ * Returns whether the guest was last seen asleep or waking. A guest that is saved, and that a fault keeps from waking,
+ * counts too.
+ */
+export const isSeenAway = ({ state, savedState }: Pick<Observed, 'state' | 'savedState'>): boolean =>
+  isSleepingOrWaking(state) || savedState !== undefined
 
 /**
  * Returns whether a VM is settled without a guest and, by its record, nothing is left to do for it, now or at a known

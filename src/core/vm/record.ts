@@ -326,6 +326,11 @@ export type PendingWake = {
   readonly delivery?: Delivery & { readonly atMs: number }
 }
 
+/** Returns whether a wake has begun, and was not only requested. */
+export const hasBegun = (
+  wake: PendingWake | undefined,
+): wake is PendingWake & { readonly savedAtMs: number } => wake?.savedAtMs !== undefined
+
 /** The last wake that has ended. */
 export type LastWake = Pick<PendingWake, 'reason' | 'atMs' | 'packet'> & {
   /** From `atMs` until the guest ran and had its held frames. */

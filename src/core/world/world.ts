@@ -1,6 +1,6 @@
 import type { Hindrance } from '../errors.ts'
 import { isSaved } from './saved-state.ts'
-import type { FirewallState, TapState, TrafficState } from './network-state.ts'
+import type { FirewallState, TapState, TrafficState, WatchedTraffic } from './network-state.ts'
 import type { SavedState } from './saved-state.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { Sha256, UserId, VmId } from '../ids.ts'
@@ -145,6 +145,10 @@ export const isAsleep = (world: World): boolean =>
 /** Returns whether a guest is saved in the pool, and the unit that might also have it is not known to run. */
 export const isSavedOutsideUnit = (world: World): boolean =>
   world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
+
+/** Returns the traffic of the VM if a program counts it; undefined if none does, or the look failed. */
+export const watchedOf = ({ traffic }: Pick<World, 'traffic'>): WatchedTraffic | undefined =>
+  traffic.known && traffic.value.kind === 'watched' ? traffic.value : undefined
 
 /** Returns whether the unit of the VM runs. */
 export const isLive = ({ unit }: Pick<World, 'unit'>): boolean => unit.known && unit.value.kind === 'active'

@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { isSleepingOrWaking } from '../../core/vm/at-rest.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { err, ok } from '../../lib/result.ts'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
@@ -15,10 +16,6 @@ export type AwakenOptions = {
   readonly wake: (id: VmId) => void
 }
 
-/** Returns whether the guest is asleep or on its way back. */
-export const isSleepingOrWaking = ({ observed: { state } }: VmRecord): boolean =>
-  state === 'sleeping' || state === 'waking'
-
 type Awakened = Result<
   VmRecord,
   { readonly kind: 'vm_not_running'; readonly state: ObservedState } | SshFailure
@@ -34,7 +31,7 @@ export async function awaken(
   signal: AbortSignal,
 ): Promise<Awakened> {
   signal.throwIfAborted()
-  if (!isSleepingOrWaking(before)) return ok(before)
+  if (!isSleepingOrWaking(before.observed.state)) return ok(before)
   const { promise, resolve } = Promise.withResolvers<Awakened>()
   const look = (): void => {
     const outcome = outcomeOf(before, store.vms.get(before.id))
@@ -67,6 +64,6 @@ function outcomeOf(before: VmRecord, now: VmRecord | undefined): Awakened | unde
   if (now.deleting) return err({ kind: 'vm_not_running', state })
   // A fault from before belongs to an earlier attempt, made for another request.
   const failed = fault !== undefined && fault.nextAttemptAtMs !== before.observed.fault?.nextAttemptAtMs
-  if (isSleepingOrWaking(now) && !failed) return undefined
+  if (isSleepingOrWaking(now.observed.state) && !failed) return undefined
   return state === 'running' ? ok(now) : err({ kind: 'vm_not_running', state })
 }

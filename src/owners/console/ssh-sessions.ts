@@ -1,9 +1,10 @@
 import { judgeHostKey } from '../../core/console/guest-ssh.ts'
 import { ViewerPlaces } from '../../core/console/console-viewer.ts'
 import { guestAddress } from '../../core/desired.ts'
+import { isSleepingOrWaking } from '../../core/vm/at-rest.ts'
 import { nodeAfter } from '../../core/vm/leaving.ts'
 import { err, ok } from '../../lib/result.ts'
-import { awaken, isSleepingOrWaking } from './awaken.ts'
+import { awaken } from './awaken.ts'
 import { SshSession } from './ssh-session.ts'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
 import type { ViewerOf, WindowSize } from '../../core/console/console-viewer.ts'
@@ -65,7 +66,11 @@ type Run = {
 
 const runOf = (record: VmRecord): Run => {
   const { id, createdAtMs, observed } = record
-  return { id, createdAtMs, startedAtMs: isSleepingOrWaking(record) ? undefined : observed.startedAtMs }
+  return {
+    id,
+    createdAtMs,
+    startedAtMs: isSleepingOrWaking(observed.state) ? undefined : observed.startedAtMs,
+  }
 }
 
 /**
@@ -239,12 +244,13 @@ function endOf({ createdAtMs, startedAtMs }: Run, now: VmRecord | undefined): Se
   if (node !== undefined) return { kind: 'vm_moved', node }
   const { state, startedAtMs: after } = now.observed
   if (state === 'stopped') return { kind: 'vm_stopped' }
-  if (isSleepingOrWaking(now) || startedAtMs === undefined || after === undefined) return undefined
+  if (isSleepingOrWaking(now.observed.state) || startedAtMs === undefined || after === undefined)
+    return undefined
   return startedAtMs === after ? undefined : { kind: 'vm_stopped' }
 }
 
 /** Updates a run that continues. A start after a sleep still belongs to the same run. */
 function follow(run: Run, now: VmRecord): void {
-  if (isSleepingOrWaking(now)) run.startedAtMs = undefined
+  if (isSleepingOrWaking(now.observed.state)) run.startedAtMs = undefined
   else run.startedAtMs ??= now.observed.startedAtMs
 }
