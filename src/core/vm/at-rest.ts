@@ -2,6 +2,7 @@ import { unreachable } from '../../lib/assert.ts'
 import { isInPool } from '../world/world.ts'
 import { deletionDueMs } from './exit-policy.ts'
 import { isHeldBack, isLeaving } from './leaving.ts'
+import { movesWithMemory } from './manifest.ts'
 import { owesStop } from './record.ts'
 import type { SavedState } from '../world/saved-state.ts'
 import type { UnitState, World } from '../world/world.ts'
@@ -18,7 +19,7 @@ export function handoverReadiness(
   saved: SavedState,
 ): 'not_yet' | 'ready' | 'lost' {
   if (unit.kind !== 'absent') return 'not_yet'
-  const hasMemory = mode === 'live' && lived !== 'stopped'
+  const hasMemory = movesWithMemory({ mode, power: lived })
   switch (saved.kind) {
     case 'present':
       return hasMemory ? 'ready' : 'not_yet'

@@ -58,9 +58,14 @@ export type HandOver = {
   readonly memory?: MovedMemory
 }
 
-/** Returns whether the guest moves with its memory. */
-export const movesWithMemory = ({ mode, power }: Pick<Manifest, 'mode' | 'power'>): boolean =>
-  mode === 'live' && power !== 'stopped'
+/** Returns whether a guest that lives like this moves with its memory. While `power` is not known, it may. */
+export const movesWithMemory = ({
+  mode,
+  power,
+}: {
+  readonly mode: MigrationMode
+  readonly power: GuestPower | undefined
+}): boolean => mode === 'live' && power !== 'stopped'
 
 /** The parts of a manifest that the record does not have. */
 export type ManifestNeeds = Pick<MovingVm, 'inputs' | 'sshHostKey' | 'daemonSshKey'> & {

@@ -3,6 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { faults } from '../../core/problems/catalogue.ts'
 import { whyNotRestorable } from '../../core/saved/judge-saved-state.ts'
+import { movesWithMemory } from '../../core/vm/manifest.ts'
 import { err, ok } from '../../lib/result.ts'
 import { unknownBy } from '../../log/error-chain.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -65,11 +66,9 @@ function noOfferWords(id: MigrationId, because: SourceRefusal): string {
   return `the source offers no VM to this node by migration ${id}: offer the VM to the common name of this host's node certificate`
 }
 
-function refuseMemory(
-  { vmId, mode, power, monitor, processor }: Manifest,
-  here: GuestPlatform,
-): Rejection | undefined {
-  if (mode === 'cold' || power === 'stopped') return undefined
+function refuseMemory(manifest: Manifest, here: GuestPlatform): Rejection | undefined {
+  const { vmId, monitor, processor } = manifest
+  if (!movesWithMemory(manifest)) return undefined
   const because = whyNotRestorable(monitor, processor, here)
   if (because === undefined) return undefined
   const detail = `the memory of ${vmId} could not be restored here: ${because}`
