@@ -12,7 +12,7 @@ import { composed, settingsWith } from './composed.ts'
 import { FakeCapacity } from './fakes/fake-capacity.ts'
 import { FakeClock } from './fakes/fake-clock.ts'
 import { FakeHost } from './fakes/fake-host.ts'
-import type { HostPolicy } from '../src/reconcile/end-with-host.ts'
+import type { GuestsAtShutdown } from '../src/core/plan/facet.ts'
 import type { TaskBetweenPasses } from '../src/reconcile/worker.ts'
 import type { TestContext } from 'node:test'
 import type { CommandContext } from '../src/commands/context.ts'
@@ -133,7 +133,7 @@ export async function reconcileStage(
     silences: () => parts.reconciler.silences,
     graces: () => parts.reconciler.graces,
     /** Ends the guests as at a shutdown of the host; `signal` ends the wait for guests that were asked to end. */
-    endWithHost: (policy: HostPolicy = 'save', signal = AbortSignal.abort()) =>
+    endWithHost: (policy: GuestsAtShutdown = 'save', signal = AbortSignal.abort()) =>
       parts.reconciler.endWithHost(policy, { savesMs: SAVES_MS, signal }),
     memory: () => parts.reconciler.memory,
     metrics: () => parts.metrics,

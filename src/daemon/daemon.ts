@@ -30,7 +30,7 @@ import type { BoundControllerApi } from '../api/controller/controller-api.ts'
 import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
-import type { HostPolicy } from '../reconcile/end-with-host.ts'
+import type { GuestsAtShutdown } from '../core/plan/facet.ts'
 import type { BuiltHost } from './build-host.ts'
 import type { RetriedListener } from './retried-listener.ts'
 import type { Composition } from './compose.ts'
@@ -214,7 +214,7 @@ export class Daemon {
     // To ask systemd may take as long as the stop itself, and the unit's own bound is short.
     notifyStopping(2 * limits.busCallMs + shutdownBoundSeconds * 1000 + limits.shutdownMarginMs)
     const hostEnds = await this.#hostEnds()
-    const shutdownPolicy = hostEnds && onShutdown !== 'kill' ? onShutdown : undefined
+    const shutdownPolicy = hostEnds ? AT_SHUTDOWN[onShutdown] : undefined
     const boundMs = (shutdownPolicy !== undefined ? onShutdownSeconds : shutdownBoundSeconds) * 1000
     const fields = { host_ends: hostEnds, ...(hostEnds ? { on_shutdown: onShutdown } : {}) }
     this.#log.info({ reason, bound_ms: boundMs, ...fields }, 'vmhostd stopping')
@@ -272,7 +272,7 @@ export class Daemon {
   }
 
   /** Ends the guests as the host shuts down, then stops the workers. */
-  async #endGuests(policy: HostPolicy, boundMs: number): Promise<void> {
+  async #endGuests(policy: GuestsAtShutdown, boundMs: number): Promise<void> {
     const { reconciler } = this.#parts
     const startedAt = performance.now()
     const { savesMs, waitMs } = guestsTimes(boundMs)
@@ -283,6 +283,13 @@ export class Daemon {
     else this.#log.warn({ ...words, left }, 'guests left to end with their units at the shutdown of the host')
     await reconciler.stop()
   }
+}
+
+/** The end of guests that run, by the word of the configuration. Undefined: they end with their units. */
+const AT_SHUTDOWN: Readonly<Record<Config['host']['onShutdown'], GuestsAtShutdown | undefined>> = {
+  save: 'save',
+  stop: 'ask',
+  kill: undefined,
 }
 
 /**

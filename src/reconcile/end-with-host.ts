@@ -2,11 +2,9 @@ import { limits } from '../config/limits.ts'
 import { isLaunched, mustEnd } from '../core/vm/record.ts'
 import { warnOfFault } from '../log/log.ts'
 import type { VmId } from '../core/ids.ts'
+import type { GuestsAtShutdown } from '../core/plan/facet.ts'
 import type { StopKind, VmRecord } from '../core/vm/record.ts'
 import type { WorkerContext } from './context.ts'
-
-/** Policy for guests that run when the host shuts down. */
-export type HostPolicy = 'save' | 'stop'
 
 /** The guests of a host that shuts down, by how each ended. Those that are left end with their units. */
 export type EndedGuests = {
@@ -40,10 +38,10 @@ export type Workers = {
 export async function endWithHost(
   context: WorkerContext,
   workers: Workers,
-  { policy, savesMs, signal }: HostEndTerms & { readonly policy: HostPolicy },
+  { policy, savesMs, signal }: HostEndTerms & { readonly policy: GuestsAtShutdown },
 ): Promise<EndedGuests> {
   const { store, hostEnd } = context
-  hostEnd.begin(policy === 'save' ? 'save' : 'ask')
+  hostEnd.begin(policy)
   const ids = guestsOf(context)
   const graced = guestsInGrace(context)
   // A daemon that was just started has no workers yet.

@@ -59,8 +59,11 @@ test('a guest that a loss of power took in the grace of its reboot was stopped h
   assert.deepEqual([stage.shown(), lastStop(stage)], ['running', ['hard', 2]])
 })
 
-for (const policy of ['save', 'stop'] as const)
-  test(`a guest within a grace is asked again at a shutdown of the host that is to ${policy}, and ends`, async (t) => {
+for (const [policy, words] of [
+  ['save', 'save guests'],
+  ['ask', 'ask guests to end'],
+] as const)
+  test(`a guest within a grace is asked again at a shutdown of the host that is to ${words}, and ends`, async (t) => {
     const stage = await stopping(t)
     const ending = stage.endWithHost(policy, new AbortController().signal)
     await stage.turns()

@@ -1,6 +1,6 @@
 import { limits } from '../config/limits.ts'
 import type { VmId } from '../core/ids.ts'
-import type { Facts } from '../core/plan/facet.ts'
+import type { Facts, GuestsAtShutdown } from '../core/plan/facet.ts'
 import type { Grace, VmRecord } from '../core/vm/record.ts'
 import type { World } from '../core/world/world.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -36,15 +36,12 @@ export class Silences {
   }
 }
 
-/** The end of the guests that run when the host shuts down. */
-type GuestsPolicy = 'save' | 'ask'
-
 /**
  * The policy for running guests while the host shuts down. Only this process keeps it:
  * the next one starts after a boot.
  */
 export class HostEnd {
-  #policy: GuestsPolicy | undefined
+  #policy: GuestsAtShutdown | undefined
   readonly #clock: Pick<Clock, 'monotonicMs'>
   /** When each guest was last asked to end, by the monotonic clock. */
   readonly #askedAtMs = new Map<VmId, number>()
@@ -54,12 +51,12 @@ export class HostEnd {
   }
 
   /** Undefined while the host does not shut down. */
-  get policy(): GuestsPolicy | undefined {
+  get policy(): GuestsAtShutdown | undefined {
     return this.#policy
   }
 
   /** Begins with a policy, or replaces it for the guests that still run. */
-  begin(policy: GuestsPolicy): void {
+  begin(policy: GuestsAtShutdown): void {
     this.#policy = policy
   }
 

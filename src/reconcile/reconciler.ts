@@ -12,8 +12,9 @@ import { ReportedLooks } from './reported-looks.ts'
 import { Waits } from './waits.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
+import type { GuestsAtShutdown } from '../core/plan/facet.ts'
 import type { PassContext, WorkerContext } from './context.ts'
-import type { EndedGuests, HostEndTerms, HostPolicy } from './end-with-host.ts'
+import type { EndedGuests, HostEndTerms } from './end-with-host.ts'
 import type { MemoryPromises } from './memory-room.ts'
 import type { TaskBetweenPasses } from './worker.ts'
 
@@ -131,7 +132,7 @@ export class Reconciler {
   }
 
   /** Does what {@link endWithHost} describes. */
-  async endWithHost(policy: HostPolicy, terms: HostEndTerms): Promise<EndedGuests> {
+  async endWithHost(policy: GuestsAtShutdown, terms: HostEndTerms): Promise<EndedGuests> {
     const workers = {
       ensure: (id: VmId) => void this.#worker(id),
       pokeAll: (reason: string) => this.pokeAll(reason),

@@ -55,6 +55,9 @@ export type GuestAtShutdown =
   | { readonly do: 'ask' }
   | { readonly do: 'leave'; readonly askAgainMs: number }
 
+/** The end of all guests that run while the host shuts down: they are saved, or asked to end. */
+export type GuestsAtShutdown = 'save' | 'ask'
+
 /** Everything that planning needs besides desired and observed. */
 export type Facts = {
   readonly nowMs: number
