@@ -12,7 +12,7 @@ import type { Store } from '../store/store.ts'
 import type { Intent } from './intent.ts'
 import type { MemoryRoom } from './memory-room.ts'
 import type { PlaceQueue } from './place-queue.ts'
-import type { Graces, HostEnd, Silences, StoppedVms } from './process-facts.ts'
+import type { Graces, HostEnd, Silences, StoppedVms } from './remembered.ts'
 import type { Waits } from './waits.ts'
 
 /** Parts of the daemon that all passes and the sweep use. */

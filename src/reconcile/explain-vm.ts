@@ -1,9 +1,10 @@
 import { drainFact } from '../core/maintenance/drain.ts'
+import { plan } from '../core/plan/plan.ts'
 import { renderPlan } from '../core/plan/step.ts'
 import { withGrace } from '../core/status/grace.ts'
 import { given } from '../lib/given.ts'
 import { scrub } from '../log/scrub.ts'
-import { decide } from './decide.ts'
+import { factsOf } from './facts.ts'
 import { intentOf } from './intent.ts'
 import { observe } from './observe/observe.ts'
 import type { VmId } from '../core/ids.ts'
@@ -32,7 +33,7 @@ export async function planFor(
   const drain = drainFact(store.maintenance.get(), graced)
   const own = { maySave: true, mayRestore: true, silentMs, ...given({ drain }) }
   const shared = { memory: () => memory.standing(record), memoryIsShort: memory.isShort }
-  return decide(host, graced, { world, intent, own: { ...own, ...shared } })
+  return plan(graced, world, factsOf(host, graced, { intent, own: { ...own, ...shared } }))
 }
 
 /** Returns the plan of a VM and its reasons as text; undefined if there is no such VM. */
@@ -55,8 +56,8 @@ export async function explain(own: ExplainContext, id: VmId): Promise<string | u
     ...(fault === undefined ? [] : [`error       ${fault.step}: ${fault.message}`, retryLine(fault)]),
     ...partialFaults.map(({ step, message }) => `found       ${step}: ${message}`),
   ]
-  const plan = renderPlan(await planFor(own, record, store.vms.inputs(id)))
-  return `${[...lines, '', ...plan.split('\n')].map(scrub).join('\n')}\n`
+  const planned = renderPlan(await planFor(own, record, store.vms.inputs(id)))
+  return `${[...lines, '', ...planned.split('\n')].map(scrub).join('\n')}\n`
 }
 
 const retryLine = (fault: { attempt: number; nextAttemptAtMs: number }): string =>

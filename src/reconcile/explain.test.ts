@@ -4,7 +4,7 @@ import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { limits } from '../config/limits.ts'
 import { HostFault } from '../core/errors.ts'
 import { explain } from './explain-vm.ts'
-import { Silences } from './process-facts.ts'
+import { Silences } from './remembered.ts'
 
 test('the explanation of a VM holds no secret of a fault', async (t) => {
   const { host, store, id, create, idle, shown, memory, graces } = await reconcileStage(t)

@@ -1,5 +1,6 @@
 import { HostFault } from '../core/errors.ts'
 import { backOffLeftMs } from '../core/plan/back-off.ts'
+import { plan } from '../core/plan/plan.ts'
 import { sleepDueMs, sleepFault, waitsForPlace } from '../core/plan/plan-sleep.ts'
 import { waitsForOthers } from '../core/plan/step.ts'
 import { nextFault, resyncDelayMs, retryDelayMs } from '../core/retry/retry.ts'
@@ -13,7 +14,7 @@ import { errorChain } from '../log/error-chain.ts'
 import { addToLogContext } from '../log/log.ts'
 import { act } from './act.ts'
 import { resyncTerms } from './context.ts'
-import { decide, factsOf } from './decide.ts'
+import { factsOfPass } from './facts.ts'
 import { intentOf } from './intent.ts'
 import { deleteWhenDue, noteExit, noteLost } from './note-exit.ts'
 import { noteLook } from './note-look.ts'
@@ -26,7 +27,6 @@ import type { Failure } from '../core/retry/retry.ts'
 import type { Observed, ObservedState, VmRecord, WaitReason } from '../core/vm/record.ts'
 import type { World } from '../core/world/world.ts'
 import type { Next, Pass, PassTerms, WorkerContext } from './context.ts'
-import type { ProcessFacts } from './decide.ts'
 
 /** Inspects the host, plans, acts step by step, and records the result. Throws StateUnwritable, and bugs. */
 export async function runPass(context: WorkerContext, read: VmRecord, terms: PassTerms): Promise<Next> {
@@ -107,19 +107,9 @@ function noteLaunch(pass: Pass): Next | undefined {
   }
 }
 
-const processFacts = ({ record, saves, restores, hostEnd, silentMs, memory, drain }: Pass): ProcessFacts => ({
-  maySave: saves.mayBegin,
-  mayRestore: restores.mayBegin,
-  silentMs,
-  memory: () => memory.standing(record),
-  memoryIsShort: memory.isShort,
-  ...hostEnd.factsFor(record.id),
-  ...given({ drain }),
-})
-
 async function planAndAct(pass: Pass): Promise<Next> {
-  const { record, world, host, memory } = pass
-  const decided = decide(host, record, { ...pass, own: processFacts(pass) })
+  const { record, world, memory } = pass
+  const decided = plan(record, world, factsOfPass(pass))
   pass.observer?.planned(decided.outcome)
   const state = observedState(record, world, decided)
   switch (decided.outcome) {
@@ -235,10 +225,10 @@ async function endDeletion(pass: Pass): Promise<Next> {
  * case from time to time.
  */
 function nextLookMs(pass: Pass, shown: Observed): number {
-  const { record, world, host, intent, saves } = pass
+  const { record, world, saves } = pass
   const { desired } = record.generations
   const settled = { ...record, observed: shown, generations: { desired, observed: desired } }
-  const facts = factsOf(host, record, { ...intent, ...processFacts(pass) })
+  const facts = factsOfPass(pass)
   const dueMs = sleepDueMs(settled, world, facts)
   if (waitsForPlace(settled, world, facts)) saves.waitForPlace(record.id)
   const resyncMs = resyncDelayMs(resyncTerms(pass))

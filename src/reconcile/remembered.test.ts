@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { reconcileStage } from '../../test/reconcile-stage.ts'
 import { markOfTests, worldOf } from '../../test/record.ts'
 import { limits } from '../config/limits.ts'
-import { Silences } from './process-facts.ts'
+import { Silences } from './remembered.ts'
 import type { VmId } from '../core/ids.ts'
 
 test('a monitor that answered until just now is waited for, and the state stands', async (t) => {

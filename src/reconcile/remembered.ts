@@ -1,3 +1,4 @@
+/** Memory of this process, which no record has: a new daemon begins without it. */
 import { limits } from '../config/limits.ts'
 import type { VmId } from '../core/ids.ts'
 import type { Facts, GuestsAtShutdown } from '../core/plan/facet.ts'
