@@ -4,6 +4,7 @@ import { mayHaveSaved } from '../vm/at-rest.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { mustEnd, owesStop } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
+import { brokenWords, leftoverWords } from '../world/world.ts'
 import { when, inOrder } from './facet.ts'
 import { endConsole } from './plan-console.ts'
 import { ensureMemory } from './plan-memory.ts'
@@ -27,15 +28,13 @@ export function removeUnit(record: VmRecord, world: World): Facet {
 
 function whyRemoveUnit(record: VmRecord, unit: UnitState, { monitor, saved }: World): string | undefined {
   if (unit.kind === 'absent' || unit.kind === 'foreign') return undefined
-  if (unit.kind === 'leftover') {
-    return `the unit is gone, yet processes are left in its control group: ${unit.pids.join(', ')}`
-  }
+  if (unit.kind === 'leftover') return leftoverWords(unit)
   if (record.deleting) return DELETED
   if (mustEnd(record)) return whyStop(record)
   if (hasEnded(record)) return 'the guest has ended, and its restart policy lets it rest'
   if (unit.kind === 'failed') return 'a failed unit is in the way of a start'
   if (unit.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
-    return `the guest has ended: its monitor says ${monitor.value.status}`
+    return brokenWords(monitor.value)
   }
   const waits = unit.kind === 'active' && monitor.known && monitor.value.kind === 'restoring'
   if (waits && saved.known && !isSaved(saved.value)) {

@@ -149,7 +149,7 @@ export const vms = {
       meaning: 'The unit of the VM is gone, yet processes are left in its control group.',
       remedy: 'Nothing: they are ended before anything else opens the disk.',
       example: 'the unit is gone, yet processes are left in its control group: 4711, 4712',
-      writtenBy: ['src/core/status/partial-faults.ts'],
+      writtenBy: ['src/core/status/partial-faults.ts', 'src/core/world/world.ts'],
     },
     wait_overdue: {
       retry: 'backoff',

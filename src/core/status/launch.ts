@@ -2,7 +2,7 @@ import { exitInWords } from '../monitor/exit-status.ts'
 import { mayBeInPool } from '../vm/at-rest.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
-import { isAsleep, isGone } from '../world/world.ts'
+import { brokenWords, isAsleep, isGone } from '../world/world.ts'
 import type { Step } from '../plan/step.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
 import type { ConsoleState, World } from '../world/world.ts'
@@ -131,7 +131,7 @@ function whyOver({ unit, monitor, console }: World): Over | undefined {
         }
   }
   if (unit.value.kind === 'active' && monitor.known && monitor.value.kind === 'broken') {
-    return { because: `the guest has ended: its monitor says ${monitor.value.status}`, isClean: false }
+    return { because: brokenWords(monitor.value), isClean: false }
   }
   return undefined
 }

@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { isDiskMissing } from '../plan/plan-storage.ts'
 import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
-import { isLive, isLiveMonitor } from '../world/world.ts'
+import { isLive, isLiveMonitor, leftoverWords } from '../world/world.ts'
 import type { Facts } from '../plan/facet.ts'
 import type { PartialFault, VmRecord } from '../vm/record.ts'
 import type { Probe, World } from '../world/world.ts'
@@ -62,8 +62,7 @@ function leftover(
 ): readonly PartialFault[] {
   if (!unit.known) return before.filter(({ code }) => code === 'processes_left')
   if (unit.value.kind !== 'leftover') return []
-  const message = `the unit is gone, yet processes are left in its control group: ${unit.value.pids.join(', ')}`
-  return [{ code: 'processes_left', step: 'unit.inspect', message }]
+  return [{ code: 'processes_left', step: 'unit.inspect', message: leftoverWords(unit.value) }]
 }
 
 /** Reports what belongs to another VM. A deletion leaves it and ends, so the log must say it. */

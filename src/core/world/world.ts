@@ -33,6 +33,12 @@ export type UnitState =
    */
   | { readonly kind: 'leftover'; readonly pids: readonly number[] }
 
+type LeftoverUnit = Extract<UnitState, { readonly kind: 'leftover' }>
+
+/** Says that processes outlive their unit, and which. */
+export const leftoverWords = ({ pids }: LeftoverUnit): string =>
+  `the unit is gone, yet processes are left in its control group: ${pids.join(', ')}`
+
 /**
  * The console of a VM. `stored`: its master is in the descriptor store, as read back from systemd. `detached`: its
  * session continues without a terminal. `ended`: the session has ended, and its output is kept.
@@ -62,6 +68,12 @@ export type MonitorState =
 export type LiveMonitor = Extract<MonitorState, { readonly disk: MonitorDisk }>
 
 export const isLiveMonitor = (monitor: MonitorState): monitor is LiveMonitor => 'disk' in monitor
+
+type BrokenMonitor = Extract<MonitorState, { readonly kind: 'broken' }>
+
+/** Says that a guest has ended although its monitor still runs. */
+export const brokenWords = ({ status }: BrokenMonitor): string =>
+  `the guest has ended: its monitor says ${status}`
 
 /** The disk as a monitor shows it to its guest, with the limits in force. */
 export type MonitorDisk = DiskLimits & { readonly sizeMib: number }
