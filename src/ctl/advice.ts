@@ -4,6 +4,7 @@ import { errorChain } from '../log/error-chain.ts'
 import { faults, rejections } from '../core/problems/catalogue.ts'
 import { scrub } from '../log/scrub.ts'
 import { unreachable } from '../lib/assert.ts'
+import { unescapedName } from '../lib/json-pointer.ts'
 import { printable } from '../lib/text.ts'
 import { certificateFaults, commonNameOf } from './profile.ts'
 import { CtlError } from './ctl-error.ts'
@@ -292,7 +293,7 @@ export function withOptions(text: string, given: Arguments | undefined): string 
 
 function typedFor(pointer: string, given: Arguments): string | undefined {
   if (pointer.startsWith(LABEL)) {
-    const key = pointer.slice(LABEL.length).replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = unescapedName(pointer.slice(LABEL.length))
     const isMeant = (label: string): boolean =>
       key === HIDDEN ? !PLAIN_KEY.test(label) : label.startsWith(`${key}=`)
     const labels = given.texts('label').filter(isMeant)

@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 
+import { memberPointer, unescapedName } from './json-pointer.ts'
 import { nearest } from './text.ts'
 
 /** Options of a schema whose object has no other members. */
@@ -90,7 +91,7 @@ function farTooLong(rules: unknown, value: unknown, pointer: string): readonly C
     return value.flatMap((one, index) => farTooLong(items, one, `${pointer}/${index}`))
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([name, one]) =>
-    farTooLong(properties?.[name], one, member(pointer, name)),
+    farTooLong(properties?.[name], one, memberPointer(pointer, name)),
   )
 }
 
@@ -105,7 +106,7 @@ function complaintsOf(
   switch (failure.keyword) {
     case 'required':
       return namesIn(failure.params, 'requiredProperties').map((name) => ({
-        pointer: member(pointer, name),
+        pointer: memberPointer(pointer, name),
         code: 'missing',
         detail: 'is missing',
       }))
@@ -150,11 +151,13 @@ function complaintsOf(
 
 function unknownMember(pointer: string, parent: Rules): Complaint {
   const slash = pointer.lastIndexOf('/')
-  const name = unescapePointer(pointer.slice(slash + 1))
+  const name = unescapedName(pointer.slice(slash + 1))
   const long = name.length > NAME_CHARACTERS_MAX
   const near = long ? undefined : nearest(name, Object.keys(parent.properties ?? {}))
   return {
-    pointer: long ? member(pointer.slice(0, slash), `${name.slice(0, NAME_CHARACTERS_MAX)}…`) : pointer,
+    pointer: long
+      ? memberPointer(pointer.slice(0, slash), `${name.slice(0, NAME_CHARACTERS_MAX)}…`)
+      : pointer,
     code: 'unknown_member',
     detail: near === undefined ? 'is not known here' : `is not known here; did you mean ${near}?`,
   }
@@ -198,10 +201,6 @@ function lengthWords({ minLength, maxLength, maxItems, maxProperties }: Rules): 
   return `must have ${minLength} to ${maxLength} characters`
 }
 
-const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
-const unescapePointer = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~')
-const member = (pointer: string, name: string): string => `${pointer}/${escapePointer(name)}`
-
 function namesIn(params: object, key: string): readonly string[] {
   const names: unknown = Reflect.get(params, key)
   return Array.isArray(names) ? names.map(String) : []
@@ -213,7 +212,7 @@ function rulesAt(schema: TSchema, path: string): Rules {
   let current: unknown = schema
   for (const name of names) {
     if (typeof current !== 'object' || current === null) return {}
-    current = Reflect.get(current, unescapePointer(name))
+    current = Reflect.get(current, unescapedName(name))
   }
   return typeof current === 'object' && current !== null ? current : {}
 }

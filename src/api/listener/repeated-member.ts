@@ -1,4 +1,5 @@
 import { limits } from '../../config/limits.ts'
+import { memberPointer } from '../../lib/json-pointer.ts'
 
 /** An object or an array that is open at some place of a text. */
 type Open = {
@@ -59,8 +60,8 @@ const nameIn = (quoted: string): string =>
   quoted.includes('\\') ? (JSON.parse(quoted) as string) : quoted.slice(1, -1)
 
 function pointerTo(open: readonly Open[]): string {
-  const names = open
+  const pointer = open
     .slice(0, limits.pointerNamesMax)
-    .map(({ at }) => String(at).replaceAll('~', '~0').replaceAll('/', '~1'))
-  return ['', ...names, ...(open.length > names.length ? ['…'] : [])].join('/')
+    .reduce((parent, { at }) => memberPointer(parent, String(at)), '')
+  return open.length > limits.pointerNamesMax ? `${pointer}/…` : pointer
 }

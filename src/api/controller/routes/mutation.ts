@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { Type } from 'typebox'
 import { given } from '../../../lib/given.ts'
+import { memberPointer } from '../../../lib/json-pointer.ts'
 import { isObject } from '../../../lib/parsed-values.ts'
 import { closed } from '../../../lib/schema-check.ts'
 import { planToWire } from '../../wire/plan.ts'
@@ -195,7 +196,5 @@ function changesBetween(from: unknown, to: unknown, pointer = ''): readonly Memb
     return [{ pointer, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }]
   }
   const names = new Set([...Object.keys(from), ...Object.keys(to)])
-  return [...names].flatMap((name) =>
-    changesBetween(from[name], to[name], `${pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
-  )
+  return [...names].flatMap((name) => changesBetween(from[name], to[name], memberPointer(pointer, name)))
 }
