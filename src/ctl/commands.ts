@@ -36,7 +36,7 @@ import { exitCommand } from './vm/exit.ts'
 import { waitCommand } from './vm/wait.ts'
 import type { Command } from './command.ts'
 
-export const versionCommand: Command = {
+const versionCommand: Command = {
   words: ['version'],
   summary: 'print version and commit of this program',
   description: 'Does not contact a daemon; "vmhostctl sync" shows the version of vmhostd.',

@@ -33,7 +33,7 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 
 export const snapshotIdSchema = { ...vmIdSchema, examples: ['nightly-1'] }
 
-export const statusSchema = Type.Enum(SNAPSHOT_STATUSES, {
+const statusSchema = Type.Enum(SNAPSHOT_STATUSES, {
   type: 'string',
   description:
     '`pending`: the disk is not captured yet, so later writes of the guest are still included. `uploading`: it is captured, and ' +

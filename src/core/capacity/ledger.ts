@@ -69,7 +69,7 @@ export type Ledger = {
 export const savedStateMib = (memoryMib: number): number => memoryMib + limits.savedDevicesMib
 
 /** Returns the most that a guest takes in the pool to be saved. */
-export const savedMib = (monitor: MonitorKind, memoryMib: number): number =>
+const savedMib = (monitor: MonitorKind, memoryMib: number): number =>
   savedStateMib(memoryMib) * SAVED_STATES_MAX[monitor]
 
 /** Returns the ledger. It is a sum over the records and what the host shows, so a restart does not change it. */

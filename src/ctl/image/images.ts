@@ -9,7 +9,7 @@ import type { ApiClient, Image, Vm } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 
 /** Characters of a digest that are shown, enough to distinguish images; `image rm` takes them. */
-export const DIGEST_SHOWN = 12
+const DIGEST_SHOWN = 12
 
 const HEAD = ['IMAGE', 'SIZE', 'PART', 'LAST USED', 'FETCHED', 'VMS']
 
@@ -41,7 +41,7 @@ export const imageListCommand: Command = {
   },
 }
 
-export const listImages = (client: ApiClient): Promise<Image[]> =>
+const listImages = (client: ApiClient): Promise<Image[]> =>
   allPages((query) => answered(client.GET('/v1/images', { params: { query } })))
 
 /** The uses of an image. */

@@ -14,7 +14,7 @@ const ALL_STATUSES: Record<Snapshot['status'], true> = {
   failed: true,
 }
 
-export const STATUSES = Object.keys(ALL_STATUSES) as readonly Snapshot['status'][]
+const STATUSES = Object.keys(ALL_STATUSES) as readonly Snapshot['status'][]
 
 const HEAD = ['ID', 'VM', 'STATUS', 'DONE', 'SIZE', 'STORED', 'STAGED', 'CAPTURED', 'ERROR']
 

@@ -20,7 +20,7 @@ import type { Context, Command } from '../command.ts'
 import type { Note } from '../wait.ts'
 
 /** Options of the command that only waits. */
-export const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)
+const waitOnlyOptions = boundOptions(limits.ctlSnapshotWaitSecondsDefault)
 
 /** Options of commands that let a snapshot go on. */
 export const WAIT_OPTIONS = waitOptions('until it is completed, and show the progress', waitOnlyOptions)

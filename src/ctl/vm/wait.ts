@@ -20,7 +20,7 @@ import type { Context, Command } from '../command.ts'
 import type { Note } from '../wait.ts'
 
 /** Options of the command that only waits. */
-export const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
+const waitOnlyOptions = boundOptions(limits.ctlWaitSecondsDefault)
 
 /** Options of commands that change a VM. */
 export const WAIT_OPTIONS = waitOptions(

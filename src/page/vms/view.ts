@@ -37,7 +37,7 @@ const RANKS: Readonly<Record<ObservedState, number>> = {
   migrated: 11,
 }
 
-export const STATES = Object.keys(RANKS) as readonly ObservedState[]
+const STATES = Object.keys(RANKS) as readonly ObservedState[]
 
 /** Parses the query of the page: `?q=web&state=error&sort=memory&order=desc`. Passes over what it does not know. */
 export function viewOf(search: string): View {

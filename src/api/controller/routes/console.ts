@@ -202,5 +202,5 @@ function checkTogether(query: ConsoleQuery): void {
 const complaint = (name: keyof ConsoleQuery, detail: string) =>
   ({ pointer: `/${name}`, code: 'not_allowed', detail }) as const
 
-export const windowOf = ({ cols, rows }: ConsoleQuery): WindowSize | undefined =>
+const windowOf = ({ cols, rows }: ConsoleQuery): WindowSize | undefined =>
   cols === undefined || rows === undefined ? undefined : { cols, rows }
