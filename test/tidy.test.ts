@@ -57,7 +57,7 @@ const law: Record<string, readonly string[]> = {
     'page',
     'client/console',
     'client/api-problem.ts',
-    'client/cause-first.ts',
+    ...['client/cause-first.ts', 'client/vm-words.ts'],
     'client/connection-failed.ts',
     'client/schema.d.ts',
     'core',

@@ -1,6 +1,7 @@
 import { bar, Rate } from '../progress-bar.ts'
 import { showMib } from '../../lib/shown-units.ts'
-import { errorWords, isSettled } from '../vm/vm-words.ts'
+import { isSettled } from '../../client/vm-words.ts'
+import { errorWords } from '../vm/vm-words.ts'
 import { arrivalOf, departureOf, hostOf } from './hosts.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import type { Note } from '../wait.ts'

@@ -1,9 +1,10 @@
 import { answered } from '../../client/api-client.ts'
 import { causeFirst } from '../../client/cause-first.ts'
+import { addressesOf, labelsOf } from '../../client/vm-words.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
 import { showCores, showMib } from '../../lib/shown-units.ts'
 import { parseLabel } from './settings.ts'
-import { sleepCell, generationWords, labelWords, stateColour, waitWords } from './vm-words.ts'
+import { sleepCell, generationWords, stateColour, waitWords } from './vm-words.ts'
 import type { Vm, ApiClient } from '../../client/api-client.ts'
 import type { Command, Context } from '../command.ts'
 import type { Cell } from '../text.ts'
@@ -31,7 +32,7 @@ const HEAD = ['NAME', 'STATE', 'GENERATION', 'CPU', 'MEMORY', 'DISK', 'SLEEP', '
 /** Columns that only --wide shows. */
 const WIDE: readonly (readonly [head: string, cell: (vm: Vm) => string])[] = [
   ['MONITOR', ({ monitor }) => monitor],
-  ['LABELS', ({ labels }) => labelWords(labels)],
+  ['LABELS', (vm) => labelsOf(vm).join(' ')],
 ]
 
 export const listCommand: Command = {
@@ -85,7 +86,7 @@ export const listVms = (client: ApiClient, query: Query = {}): Promise<Vm[]> =>
   allPages((page) => answered(client.GET('/v1/vms', { params: { query: { ...query, ...page } } })))
 
 function rowOf(vm: Vm): (string | Cell)[] {
-  const { compute, disk, network } = vm.desired
+  const { compute, disk } = vm.desired
   const colour = stateColour(vm)
   return [
     vm.id,
@@ -95,7 +96,7 @@ function rowOf(vm: Vm): (string | Cell)[] {
     showMib(compute.memory_mib),
     showMib(disk.size_mib),
     sleepCell(vm),
-    [network?.ipv4_address, network?.ipv6_address].filter((address) => address !== undefined).join(' '),
+    addressesOf(vm).join(' '),
     { text: whyWords(vm), colour: vm.observed.error === undefined ? 'yellow' : 'red' },
   ]
 }

@@ -1,4 +1,5 @@
 import { answered } from '../../client/api-client.ts'
+import { isEnded, labelsOf } from '../../client/vm-words.ts'
 import { exitStatus } from '../exit-status.ts'
 import { ago, renderFacts, spanSince } from '../text.ts'
 import { showCores, showMib } from '../../lib/shown-units.ts'
@@ -12,8 +13,6 @@ import {
   stopFacts,
   errorWords,
   generationWords,
-  isEnded,
-  labelWords,
   stateColour,
   waitWords,
 } from './vm-words.ts'
@@ -73,7 +72,7 @@ export function renderVm(vm: Vm, nowMs: number, paint: Paint): string {
       ['bandwidth', network?.bandwidth === undefined ? undefined : bandwidthWords(network.bandwidth)],
       ['inbound', network?.firewall?.inbound?.map(inboundWords).join('; ')],
       ['outbound', network?.firewall?.outbound?.map(outboundWords).join('; ')],
-      ['labels', labelWords(vm.labels) || undefined],
+      ['labels', labelsOf(vm).join(' ') || undefined],
       ['protected', vm.protected ? 'against deletion' : undefined],
       ['image', imageWords(desired.image)],
       ['kernel args', desired.image.kernel_arguments],

@@ -1,15 +1,9 @@
 import { showMib, showSpan } from '../../lib/shown-units.ts'
 import { attemptWords } from '../../client/cause-first.ts'
+import { addressesOf, hasError, isSettled } from '../../client/vm-words.ts'
 import { ago, inWords, spanSince } from '../text.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Colour, Fact } from '../text.ts'
-
-export const isSettled = ({ generations }: Pick<Vm, 'generations'>): boolean =>
-  generations.observed === generations.desired
-
-/** Returns whether the guest ended by itself and rests, though it is desired to run. */
-export const isEnded = (vm: Vm): boolean =>
-  isSettled(vm) && vm.observed.state === 'stopped' && vm.desired.power !== 'stopped'
 
 type Fault = Vm['observed']['fault']
 
@@ -37,15 +31,9 @@ export const isSavedOrWaking = ({ observed: { state, saved_state: saved } }: Vm)
 export const generationWords = ({ generations: { desired, observed } }: Vm): string =>
   desired === observed ? String(desired) : `${observed} of ${desired}`
 
-/** Shows labels as they are given on a command line. */
-export const labelWords = (labels: Vm['labels']): string =>
-  Object.entries(labels)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(' ')
-
 export function stateColour(vm: Vm): Colour | undefined {
-  const { state, error } = vm.observed
-  if (state === 'failed' || error !== undefined) return 'red'
+  const { state } = vm.observed
+  if (hasError(vm)) return 'red'
   if (!isSettled(vm)) return 'yellow'
   if (state === 'sleeping') return 'dim'
   return state === 'running' ? 'green' : undefined
@@ -77,25 +65,24 @@ export function errorWords({ observed }: Vm, nowMs: number): string | undefined 
 type LastWake = NonNullable<Vm['observed']['last_wake']>
 
 /** Says when a VM sleeps, to be put behind its shape; empty if it never does. */
-export function idleWords({ desired: { compute, network } }: Vm): string {
-  const seconds = compute.sleep_after_idle_seconds
+export function idleWords(vm: Vm): string {
+  const seconds = vm.desired.compute.sleep_after_idle_seconds
   if (seconds === 0) return ''
-  return hasAddress(network)
+  return hasAddress(vm)
     ? `, sleeps after ${showSpan(seconds * 1000)} without traffic`
     : ', never sleeps, since without an address nothing could wake it'
 }
 
 /** Returns whether packets can be routed to the guest, and so wake it. */
-const hasAddress = (network: Vm['desired']['network']): boolean =>
-  (network?.ipv4_address ?? network?.ipv6_address) !== undefined
+const hasAddress = (vm: Vm): boolean => addressesOf(vm).length > 0
 
-/** The same for a column; for a VM that sleeps, the size of its saved state. */
-export function sleepCell({ desired, observed }: Vm): string {
-  const { saved_state: saved, flapping } = observed
+/** Returns the same for a column; for a VM that sleeps, the size of its saved state. */
+export function sleepCell(vm: Vm): string {
+  const { saved_state: saved, flapping } = vm.observed
   if (saved !== undefined) return `${showMib(saved.size_mib)} saved`
   if (flapping !== undefined) return `after ${showSpan(flapping.sleep_after_idle_seconds * 1000)}, flaps`
-  const seconds = desired.compute.sleep_after_idle_seconds
-  return seconds > 0 && hasAddress(desired.network) ? `after ${showSpan(seconds * 1000)}` : ''
+  const seconds = vm.desired.compute.sleep_after_idle_seconds
+  return seconds > 0 && hasAddress(vm) ? `after ${showSpan(seconds * 1000)}` : ''
 }
 
 /** Says whether the guest is ready, and if it is known, why not. */

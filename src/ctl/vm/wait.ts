@@ -1,19 +1,12 @@
 import { watchVm } from '../../client/watch.ts'
 import { limits } from '../../config/limits.ts'
 import { faultOf } from '../advice.ts'
+import { isEnded, isSettled } from '../../client/vm-words.ts'
 import { CtlError } from '../ctl-error.ts'
 import { printable } from '../../lib/text.ts'
 import { exitStatus } from '../exit-status.ts'
 import { boundOptions, waitFor, waitOptions } from '../wait.ts'
-import {
-  errorWords,
-  generationWords,
-  isEnded,
-  isInTrouble,
-  isSettled,
-  progressWords,
-  readyWords,
-} from './vm-words.ts'
+import { errorWords, generationWords, isInTrouble, progressWords, readyWords } from './vm-words.ts'
 import { eachNamed } from '../several.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Context, Command } from '../command.ts'

@@ -1,5 +1,5 @@
 import { causeFirst } from '../../client/cause-first.ts'
-import { hasError } from './row.ts'
+import { hasError } from '../../client/vm-words.ts'
 import type { Inventory } from './inventory.ts'
 
 /** VMs that an announcement names; it counts the others. */

@@ -1,4 +1,5 @@
 import { causeFirst } from '../../client/cause-first.ts'
+import { addressesOf, hasError, isEnded, isSettled, labelsOf } from '../../client/vm-words.ts'
 import { showMib, showSpan } from '../../lib/shown-units.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/time-units.ts'
 import type { components } from '../../client/schema.d.ts'
@@ -58,11 +59,6 @@ export function rowOf(vm: Vm, { nowMs, residentMib }: Now): Row {
   }
 }
 
-const isSettled = ({ generations }: Vm): boolean => generations.observed === generations.desired
-
-export const hasError = ({ observed }: Vm): boolean =>
-  observed.error !== undefined || observed.state === 'failed'
-
 function toneOf(vm: Vm): Tone {
   const { state } = vm.observed
   if (hasError(vm)) return 'bad'
@@ -82,29 +78,19 @@ function errorOf({ observed: { state, error, fault } }: Vm): string {
 }
 
 function noteOf(vm: Vm, nowMs: number): string {
-  const { desired, observed } = vm
-  const { waiting_for: waitingFor, memory_queue: queue, stops_hard_at: hardAt, last_exit: exit } = observed
+  const { waiting_for: waitingFor, memory_queue: queue, stops_hard_at: hardAt, last_exit: exit } = vm.observed
   if (queue !== undefined)
     return `waits for memory: place ${queue.place}, ${showMib(queue.missing_mib)} missing`
   if (hardAt !== undefined) return `stops hard in ${showSpan(Date.parse(hardAt) - nowMs)}`
   if (waitingFor !== undefined) return `waits for ${waitingFor}`
   if (!isSettled(vm)) return hasError(vm) ? '' : 'a change is being applied'
-  if (observed.state === 'stopped' && desired.power !== 'stopped')
-    return exit?.detail ?? 'the guest ended by itself'
-  return ''
+  return isEnded(vm) ? (exit?.detail ?? 'the guest ended by itself') : ''
 }
 
 function trafficWords({ desired, observed }: Vm, nowMs: number): string {
   if (observed.last_traffic_at !== undefined) return agoWords(nowMs - Date.parse(observed.last_traffic_at))
   return desired.network === undefined ? 'no network' : 'none yet'
 }
-
-export const addressesOf = ({ desired: { network } }: Vm): readonly string[] =>
-  [network?.ipv4_address, network?.ipv6_address].filter((address) => address !== undefined)
-
-/** Returns labels as they are given on a command line. */
-export const labelsOf = ({ labels }: Vm): readonly string[] =>
-  Object.entries(labels).map(([key, value]) => `${key}=${value}`)
 
 /** The last traffic of a running VM may be known a minute late, so anything newer than this is the same. */
 const NEW_MS = 2 * MINUTE_MS

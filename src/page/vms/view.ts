@@ -1,4 +1,4 @@
-import { addressesOf, hasError, labelsOf } from './row.ts'
+import { addressesOf, hasError, labelsOf } from '../../client/vm-words.ts'
 import type { ObservedState, Vm } from './row.ts'
 
 /** Columns by which the list can be sorted. */
