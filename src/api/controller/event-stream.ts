@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { lacksChanges, newsAfter } from '../../core/events/history.ts'
 import { eventToWire } from '../wire/events.ts'
+import { given } from '../../lib/given.ts'
 import type { ChangeHistory } from '../../core/events/history.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { EventTable } from '../../store/events/event-table.ts'
@@ -48,7 +49,7 @@ export async function* eventStream(source: EventSource, options: EventStreamOpti
     const events = source.list({
       after: position,
       limit: limits.eventsBatch,
-      ...(vmId === undefined ? {} : { vmId }),
+      ...given({ vmId }),
     })
     position = events.length < limits.eventsBatch ? newest : (events.at(-1)?.sequence ?? newest)
     if (events.length > 0) {

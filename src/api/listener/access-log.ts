@@ -1,6 +1,7 @@
 import { parseSha256, parseVmId } from '../../core/ids.ts'
 import { CLIENT_LEFT, onAnswerEnd } from './answer-end.ts'
 import { scrub } from '../../log/scrub.ts'
+import { given } from '../../lib/given.ts'
 import type { FastifyRequest } from 'fastify'
 import type { HostFault } from '../../core/errors.ts'
 import type { Log } from '../../log/log.ts'
@@ -55,11 +56,9 @@ function fieldsOf(
     method: request.method,
     ...(route === undefined ? { path: shortPath(request.raw.url) } : { route }),
     ...idOf(route, request.params),
-    ...(request.vmId === undefined ? {} : { vm_id: request.vmId }),
-    ...(request.operationId === undefined ? {} : { operation_id: request.operationId }),
+    ...given({ vm_id: request.vmId, operation_id: request.operationId }),
     status,
-    ...(request.problemCode === undefined ? {} : { code: request.problemCode }),
-    ...(request.hostFault === undefined ? {} : { error: request.hostFault }),
+    ...given({ code: request.problemCode, error: request.hostFault }),
     duration_ms: Math.round(ms * 10) / 10,
   }
 }
@@ -78,8 +77,8 @@ export function idOf(route: string | undefined, params: unknown): Record<string,
   const image: unknown = route === IMAGE_ROUTE ? Reflect.get(params, 'sha256') : undefined
   const digest = typeof image === 'string' ? parseSha256(image) : undefined
   if (digest !== undefined) return { image_sha256: digest }
-  const given: unknown = Reflect.get(params, 'id')
-  const id = typeof given === 'string' ? parseVmId(given) : undefined
+  const text: unknown = Reflect.get(params, 'id')
+  const id = typeof text === 'string' ? parseVmId(text) : undefined
   if (id === undefined) return {}
   const [, field = 'vm_id'] = ID_FIELDS.find(([path]) => route?.startsWith(path) === true) ?? []
   return { [field]: id }

@@ -3,6 +3,7 @@ import 'reflect-metadata'
 import { X509Certificate } from 'node:crypto'
 import { serialOf } from './peer-chain.ts'
 import { PemConverter, X509Certificate as Certificate, X509Crl } from '@peculiar/x509'
+import { given } from '../../lib/given.ts'
 
 /** The revoked certificates of one authority. */
 export type RevocationList = {
@@ -72,7 +73,7 @@ async function readList(list: X509Crl, trusted: readonly Certificate[]): Promise
     issuer,
     serials: new Set(list.entries.map(({ serialNumber }) => serialOf(serialNumber))),
     thisUpdateMs: thisUpdate.getTime(),
-    ...(number === undefined ? {} : { number }),
+    ...given({ number }),
     ...(nextUpdate === undefined ? {} : { nextUpdateMs: nextUpdate.getTime() }),
   }
 }

@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
 import { toWire } from './member-mapper.ts'
 import { time } from './values.ts'
+import { given } from '../../lib/given.ts'
 import type { Static } from 'typebox'
 import type { VmCounters } from '../../core/world/counters.ts'
 
-const count = (description?: string) =>
-  Type.Integer({ minimum: 0, ...(description === undefined ? {} : { description }) })
+const count = (description?: string) => Type.Integer({ minimum: 0, ...given({ description }) })
 
 const since = (description: string) =>
   Type.String({

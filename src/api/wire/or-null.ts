@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { given } from '../../lib/given.ts'
 import type { Static, TSchema } from 'typebox'
 
 /** A schema of one type as JSON; an enumeration has its values too. */
@@ -15,7 +16,7 @@ export function orNull<S extends TSchema>(schema: S, description?: string) {
       ...schema,
       type: [type, 'null'],
       ...(values === undefined ? {} : { enum: [...values, null] }),
-      ...(description === undefined ? {} : { description }),
+      ...given({ description }),
     }),
   )
 }

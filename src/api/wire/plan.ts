@@ -3,6 +3,7 @@ import { renderPlan } from '../../core/plan/step.ts'
 import { isObject } from '../../lib/parsed-values.ts'
 import { snakeCase } from '../../lib/text.ts'
 import { shownText } from './values.ts'
+import { given } from '../../lib/given.ts'
 import type { Static } from 'typebox'
 import type { Plan, Step } from '../../core/plan/step.ts'
 import type { OperationId } from '../../core/ids.ts'
@@ -71,7 +72,7 @@ export const planToWire = (plan: Plan, operationId?: OperationId): PlanWire => (
     .split('\n')
     .map((line) => shownText(line))
     .join('\n'),
-  ...(operationId === undefined ? {} : { operation_id: operationId }),
+  ...given({ operation_id: operationId }),
 })
 
 function outcomeToWire(plan: Plan): Omit<PlanWire, 'text' | 'operation_id'> {

@@ -46,7 +46,7 @@ export function snapshotToWire({ record, tally }: SnapshotSight, operationId?: O
     revision: record.revision,
     created_at: time(record.createdAtMs),
     updated_at: time(record.updatedAtMs),
-    ...(operationId === undefined ? {} : { operation_id: operationId }),
+    ...given({ operation_id: operationId }),
   }
 }
 

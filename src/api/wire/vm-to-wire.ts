@@ -31,7 +31,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
     observed: {
       state: observed.state,
       state_since: time(observed.sinceMs),
-      ...(observed.waitingFor === undefined ? {} : { waiting_for: observed.waitingFor }),
+      ...given({ waiting_for: observed.waitingFor }),
       ...(observed.memoryQueue === undefined ? {} : { memory_queue: queueToWire(observed.memoryQueue) }),
       ...(generations.observed < generations.desired ? { operation_id: record.operationId } : {}),
       ...faultsToWire(observed),
@@ -55,7 +55,7 @@ export function vmToWire(record: VmRecord, operationId?: OperationId): VmWire {
     revision: record.revision,
     created_at: time(record.createdAtMs),
     updated_at: time(record.updatedAtMs),
-    ...(operationId === undefined ? {} : { operation_id: operationId }),
+    ...given({ operation_id: operationId }),
   }
 }
 
@@ -108,32 +108,27 @@ export function desiredToWire({
 
 export const diskToWire = ({ sizeMib, iopsMax, mibPerSecondMax }: Disk): VmWire['desired']['disk'] => ({
   size_mib: sizeMib,
-  ...(iopsMax === undefined ? {} : { iops_max: iopsMax }),
-  ...(mibPerSecondMax === undefined ? {} : { mib_per_second_max: mibPerSecondMax }),
+  ...given({ iops_max: iopsMax, mib_per_second_max: mibPerSecondMax }),
 })
 
 const observedDiskToWire = ({ sizeMib, guestSizeMib }: NonNullable<Observed['disk']>) => ({
   size_mib: sizeMib,
-  ...(guestSizeMib === undefined ? {} : { guest_size_mib: guestSizeMib }),
+  ...given({ guest_size_mib: guestSizeMib }),
 })
 
 export function networkToWire(network: Network): NetworkWire {
   const { macAddress, ipv4Address, ipv6Address, ipv6Prefix, bandwidth, nameServers, firewall } = network
   return {
     mac_address: macAddress,
-    ...(ipv4Address === undefined ? {} : { ipv4_address: ipv4Address }),
-    ...(ipv6Address === undefined ? {} : { ipv6_address: ipv6Address }),
-    ...(ipv6Prefix === undefined ? {} : { ipv6_prefix: ipv6Prefix }),
+    ...given({ ipv4_address: ipv4Address, ipv6_address: ipv6Address, ipv6_prefix: ipv6Prefix }),
     ...(bandwidth === undefined ? {} : { bandwidth: bandwidthToWire(bandwidth) }),
     ...(nameServers === undefined ? {} : { name_servers: [...nameServers] }),
     ...(firewall === undefined ? {} : { firewall: firewallToWire(firewall) }),
   }
 }
 
-const bandwidthToWire = ({ receiveMbitPerSecond: receive, transmitMbitPerSecond: transmit }: Bandwidth) => ({
-  ...(receive === undefined ? {} : { receive_mbit_per_second: receive }),
-  ...(transmit === undefined ? {} : { transmit_mbit_per_second: transmit }),
-})
+const bandwidthToWire = ({ receiveMbitPerSecond: receive, transmitMbitPerSecond: transmit }: Bandwidth) =>
+  given({ receive_mbit_per_second: receive, transmit_mbit_per_second: transmit })
 
 const firewallToWire = ({ inbound, outbound }: NonNullable<Network['firewall']>) => ({
   ...(inbound === undefined
@@ -192,7 +187,7 @@ export function errorToWire({ fault, partialFaults = [] }: Faults): string | und
 type Faults = Pick<Observed, 'fault' | 'partialFaults'>
 
 function faultsToWire({ fault, partialFaults = [] }: Faults): Partial<VmWire['observed']> {
-  const error = errorToWire({ ...(fault === undefined ? {} : { fault }), partialFaults })
+  const error = errorToWire({ ...given({ fault }), partialFaults })
   if (error === undefined) return {}
   return {
     error,

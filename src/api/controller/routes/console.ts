@@ -79,10 +79,7 @@ export function consoleRoute(app: App, dependencies: ApiDependencies): void {
       socket.on('close', (status) => {
         const code = viewer.closedWith
         const duration_ms = Math.round(time.monotonicMs() - beganMs)
-        log.info(
-          { ...fields, status, ...(code === undefined ? {} : { code }), duration_ms },
-          'console viewer disconnected',
-        )
+        log.info({ ...fields, status, ...given({ code }), duration_ms }, 'console viewer disconnected')
       })
       log.info(fields, 'console viewer connected')
       auditOpened(log, request, openedConsole)
@@ -140,10 +137,8 @@ function watchingOf(query: ConsoleQuery): Watching {
   const size = windowOf(query)
   return {
     follow,
-    ...(size === undefined ? {} : { window: size }),
-    ...(since === undefined
-      ? {}
-      : { stoppedAt: { cursor: since, ...(session === undefined ? {} : { session }) } }),
+    ...given({ window: size }),
+    ...(since === undefined ? {} : { stoppedAt: { cursor: since, ...given({ session }) } }),
   }
 }
 
@@ -153,7 +148,7 @@ function shellRequest(record: VmRecord, query: ConsoleQuery): Omit<SessionReques
     record,
     user,
     window: windowOf(query) ?? DEFAULT_WINDOW,
-    ...(acceptHostKey === undefined ? {} : { acceptHostKey }),
+    ...given({ acceptHostKey }),
   }
 }
 

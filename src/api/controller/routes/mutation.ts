@@ -193,7 +193,7 @@ type MemberChange = { readonly pointer: string; readonly from?: unknown; readonl
 function changesBetween(from: unknown, to: unknown, pointer = ''): readonly MemberChange[] {
   if (isDeepStrictEqual(from, to)) return []
   if (!isObject(from) || !isObject(to)) {
-    return [{ pointer, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }]
+    return [{ pointer, ...given({ from, to }) }]
   }
   const names = new Set([...Object.keys(from), ...Object.keys(to)])
   return [...names].flatMap((name) => changesBetween(from[name], to[name], memberPointer(pointer, name)))
