@@ -1,3 +1,4 @@
+import { given } from '../lib/given.ts'
 import type { Problem } from '../client/api-problem.ts'
 import type { ExitStatus } from './exit-status.ts'
 
@@ -14,7 +15,7 @@ export class CtlError extends Error {
   readonly host: string | undefined
 
   constructor(message: string, more: More) {
-    super(message, more.cause === undefined ? {} : { cause: more.cause })
+    super(message, given({ cause: more.cause }))
     this.code = more.code
     this.status = more.status
     this.advice = more.advice ?? []

@@ -25,7 +25,7 @@ export const spanSince = (time: string, nowMs: number): string => showSpan(nowMs
 /** Returns that span with the word for the past: `3 min ago`. */
 export const ago = (time: string, nowMs: number): string => `${spanSince(time, nowMs)} ago`
 
-export type Cell = { readonly text: string; readonly colour?: Colour }
+export type Cell = { readonly text: string; readonly colour?: Colour | undefined }
 
 type TableOptions = {
   readonly sink: Sink

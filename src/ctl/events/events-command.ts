@@ -5,6 +5,7 @@ import { usageError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { allPages, showList } from '../several.ts'
 import { eventColour, eventWords, timeWords } from './event-words.ts'
+import { given as present } from '../../lib/given.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import type { EventSight, EventStart, HostEvent } from '../../client/events.ts'
 import type { Command, Context } from '../command.ts'
@@ -46,8 +47,7 @@ export const eventsCommand: Command = {
     const from = after === undefined ? (follow ? undefined : 0) : parseSequence(after, '--after')
     const sights = context.readEvents({
       follow,
-      ...(from === undefined ? {} : { after: from }),
-      ...(vmId === undefined ? {} : { vmId }),
+      ...present({ after: from, vmId }),
       signal: new AbortController().signal,
       sleep: shell.sleep,
     })
@@ -135,8 +135,7 @@ export const historyCommand: Command = {
       head: ['TIME', 'WHAT'],
       rowsOf: (events) =>
         events.map((event) => {
-          const colour = eventColour(event)
-          return [timeWords(event), { text: eventWords(event), ...(colour === undefined ? {} : { colour }) }]
+          return [timeWords(event), { text: eventWords(event), colour: eventColour(event) }]
         }),
       none: () => `no events of ${path.id} are kept; vmhostctl vm ls shows the VMs there are`,
     })

@@ -5,6 +5,7 @@ import { eachNamed } from '../several.ts'
 import { exitStatus } from '../exit-status.ts'
 import { doneWords, phaseWords } from './snapshot-words.ts'
 import { limits } from '../../config/limits.ts'
+import { given as present } from '../../lib/given.ts'
 import { printable } from '../../lib/text.ts'
 import { readJsonFile } from '../json-file.ts'
 import type { components } from '../../client/schema.d.ts'
@@ -103,11 +104,7 @@ export const completeCommand: Command = {
   run: async (context) => {
     const { complete_url: complete, head_url: head } = await readUpload(context, 'complete')
     const params = { path: { id: context.given.operand } }
-    const urls = {
-      ...(complete === undefined ? {} : { complete_url: complete }),
-      ...(head === undefined ? {} : { head_url: head }),
-    }
-    const body = urls as CompleteSnapshot
+    const body = present({ complete_url: complete, head_url: head }) as CompleteSnapshot
     const call = context.client().POST('/v1/snapshots/{id}/complete', { params, body })
     return showChanged(context, await answered(call))
   },

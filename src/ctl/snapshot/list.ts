@@ -1,5 +1,6 @@
 import { answered } from '../../client/api-client.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
+import { given as present } from '../../lib/given.ts'
 import { showMib } from '../../lib/shown-units.ts'
 import { lackingWords, statusColour, troubleWords } from './snapshot-words.ts'
 import type { Snapshot, ApiClient } from '../../client/api-client.ts'
@@ -63,10 +64,7 @@ type Query = { vm_id?: string; status?: Snapshot['status'] }
 function queryOf({ given }: Context): Query {
   const status = STATUSES.find((name) => name === given.text('status'))
   const vm = given.text('vm')
-  return {
-    ...(status === undefined ? {} : { status }),
-    ...(vm === undefined ? {} : { vm_id: vm }),
-  }
+  return present({ status, vm_id: vm })
 }
 
 const listSnapshots = (client: ApiClient, query: Query): Promise<Snapshot[]> =>
@@ -80,7 +78,7 @@ function rowOf(snapshot: Snapshot): (string | Cell)[] {
   return [
     id,
     vm,
-    { text: status, ...(colour === undefined ? {} : { colour }) },
+    { text: status, colour },
     `${progress.percent} %`,
     size === undefined ? '' : showMib(size),
     stored === undefined ? '' : showMib(stored),

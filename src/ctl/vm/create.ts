@@ -3,6 +3,7 @@ import { changeVm, DRY_RUN_OPTION, dryRunQuery } from './change.ts'
 import { parseImage, accessWords, ACCESS_OPTIONS, givenAccess } from './create-arguments.ts'
 import { parseCheck, parseLabel, givenNameServers, givenShape, SHAPE_OPTIONS } from './settings.ts'
 import { EXIT_OPTIONS, givenExit } from './exit.ts'
+import { given as present } from '../../lib/given.ts'
 import { readJsonFile } from '../json-file.ts'
 import { WAIT_OPTIONS } from './wait.ts'
 import type { CreateVm } from '../../client/api-client.ts'
@@ -143,7 +144,7 @@ function shapeMembers({ disk, wake, ...rest }: ReturnType<typeof givenShape>) {
   const compute = { ...rest, ...(wake === undefined ? {} : { wake: wake ?? undefined }) }
   return {
     ...(Object.keys(compute).length === 0 ? {} : { compute: compute as CreateVm['compute'] }),
-    ...(disk === undefined ? {} : { disk }),
+    ...present({ disk }),
   }
 }
 

@@ -1,5 +1,6 @@
 import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne } from './change.ts'
 import { usageError } from '../ctl-error.ts'
+import { given as present } from '../../lib/given.ts'
 import { showSpan } from '../../lib/shown-units.ts'
 import { ago } from '../text.ts'
 import { parseSeconds } from '../units.ts'
@@ -53,7 +54,7 @@ export function givenExit({ given }: Pick<Context, 'given'>): SetExit {
   const after = given.text('delete-after')
   const word = given.text('delete-on-exit')
   return {
-    ...(policy === undefined ? {} : { restart_policy: policy }),
+    ...present({ restart_policy: policy }),
     ...(after === undefined ? {} : { delete_after_seconds: parseDeleteAfter(after, '--delete-after') }),
     ...(word === undefined ? {} : { delete_on_exit: word === 'yes' }),
   }

@@ -2,6 +2,7 @@ import { answered } from '../../client/api-client.ts'
 import { causeFirst } from '../../client/cause-first.ts'
 import { addressesOf, labelsOf } from '../../client/vm-words.ts'
 import { allPages, noneMatch, showList } from '../several.ts'
+import { given as present } from '../../lib/given.ts'
 import { showCores, showMib } from '../../lib/shown-units.ts'
 import { parseLabel } from './settings.ts'
 import { sleepCell, generationWords, stateColour, waitWords } from './vm-words.ts'
@@ -77,7 +78,7 @@ function queryOf({ given }: Context): Query {
   const state = STATES.find((name) => name === given.text('state'))
   const labels = given.texts('label')
   return {
-    ...(state === undefined ? {} : { state }),
+    ...present({ state }),
     ...(labels.length === 0 ? {} : { label: labels.join(',') }),
   }
 }
@@ -87,10 +88,9 @@ export const listVms = (client: ApiClient, query: Query = {}): Promise<Vm[]> =>
 
 function rowOf(vm: Vm): (string | Cell)[] {
   const { compute, disk } = vm.desired
-  const colour = stateColour(vm)
   return [
     vm.id,
-    { text: vm.observed.state, ...(colour === undefined ? {} : { colour }) },
+    { text: vm.observed.state, colour: stateColour(vm) },
     generationWords(vm),
     showCores(compute.cpu_millicores),
     showMib(compute.memory_mib),

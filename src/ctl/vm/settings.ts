@@ -2,6 +2,7 @@ import { usageError } from '../ctl-error.ts'
 import { changeVm, DRY_RUN_OPTION, dryRunQuery, requireOne, fromPresent } from './change.ts'
 import { parseCores, parseMib, parseSeconds } from '../units.ts'
 import { WAIT_OPTIONS } from './wait.ts'
+import { given as present } from '../../lib/given.ts'
 import { readJsonFile } from '../json-file.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Command, Context, Option } from '../command.ts'
@@ -147,7 +148,7 @@ export function parseCheck(text: string, what: string): Check {
   const [, protocol, port, path] = /^(tcp|http):(\d{1,5})(\/\S*)?$/.exec(text) ?? []
   const isPort = Number(port) >= 1 && Number(port) <= PORT_MAX
   if (isPort && ((protocol === 'tcp' && path === undefined) || protocol === 'http'))
-    return { protocol, port: Number(port), ...(path === undefined ? {} : { path }) }
+    return { protocol, port: Number(port), ...present({ path }) }
   throw usageError(`${what} ${text} is not a check`, 'write tcp:22, http:80 or http:8080/healthz')
 }
 
@@ -257,6 +258,6 @@ async function changeOf(context: Context): Promise<SetNetwork> {
   return {
     ...file,
     ...Object.fromEntries(changed),
-    ...(nameServers === undefined ? {} : { name_servers: nameServers }),
+    ...present({ name_servers: nameServers }),
   }
 }
