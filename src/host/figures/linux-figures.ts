@@ -49,7 +49,7 @@ export class LinuxFigures implements HostFigures {
     this.#poolLooks = new BoundedLooks({
       code: 'storage_inspection_failed',
       places: 1,
-      ...(lookMs === undefined ? {} : { boundMs: lookMs }),
+      ...given({ boundMs: lookMs }),
     })
   }
 

@@ -33,6 +33,7 @@ import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
 import { faultOf, restoreFaultOf, MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
+import { given } from '../../lib/given.ts'
 import type { QmpClient, QmpEvent } from './qmp.ts'
 
 export type QemuMonitorOptions = {
@@ -90,7 +91,7 @@ export class QemuMonitor implements Monitor {
       accelerator,
       architecture: architecture ?? (process.arch === 'arm64' ? 'arm64' : 'x64'),
       runDirectory: runDirectory ?? '/run/vmhostd/vm',
-      ...(tscKhz === undefined ? {} : { tscKhz }),
+      ...given({ tscKhz }),
       // Packets of a guest then pass through a thread of the kernel instead of its monitor.
       vhostNet: existsSync('/dev/vhost-net'),
     }

@@ -5,6 +5,7 @@ import { hangUp, SshShell } from './ssh-shell.ts'
 import { watchSocket } from './socket-watch.ts'
 import { createHash } from 'node:crypto'
 import { TokenBucket } from '../../lib/token-bucket.ts'
+import { given } from '../../lib/given.ts'
 import type { Socket } from 'node:net'
 import type { Algorithms, ClientChannel, SshError } from './ssh2.ts'
 import type { SshFailure } from '../../core/console/guest-ssh.ts'
@@ -90,7 +91,7 @@ export class Connecting {
     watchSocket(this.#client, socket, {
       shellBytes: () => this.#shell?.keptBytes,
       onFlood,
-      ...(options.bytesPerSecond === undefined ? {} : { bytesPerSecond: options.bytesPerSecond }),
+      ...given({ bytesPerSecond: options.bytesPerSecond }),
     })
   }
 

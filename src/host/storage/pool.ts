@@ -29,6 +29,7 @@ import { PoolStaging } from '../staging/pool-staging.ts'
 import type { PackTerms } from '../staging/pool-staging.ts'
 import { VmDisks } from '../disks/vm-disks.ts'
 import { MIB } from '../../lib/byte-units.ts'
+import { given } from '../../lib/given.ts'
 
 export type PoolOptions = {
   readonly directory: string
@@ -195,8 +196,7 @@ function termsOf({
   log,
 }: PoolOptions): FetchTerms {
   return {
-    ...(outbound === undefined ? {} : { outbound }),
-    ...(localImagesDirectory === undefined ? {} : { localDirectory: localImagesDirectory }),
+    ...given({ outbound, localDirectory: localImagesDirectory }),
     bytesMax: limits.imageBytesMax,
     reserveBytes: reserveMib * MIB,
     stallMs: limits.imageStallMs,

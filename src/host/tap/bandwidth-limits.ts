@@ -4,6 +4,7 @@ import { hasErrno } from '../ffi/errno-error.ts'
 import { queueDevice } from './tap-names.ts'
 import { applySettings } from './device-settings.ts'
 import { OUR_FILTER, OUR_QDISC, tcBatch } from './tc-batch.ts'
+import { given } from '../../lib/given.ts'
 import type { Bandwidth } from '../../core/desired.ts'
 import type { DeviceName } from '../../core/ids.ts'
 import type { Link } from '../netlink/route-codec.ts'
@@ -27,10 +28,7 @@ export class BandwidthLimits {
   read(link: Link): Bandwidth {
     const receive = this.#rateOn(link)
     const transmit = this.#transmitRate(link.name as DeviceName, link.index)
-    return {
-      ...(receive === undefined ? {} : { receiveMbitPerSecond: receive }),
-      ...(transmit === undefined ? {} : { transmitMbitPerSecond: transmit }),
-    }
+    return given({ receiveMbitPerSecond: receive, transmitMbitPerSecond: transmit })
   }
 
   /** Changes the limits in force to the wanted ones. The mark shows the owner of the queue device. */
