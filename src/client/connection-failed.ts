@@ -1,4 +1,5 @@
 import { unreachable } from '../lib/assert.ts'
+import { given } from '../lib/given.ts'
 
 /**
  * Why no answer came.
@@ -36,7 +37,7 @@ export class ConnectionFailed extends Error {
   readonly kind: FailureKind
 
   constructor(kind: FailureKind, message: string, cause?: unknown) {
-    super(message, cause === undefined ? {} : { cause })
+    super(message, given({ cause }))
     this.kind = kind
   }
 }

@@ -4,6 +4,7 @@ import { ApiProblem, UnexpectedAnswer } from './api-problem.ts'
 import { ConnectionFailed, mayPass } from './connection-failed.ts'
 import { httpsText } from './https-stream.ts'
 import { SseParser } from './sse-parser.ts'
+import { given } from '../lib/given.ts'
 import type { Connection } from './connection.ts'
 import type { SseMessage } from './sse-parser.ts'
 import type { components } from './schema.d.ts'
@@ -43,7 +44,7 @@ export async function* readEvents(
 ): AsyncGenerator<EventSight> {
   const query = new URLSearchParams({
     ...(after === undefined ? {} : { after: String(after) }),
-    ...(vmId === undefined ? {} : { vm_id: vmId }),
+    ...given({ vm_id: vmId }),
     ...(follow ? {} : { follow: 'false' }),
   })
   let lastId: string | undefined

@@ -25,6 +25,7 @@ import { readCounters } from '../reconcile/observe/counters.ts'
 import { Reconciler } from '../reconcile/reconciler.ts'
 import { readAsset } from './assets.ts'
 import { buildMetrics, buildMetricsDependencies } from './build-metrics.ts'
+import { given } from '../lib/given.ts'
 import type { ApiDependencies } from '../api/controller/dependencies.ts'
 import type { MetricsDependencies } from '../api/metrics/metrics-api.ts'
 import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
@@ -269,7 +270,7 @@ function buildCommands(
     guestRanges: settings.network.guestRanges,
     nameServers: nameServersOf(settings),
     outbound: outboundPolicyOf(settings),
-    ...(localImagesDirectory === undefined ? {} : { localImagesDirectory }),
+    ...given({ localImagesDirectory }),
     stagingQuotaMib: () => inspector.stagingQuotaMib(),
     now: () => host.clock.now(),
     timed: (record) => graces.timed(record, host.clock.now()),
