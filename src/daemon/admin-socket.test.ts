@@ -93,6 +93,15 @@ test('the audit trail has the process that asked, and what it asked', async (t) 
   assert.deepEqual([second?.['vm_id'], second?.['outcome'], second?.['status']], ['web-2', 'refused', 404])
 })
 
+test('a question that the daemon cannot answer has failed in the audit trail, and was not refused', async (t) => {
+  const lines: string[] = []
+  const log = createLog({ level: 'error', write: (line) => lines.push(line) })
+  const plan = () => Promise.reject(new Error('no unit found'))
+  await assert.rejects(vmhostd(t, { plan }, { args: ['plan', 'web-1'], log }), /no unit found/)
+  const [line] = lines.map((text): Record<string, unknown> => JSON.parse(text))
+  assert.deepEqual([line?.['vm_id'], line?.['outcome'], line?.['status']], ['web-1', 'failed', 500])
+})
+
 test('a socket that cannot be made keeps nothing from starting, and is tried again', async (t) => {
   const { log, lines } = recordingLog()
   const about = (message: RegExp) => lines.filter((line) => message.test(line.message))

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, request } from 'node:http'
+import { outcomeOf } from '../api/listener/audit.ts'
 import { hasErrno } from '../host/ffi/errno-error.ts'
 import { noVmWords } from '../commands/vm/store-desired.ts'
 import { parseVmId } from '../core/ids.ts'
@@ -65,8 +66,10 @@ async function listenOn(path: string, answers: AdminAnswers, log: Log): Promise<
     const peer = localPeer(socket)
     const { question, id } = questionOf(url)
     const { status, body } = await answer(url, answers)
-    const outcome = status === 200 ? 'accepted' : 'refused'
-    log.audit({ action: question, ...peer, ...given({ vm_id: id }), outcome, status }, 'request audited')
+    log.audit(
+      { action: question, ...peer, ...given({ vm_id: id }), outcome: outcomeOf(status), status },
+      'request audited',
+    )
     response.writeHead(status).end(body)
   }
   const server = createServer((incoming, response) => void respond(incoming, response))

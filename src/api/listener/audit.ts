@@ -120,5 +120,6 @@ function found(find: FindVersions | undefined, ids: ObjectIds): Versions | undef
   }
 }
 
-const outcomeOf = (status: number): 'accepted' | 'refused' | 'failed' =>
+/** Returns the outcome that the status of an answer stands for. */
+export const outcomeOf = (status: number): 'accepted' | 'refused' | 'failed' =>
   status < 400 ? 'accepted' : status < 500 ? 'refused' : 'failed'
