@@ -7,6 +7,8 @@ export const SERVICE = `${SYSTEMD}.Service`
 export const PROPERTIES = 'org.freedesktop.DBus.Properties'
 /** The member of a signal of {@link PROPERTIES}. */
 export const PROPERTIES_CHANGED = 'PropertiesChanged'
+/** The error for a unit that is not loaded. */
+export const NO_SUCH_UNIT = `${SYSTEMD}.NoSuchUnit`
 /** The beginning of the path of each unit. */
 export const UNIT_PATH_PREFIX = `${MANAGER_PATH}/unit/`
 

@@ -44,6 +44,10 @@ export class BusError extends Error {
   }
 }
 
+/** Returns whether systemd has answered with this error. */
+export const isBusError = (error: unknown, errorName: string): boolean =>
+  error instanceof BusError && error.errorName === errorName
+
 export const variant = (signature: string, value: unknown): unknown => new dbus.Variant(signature, value)
 
 /** Returns the value inside a variant. */
@@ -51,7 +55,6 @@ export const valueOf = (received: unknown): unknown =>
   received instanceof dbus.Variant ? received.value : received
 
 export type Bus = {
-  readonly address: BusAddress
   /** Rejects with {@link BusError} if the answer is an error, and with any other error if no answer comes. */
   call(call: BusCall): Promise<readonly unknown[]>
   close(): void
@@ -124,7 +127,6 @@ export async function openBus(address: BusAddress, events: BusEvents): Promise<B
     clearTimeout(deadline)
   }
   return {
-    address,
     call: (request) => call(SYSTEMD, request),
     close: () => {
       open = false

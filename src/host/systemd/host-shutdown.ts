@@ -1,5 +1,5 @@
-import { BusError, valueOf } from './bus.ts'
-import { PROPERTIES, UNIT } from './bus-names.ts'
+import { isBusError } from './bus.ts'
+import { NO_SUCH_UNIT, UNIT } from './bus-names.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
 /**
@@ -9,16 +9,13 @@ import type { SystemdBus } from './systemd-bus.ts'
 export async function isHostShuttingDown(bus: SystemdBus): Promise<boolean> {
   try {
     const [path] = await bus.callManager('GetUnit', 's', ['shutdown.target'])
-    const property = async (name: string): Promise<unknown> => {
-      const call = { path: String(path), interface: PROPERTIES, member: 'Get', signature: 'ss' }
-      return valueOf((await bus.call({ ...call, body: [UNIT, name] }))[0])
-    }
+    const property = (name: string): Promise<unknown> => bus.property(String(path), UNIT, name)
     // A job of this target is its start: nothing ever stops it.
     const [state, job] = await Promise.all([property('ActiveState'), property('Job')])
     return state === 'active' || (Array.isArray(job) && job[0] !== 0)
   } catch (error) {
     // A unit that systemd has not loaded has no job.
-    if (error instanceof BusError && error.errorName.endsWith('.NoSuchUnit')) return false
+    if (isBusError(error, NO_SUCH_UNIT)) return false
     throw error
   }
 }

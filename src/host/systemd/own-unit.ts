@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { BusError, valueOf } from './bus.ts'
-import { PROPERTIES, SYSTEMD } from './bus-names.ts'
+import { BusError } from './bus.ts'
+import { SYSTEMD } from './bus-names.ts'
 import { limits } from '../../config/limits.ts'
 import { openPipe } from '../ffi/descriptor.ts'
 import { ErrnoError } from '../ffi/errno-error.ts'
@@ -56,13 +56,9 @@ export async function forgetRestarts(bus: SystemdBus, unit: string): Promise<voi
 const propertiesOf =
   (bus: SystemdBus, path: string): OwnUnit['properties'] =>
   (iface, ...names) =>
-    Promise.all(names.map((name) => property(bus, path, `${SYSTEMD}.${iface}`, name)))
-
-const property = (bus: SystemdBus, path: string, iface: string, name: string): Promise<unknown> =>
-  bus
-    .call({ path, interface: PROPERTIES, member: 'Get', signature: 'ss', body: [iface, name] })
-    .then(([value]) => valueOf(value))
-    .catch(undefinedIfRefused)
+    Promise.all(
+      names.map((name) => bus.property(path, `${SYSTEMD}.${iface}`, name).catch(undefinedIfRefused)),
+    )
 
 function undefinedIfRefused(error: unknown): undefined {
   if (error instanceof BusError) return undefined

@@ -3,8 +3,8 @@ import { HostFault } from '../../core/errors.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import type { Log } from '../../log/log.ts'
-import { BusError, openBus, PRIVATE_SOCKET, SYSTEM_BUS } from './bus.ts'
-import { MANAGER, MANAGER_PATH } from './bus-names.ts'
+import { BusError, openBus, PRIVATE_SOCKET, SYSTEM_BUS, valueOf } from './bus.ts'
+import { MANAGER, MANAGER_PATH, PROPERTIES } from './bus-names.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import type { Bus, BusAddress, BusCall } from './bus.ts'
 import type { BusSignal } from './early-signals.ts'
@@ -65,6 +65,18 @@ export class SystemdBus {
   /** Calls a method of the manager, e.g. `StopUnit`. */
   callManager(member: string, signature: string, body: readonly unknown[]): Promise<readonly unknown[]> {
     return this.call({ path: MANAGER_PATH, interface: MANAGER, member, signature, body })
+  }
+
+  /** Returns a property of the object at a path. Throws as {@link call} does. */
+  async property(path: string, iface: string, name: string): Promise<unknown> {
+    const [value] = await this.call({
+      path,
+      interface: PROPERTIES,
+      member: 'Get',
+      signature: 'ss',
+      body: [iface, name],
+    })
+    return valueOf(value)
   }
 
   /** Calls the listener with every signal of systemd, until the returned function is called. */

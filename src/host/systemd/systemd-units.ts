@@ -10,8 +10,8 @@ import { Listeners } from '../../lib/listeners.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
 import type { Units } from '../../ports/units.ts'
-import { BusError, valueOf, variant } from './bus.ts'
-import { MANAGER, MANAGER_PATH, PROPERTIES, SERVICE, UNIT, unitPath } from './bus-names.ts'
+import { isBusError, variant } from './bus.ts'
+import { MANAGER, MANAGER_PATH, NO_SUCH_UNIT, SERVICE, UNIT, unitPath } from './bus-names.ts'
 import { changedVm, isReload } from './early-signals.ts'
 import { EarlyMove, UnitGroups, endProcesses, processesIn } from './control-groups.ts'
 import { describeExit, EXIT_EXEC } from './exit-status.ts'
@@ -26,7 +26,6 @@ import { removeUserRecord, writeUserRecord } from './user-record.ts'
 /** The values of ActiveState for a unit whose program runs (org.freedesktop.systemd1(5)). */
 const ACTIVE_STATES = ['active', 'reloading', 'refreshing']
 
-const NO_SUCH_UNIT = 'org.freedesktop.systemd1.NoSuchUnit'
 const UNIT_EXISTS = 'org.freedesktop.systemd1.UnitExists'
 
 export type SystemdUnitsOptions = {
@@ -57,7 +56,9 @@ export class SystemdUnits implements Units {
     this.#bus = bus
     this.#log = log
     this.#runDirectory = runDirectory
-    this.#groups = new UnitGroups(async () => String(await this.#get(MANAGER_PATH, MANAGER, 'ControlGroup')))
+    this.#groups = new UnitGroups(async () =>
+      String(await this.#bus.property(MANAGER_PATH, MANAGER, 'ControlGroup')),
+    )
     bus.onSignal((signal) => {
       const id = changedVm(signal)
       if (id !== undefined) this.#noteChange(id)
@@ -129,7 +130,7 @@ export class SystemdUnits implements Units {
         ...loaded.filter(isWanted).map(async (id) => {
           const [state, environment] = await Promise.all([
             this.#inspect(id),
-            this.#get(unitPath(unitName(id)), SERVICE, 'Environment'),
+            this.#bus.property(unitPath(unitName(id)), SERVICE, 'Environment'),
           ])
           return { id, state, storeId: markIn(environment as string[]).storeId }
         }),
@@ -153,8 +154,7 @@ export class SystemdUnits implements Units {
 
   async resident(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, Resident>> {
     try {
-      const groups = await Promise.all(ids.map(async (id) => [id, await this.#groups.pathOf(id)] as const))
-      return await residentIn(groups)
+      return await residentIn(await this.#groupsOf(ids))
     } catch (error) {
       throw fault('capacity_unknown', 'measuring the memory of the units of VMs', error)
     }
@@ -162,8 +162,7 @@ export class SystemdUnits implements Units {
 
   async cpuTime(ids: readonly VmId[]): Promise<ReadonlyMap<VmId, number>> {
     try {
-      const groups = await Promise.all(ids.map(async (id) => [id, await this.#groups.pathOf(id)] as const))
-      return await cpuTimeIn(groups)
+      return await cpuTimeIn(await this.#groupsOf(ids))
     } catch (error) {
       throw fault('capacity_unknown', 'reading the CPU time of the units of VMs', error)
     }
@@ -292,7 +291,7 @@ export class SystemdUnits implements Units {
     const listed = this.#listed.get(id)
     this.#listed.delete(id)
     const [activeState, running] = await Promise.all([
-      listed ?? this.#get(unit, UNIT, 'ActiveState'),
+      listed ?? this.#bus.property(unit, UNIT, 'ActiveState'),
       this.#mainProcess(id, unit),
     ])
     switch (activeState) {
@@ -315,19 +314,23 @@ export class SystemdUnits implements Units {
 
   /** Returns the facts about a unit's main process. What was read before holds as long as the unit has that process. */
   async #mainProcess(id: VmId, unit: string): Promise<MainProcess> {
-    const asked = this.#get(unit, SERVICE, 'MainPID').then(Number)
+    const asked = this.#bus.property(unit, SERVICE, 'MainPID').then(Number)
     const known = this.#processes.get(id)
     if (known !== undefined && known.mainPid === (await asked)) return known
     const [mainPid, startedAt, environment] = await Promise.all([
       asked,
-      this.#get(unit, SERVICE, 'ExecMainStartTimestamp'),
-      this.#get(unit, SERVICE, 'Environment'),
+      this.#bus.property(unit, SERVICE, 'ExecMainStartTimestamp'),
+      this.#bus.property(unit, SERVICE, 'Environment'),
     ])
     const startedAtMs = Math.floor(Number(startedAt) / 1000)
     const found = { mainPid, startedAtMs, mark: markIn(environment as string[]) }
     if (mainPid === 0) this.#processes.delete(id)
     else this.#processes.set(id, found)
     return found
+  }
+
+  #groupsOf(ids: readonly VmId[]): Promise<readonly (readonly [VmId, string])[]> {
+    return Promise.all(ids.map(async (id) => [id, await this.#groups.pathOf(id)] as const))
   }
 
   /** Notes that the unit of a VM has changed, or perhaps all units. */
@@ -345,8 +348,8 @@ export class SystemdUnits implements Units {
 
   async #failure(unit: string): Promise<UnitState> {
     const [result, status] = await Promise.all([
-      this.#get(unit, SERVICE, 'Result'),
-      this.#get(unit, SERVICE, 'ExecMainStatus'),
+      this.#bus.property(unit, SERVICE, 'Result'),
+      this.#bus.property(unit, SERVICE, 'ExecMainStatus'),
     ])
     return { kind: 'failed', result: String(result), status: Number(status) }
   }
@@ -354,17 +357,6 @@ export class SystemdUnits implements Units {
   async #leftover(id: VmId): Promise<UnitState | undefined> {
     const pids = await processesIn(await this.#groups.pathOf(id))
     return pids.length === 0 ? undefined : { kind: 'leftover', pids }
-  }
-
-  async #get(path: string, iface: string, property: string): Promise<unknown> {
-    const [value] = await this.#bus.call({
-      path,
-      interface: PROPERTIES,
-      member: 'Get',
-      signature: 'ss',
-      body: [iface, property],
-    })
-    return valueOf(value)
   }
 }
 
@@ -376,9 +368,6 @@ type MainProcess = {
   readonly startedAtMs: number
   readonly mark: FoundMark
 }
-
-const isBusError = (error: unknown, errorName: string): boolean =>
-  error instanceof BusError && error.errorName === errorName
 
 const SOON: { readonly retry: RetryClass } = { retry: 'soon' }
 
