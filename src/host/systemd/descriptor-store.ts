@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import { Batch } from '../../lib/batch.ts'
 import { SharedLook } from '../../lib/shared-look.ts'
 import { HostFault } from '../../core/errors.ts'
-import { BusError } from './bus.ts'
+import { isBusError } from './bus.ts'
 import { isReload } from './early-signals.ts'
 import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
 import { setCloseOnExec } from '../ffi/descriptor.ts'
@@ -12,8 +12,6 @@ import type { StoreFact } from '../../core/doctor/host-facts.ts'
 import type { Entry } from './stored-entries.ts'
 import type { OwnUnit } from './own-unit.ts'
 import type { SystemdBus } from './systemd-bus.ts'
-
-export { descriptorStoreSupport } from './own-unit.ts'
 
 /** systemd returns this error if the unit has FileDescriptorStoreMax=0. */
 const STORE_DISABLED = 'org.freedesktop.systemd1.FileDescriptorStoreDisabled'
@@ -228,7 +226,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
       .callManager('DumpUnitFileDescriptorStore', 's', [unit.name])
       .then(([dump]) => dump as readonly EntryLine[])
       .catch((error: unknown) => {
-        if (error instanceof BusError && error.errorName === STORE_DISABLED) return []
+        if (isBusError(error, STORE_DISABLED)) return []
         throw error
       })
     const read = new StoredEntries(lines.map(entryOf))
@@ -294,16 +292,13 @@ const FIRST = 3
  * Takes the descriptors that systemd kept for this unit and passed to this process, with the names they were stored
  * under. Removes the variables for them from the environment, and closes the descriptors in programs that run later.
  */
-function takeInheritedDescriptors(
-  environment: NodeJS.ProcessEnv = process.env,
-  ownPid = process.pid,
-): readonly InheritedDescriptor[] {
-  const { LISTEN_PID: pid, LISTEN_FDS: count, LISTEN_FDNAMES: names = '' } = environment
+function takeInheritedDescriptors(): readonly InheritedDescriptor[] {
+  const { LISTEN_PID: pid, LISTEN_FDS: count, LISTEN_FDNAMES: names = '' } = process.env
   for (const variable of ['LISTEN_PID', 'LISTEN_PIDFDID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) {
-    delete environment[variable]
+    delete process.env[variable]
   }
   // They are meant for a parent process.
-  if (Number(pid) !== ownPid) return []
+  if (Number(pid) !== process.pid) return []
   const fdNames = names.split(':')
   return Array.from({ length: Number(count) }, (_, index) => {
     const fd = FIRST + index
