@@ -1,6 +1,7 @@
 import { HostFault } from '../../core/errors.ts'
 import { run } from '../exec/exec.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
+import { deleteLink } from './delete-link.ts'
 import { queueDevice } from './tap-names.ts'
 import { applySettings } from './device-settings.ts'
 import { OUR_FILTER, OUR_QDISC, tcBatch } from './tc-batch.ts'
@@ -46,13 +47,9 @@ export class BandwidthLimits {
   /** Removes the queue device of a tap that has no transmit limit, or is gone. */
   async removeQueue(device: DeviceName, mark: string): Promise<void> {
     const name = queueDevice(device)
-    const isOurs = (): boolean => {
+    await deleteLink(name, () => {
       const link = this.#links.link(name)
-      return link !== undefined && ownership(link, mark) !== 'foreign'
-    }
-    if (!isOurs()) return
-    await run(['ip', 'link', 'del', 'dev', name]).catch((error: unknown) => {
-      if (isOurs()) throw error
+      return link !== undefined && isOurs(link, mark)
     })
   }
 
@@ -93,7 +90,7 @@ export class BandwidthLimits {
     const name = queueDevice(device)
     if (this.#links.link(name) === undefined) this.#links.add(name, 'ifb')
     const link = this.#links.link(name)
-    if (link === undefined || ownership(link, mark) === 'foreign') {
+    if (link === undefined || !isOurs(link, mark)) {
       throw new HostFault(
         'tap_name_taken',
         `limiting the bandwidth of ${device}: ${name} is a device of someone else`,
@@ -107,11 +104,8 @@ export class BandwidthLimits {
 }
 
 /**
- * Judges the owner of a queue device. It is marked after it is made, and raised after that. So a crash in between
+ * Returns whether a queue device is ours. It is marked after it is made, and raised after that. So a crash in between
  * leaves it unmarked and down.
  */
-function ownership({ kind, alias, up }: Link, mark: string): 'ours' | 'unfinished' | 'foreign' {
-  if (kind !== 'ifb') return 'foreign'
-  if (alias === mark) return 'ours'
-  return alias === undefined && !up ? 'unfinished' : 'foreign'
-}
+const isOurs = ({ kind, alias, up }: Link, mark: string): boolean =>
+  kind === 'ifb' && (alias === mark || (alias === undefined && !up))

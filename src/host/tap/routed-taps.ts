@@ -2,12 +2,12 @@ import { constants } from 'node:os'
 import { HostFault } from '../../core/errors.ts'
 import { assert } from '../../lib/assert.ts'
 import { given } from '../../lib/given.ts'
-import { run } from '../exec/exec.ts'
 import { ErrnoError, hasErrno } from '../ffi/errno-error.ts'
 import { Rtnetlink } from '../netlink/rtnetlink.ts'
 import { attachAgain } from './attach-again.ts'
 import { BandwidthLimits } from './bandwidth-limits.ts'
 import { createTap } from './tun-control.ts'
+import { deleteLink } from './delete-link.ts'
 import { tapChanges } from './configure-tap.ts'
 import { applySettings, settingsOf } from './device-settings.ts'
 import { LinkTables } from './link-tables.ts'
@@ -257,15 +257,10 @@ export class RoutedTaps implements Taps {
     return this.#present(spec)
   }
 
-  async #delete(device: string, id: VmId): Promise<void> {
-    const mine = (): boolean => {
+  #delete(device: string, id: VmId): Promise<void> {
+    return deleteLink(device, () => {
       const link = this.#links.link(device)
       return link?.tap !== undefined && link.alias === this.#mark(id)
-    }
-    if (!mine()) return
-    // A program does it, because the kernel waits for packets in flight, which takes tens of milliseconds.
-    await run(['ip', 'link', 'del', 'dev', device]).catch((error: unknown) => {
-      if (mine()) throw error
     })
   }
 

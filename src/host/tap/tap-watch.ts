@@ -173,7 +173,7 @@ export class TapWatch {
    */
   #devicesOf(event: LinkEvent | undefined, { port }: Message, link: Link | undefined): readonly DeviceName[] {
     if (event === undefined) return []
-    // The kernel multicasts our own questions too (getRootQdisc). Inspecting because of them would never end.
+    // The kernel multicasts our own questions too (`rootQdisc`). Inspecting because of them would never end.
     if (event.kind === 'traffic-control' && port === this.#links.port) return []
     const known = this.#taps.get(event.index)?.device
     if (event.kind !== 'link' && event.kind !== 'link-gone') return known === undefined ? [] : [known]
