@@ -16,6 +16,7 @@ import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { given } from '../lib/given.ts'
+import { Listeners } from '../lib/listeners.ts'
 import { damagedOr, isDamage, lockStateDirectory, openDatabase } from './database/open-database.ts'
 import { removeUnfinishedCopies } from './database/schema-copies.ts'
 import type { OpenOptions } from './database/open-database.ts'
@@ -26,9 +27,6 @@ import type { UserIdRange } from './vm/user-ids.ts'
 import type { Sha256, UserId, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
 import type { ImageUse } from './images/image-uses.ts'
-
-export type VmListener = (id: VmId) => void
-export type SnapshotListener = (id: SnapshotId) => void
 
 export type StoreOptions = FlushOptions &
   OpenOptions & {
@@ -68,8 +66,8 @@ export class Store {
   readonly #log: LogEmptying
   readonly #transactions: Transactions
   readonly #unwritten: UnwrittenProgress
-  readonly #listeners = new Set<VmListener>()
-  readonly #snapshotListeners = new Set<SnapshotListener>()
+  readonly #vmChanges = new Listeners<[VmId]>()
+  readonly #snapshotChanges = new Listeners<[SnapshotId]>()
 
   /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse if another process has it. */
   constructor(
@@ -126,7 +124,7 @@ export class Store {
         revisions,
         unwritten: this.#unwritten,
         events: this.events,
-        changed: (id) => this.#changed(id),
+        changed: (id) => this.#vmChanges.notify(id),
       })
       this.addresses = new GuestAddresses(this.#db)
       this.memoryLoans = new MemoryLoans(this.#db, this.#transactions, this.#unwritten)
@@ -136,7 +134,7 @@ export class Store {
         revisions,
         events: this.events,
         vms: this.vms,
-        changed: (id: VmId) => this.#changed(id),
+        changed: (id: VmId) => this.#vmChanges.notify(id),
       }
       this.arrivals = new Arrivals(ofRecords)
       this.departures = new Departures(ofRecords)
@@ -144,7 +142,7 @@ export class Store {
         revisions,
         events: this.events,
         log: this.#log,
-        changed: (id) => this.#snapshotChanged(id),
+        changed: (id) => this.#snapshotChanges.notify(id),
       })
       this.#log.emptyWhereDue()
     } catch (error) {
@@ -154,15 +152,13 @@ export class Store {
   }
 
   /** Calls `listener` after each committed change that a reader can see; returns the function that ends this. */
-  onVmChange(listener: VmListener): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+  onVmChange(listener: (id: VmId) => void): () => void {
+    return this.#vmChanges.add(listener)
   }
 
   /** Does the same for snapshots. */
-  onSnapshotChange(listener: SnapshotListener): () => void {
-    this.#snapshotListeners.add(listener)
-    return () => this.#snapshotListeners.delete(listener)
+  onSnapshotChange(listener: (id: SnapshotId) => void): () => void {
+    return this.#snapshotChanges.add(listener)
   }
 
   /** Runs `write` as one transaction: all of it is committed when this returns, or nothing happened. */
@@ -265,14 +261,6 @@ export class Store {
     } catch (error) {
       if (!(error instanceof StateUnwritable) && !isDamage(error)) throw error
     }
-  }
-
-  #snapshotChanged(id: SnapshotId): void {
-    for (const listener of this.#snapshotListeners) listener(id)
-  }
-
-  #changed(id: VmId): void {
-    for (const listener of this.#listeners) listener(id)
   }
 
   #setMeta(key: string, value: string): void {
