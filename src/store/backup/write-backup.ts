@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { StateDirectoryInUse, damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
+import { SQLITE_FULL, primaryCodeOf } from '../database/result-code.ts'
 import { copyDatabase, copyFile } from '../database/schema-copies.ts'
 import { StateUnwritable } from '../database/transactions.ts'
 import { readRecords } from './read-records.ts'
@@ -95,15 +96,12 @@ function copyBeside(directory: string, copyTo: (path: string) => void): Copy | u
   }
 }
 
-/** The disk is full (sqlite.org/rescode). */
-const SQLITE_FULL = 13
-
 /** Returns whether an error is of a disk that is full or read-only. */
 export function isWithoutRoom(error: unknown): boolean {
-  const { code, errcode } = (error ?? {}) as { code?: string; errcode?: number }
+  const { code } = (error ?? {}) as { code?: string }
   return (
     error instanceof StateUnwritable ||
-    errcode === SQLITE_FULL ||
+    primaryCodeOf(error) === SQLITE_FULL ||
     ['ENOSPC', 'EDQUOT', 'EROFS'].includes(code ?? '')
   )
 }

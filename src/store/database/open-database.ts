@@ -3,26 +3,32 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { SCHEMA_VERSION, migrate, schemaVersionOf } from './migrations.ts'
+import {
+  SQLITE_BUSY,
+  SQLITE_CANTOPEN,
+  SQLITE_CORRUPT,
+  SQLITE_FULL,
+  SQLITE_IOERR_SHMMAP,
+  SQLITE_IOERR_SHMOPEN,
+  SQLITE_IOERR_SHMSIZE,
+  SQLITE_NOTADB,
+  primaryCodeOf,
+  resultCodeOf,
+} from './result-code.ts'
 import { keepSchemaCopy } from './schema-copies.ts'
 import { unwritableOr } from './transactions.ts'
 
-/** Another connection holds the lock (sqlite.org/rescode). */
-const SQLITE_BUSY = 5
+/** Errors of a disk without room for the index of the log: the disk is full, or that file cannot be opened. */
+const WITHOUT_ROOM: ReadonlySet<number | undefined> = new Set([
+  SQLITE_FULL,
+  SQLITE_CANTOPEN,
+  SQLITE_IOERR_SHMOPEN,
+  SQLITE_IOERR_SHMSIZE,
+  SQLITE_IOERR_SHMMAP,
+])
 
-/**
- * Errors of a disk without room for the index of the log: the disk is full, or that file cannot be opened. Those of the
- * index alone are of SQLITE_IOERR: SHMOPEN, SHMSIZE and SHMMAP (sqlite.org/rescode).
- */
-const WITHOUT_ROOM: ReadonlySet<unknown> = new Set([13, 14, 4618, 4874, 5386])
-
-/**
- * The file, or its log, is a directory, a link to nothing, not for this user, or cannot be made (sqlite.org/rescode).
- */
-const SQLITE_CANTOPEN = 14
-
-/** The file is damaged, or is not a database (sqlite.org/rescode). */
-const SQLITE_CORRUPT = 11
-const SQLITE_NOTADB = 26
+/** The file is damaged, or is not a database. */
+const DAMAGE: ReadonlySet<number | undefined> = new Set([SQLITE_CORRUPT, SQLITE_NOTADB])
 
 /** Another daemon uses this state directory. */
 export class StateDirectoryInUse extends Error {
@@ -47,7 +53,7 @@ export function lockStateDirectory(directory: string): { release(): void } {
     // A file that another vmhostd has locked is not read, so it is not found damaged.
     if (isDamage(cause))
       throw new Error(`${path} is damaged: remove it, because it has no records and is made again`, { cause })
-    if ((cause as { errcode?: number }).errcode !== SQLITE_BUSY) throw unwritableOr(cause)
+    if (primaryCodeOf(cause) !== SQLITE_BUSY) throw unwritableOr(cause)
     throw new StateDirectoryInUse(
       `another vmhostd works on ${directory}: stop it first, or give this one its own state_directory`,
       { cause },
@@ -70,10 +76,9 @@ export function openDatabase(path: string, options: OpenOptions = {}): DatabaseS
   try {
     return openInMode(path, 'NORMAL', options)
   } catch (error) {
-    const { errcode } = error as { errcode?: number }
-    if (errcode !== undefined && (errcode & 0xff) === SQLITE_BUSY)
+    if (primaryCodeOf(error) === SQLITE_BUSY)
       throw new Error(`another process has locked ${path}: end it, and start again`, { cause: error })
-    if (!WITHOUT_ROOM.has(errcode)) throw damagedOr(path, error)
+    if (!WITHOUT_ROOM.has(resultCodeOf(error))) throw damagedOr(path, error)
     return openAlone(path, options)
   }
 }
@@ -83,8 +88,8 @@ function openAlone(path: string, options: OpenOptions): DatabaseSync {
   try {
     return openInMode(path, 'EXCLUSIVE', options)
   } catch (error) {
-    const { errcode } = error as { errcode?: number }
-    if (errcode !== undefined && (errcode & 0xff) === SQLITE_CANTOPEN)
+    // The file, or its log, is a directory, a link to nothing, not for this user, or cannot be made.
+    if (primaryCodeOf(error) === SQLITE_CANTOPEN)
       throw new Error(`${path} cannot be opened: ${whyNotOpened(path)}`, { cause: error })
     throw damagedOr(path, error)
   }
@@ -98,8 +103,7 @@ function whyNotOpened(path: string): string {
 
 /** Returns whether an error is of records that are damaged, and not of the disk or of another process. */
 export function isDamage(error: unknown): boolean {
-  const { errcode } = (error ?? {}) as { errcode?: unknown }
-  return typeof errcode === 'number' && [SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)
+  return DAMAGE.has(primaryCodeOf(error))
 }
 
 /** Turns an error of records that are damaged into one that says what to do; any other error passes as it is. */

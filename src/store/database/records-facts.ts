@@ -7,6 +7,7 @@ import { given } from '../../lib/given.ts'
 import { Meta } from './meta.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from './migrations.ts'
 import { isDamage } from './open-database.ts'
+import { SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_PERM, primaryCodeOf } from './result-code.ts'
 import type { RecordsFact, RecordsFault } from '../../core/doctor/host-facts.ts'
 
 /** Thrown for records that are there and cannot be read. */
@@ -26,11 +27,11 @@ const WORDS: Readonly<Record<RecordsFault, string>> = {
   forbidden: 'cannot be opened by this user',
 }
 
-/** Faults beside damage by SQLite's errors, by the lowest byte of the result code (sqlite.org/rescode). */
-const FAULTS: ReadonlyMap<unknown, RecordsFault> = new Map([
-  [3, 'forbidden'],
-  [5, 'locked'],
-  [14, 'forbidden'],
+/** Faults beside damage, by the primary code of SQLite's error. */
+const FAULTS: ReadonlyMap<number | undefined, RecordsFault> = new Map([
+  [SQLITE_PERM, 'forbidden'],
+  [SQLITE_BUSY, 'locked'],
+  [SQLITE_CANTOPEN, 'forbidden'],
 ])
 
 /**
@@ -78,8 +79,8 @@ function readIn<T>(stateDirectory: string, busyMs: number, read: (db: DatabaseSy
 
 function faultOf(error: unknown): RecordsFault | undefined {
   if (isDamage(error)) return 'damaged'
-  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown }
-  return code === 'EACCES' || code === 'EPERM' ? 'forbidden' : FAULTS.get(Number(errcode) & 0xff)
+  const { code } = (error ?? {}) as { code?: unknown }
+  return code === 'EACCES' || code === 'EPERM' ? 'forbidden' : FAULTS.get(primaryCodeOf(error))
 }
 
 function factsIn(db: DatabaseSync): RecordsFact {

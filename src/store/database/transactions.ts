@@ -2,6 +2,15 @@ import { limits } from '../../config/limits.ts'
 import { assert } from '../../lib/assert.ts'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { HostFault } from '../../core/errors.ts'
+import {
+  SQLITE_BUSY,
+  SQLITE_CANTOPEN,
+  SQLITE_FULL,
+  SQLITE_IOERR,
+  SQLITE_LOCKED,
+  SQLITE_READONLY,
+  primaryCodeOf,
+} from './result-code.ts'
 
 /**
  * Transactions on the one connection. Each runs in one turn of the event loop, so nothing comes between check and
@@ -117,21 +126,19 @@ export class StateUnwritable extends HostFault {
   }
 }
 
-/** Words for SQLite's errors, by the lowest byte of the result code (sqlite.org/rescode). */
-const UNWRITABLE: ReadonlyMap<number, string> = new Map([
-  [5, 'another process has locked the database'],
-  [6, 'another process has locked the database'],
-  [8, 'the database is read-only'],
-  [10, 'the disk failed'],
-  [13, 'the disk is full'],
-  [14, 'a file of the database cannot be opened'],
+/** Words for SQLite's errors, by their primary code. */
+const UNWRITABLE: ReadonlyMap<number | undefined, string> = new Map([
+  [SQLITE_BUSY, 'another process has locked the database'],
+  [SQLITE_LOCKED, 'another process has locked the database'],
+  [SQLITE_READONLY, 'the database is read-only'],
+  [SQLITE_IOERR, 'the disk failed'],
+  [SQLITE_FULL, 'the disk is full'],
+  [SQLITE_CANTOPEN, 'a file of the database cannot be opened'],
 ])
 
 /** Turns an error of a write into a fault; any other error passes as it is. */
 export function unwritableOr(error: unknown): unknown {
-  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown }
-  if (code !== 'ERR_SQLITE_ERROR' || typeof errcode !== 'number') return error
-  const because = UNWRITABLE.get(errcode & 0xff)
+  const because = UNWRITABLE.get(primaryCodeOf(error))
   return because === undefined ? error : new StateUnwritable(new Error(because, { cause: error }))
 }
 
