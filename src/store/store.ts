@@ -17,7 +17,13 @@ import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
 import { given } from '../lib/given.ts'
 import { Listeners } from '../lib/listeners.ts'
-import { damagedOr, isDamage, lockStateDirectory, openDatabase } from './database/open-database.ts'
+import {
+  damagedOr,
+  databaseIn,
+  isDamage,
+  lockStateDirectory,
+  openDatabase,
+} from './database/open-database.ts'
 import { removeUnfinishedCopies } from './database/schema-copies.ts'
 import type { OpenOptions } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
@@ -77,7 +83,7 @@ export class Store {
   ) {
     this.directory = directory
     this.#lock = lockStateDirectory(directory)
-    const path = `${directory}/vmhostd.db`
+    const path = databaseIn(directory)
     const opened: { close(): void }[] = [{ close: () => this.#lock.release() }]
     // Damage may show only in the first read of a table, so all of them are within the try.
     try {

@@ -10,6 +10,7 @@ import { recoverHelp } from '../help/recovery-help.ts'
 import { newOperationId } from '../../log/log.ts'
 import { readBackup } from '../../store/backup/read-backup.ts'
 import { Restoring } from '../../store/backup/restoring.ts'
+import { databaseIn } from '../../store/database/open-database.ts'
 import { Store } from '../../store/store.ts'
 import { userIdRangeOf } from '../../store/vm/user-ids.ts'
 import { operatorCommand } from '../operator-command.ts'
@@ -132,7 +133,7 @@ function openPresent(config: Config): Opened {
 
 /** Opens a copy of the present records, or no records if there are none. */
 function openCopy(config: Config): Opened {
-  const present = join(config.stateDirectory, 'vmhostd.db')
+  const present = databaseIn(config.stateDirectory)
   if (existsSync(present)) {
     const copy = copyOf(present, config, 'recover.new')
     return { store: copy.store, end: () => copy.remove() }

@@ -1,5 +1,5 @@
 import { noteDeparted } from '../migration/departed.ts'
-import { hasColumn, memberOf } from './columns.ts'
+import { hasColumn, memberOf } from '../database/columns.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
 import type { Departure } from '../../core/migration/departure.ts'

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDamage } from '../database/open-database.ts'
 import { copyDatabase, copyFile, removeUnfinishedCopies, schemaCopiesOf } from '../database/schema-copies.ts'
-import { readRecords } from './read-records.ts'
+import { readRecords } from '../database/read-records.ts'
 import { readReplaced } from './replaced-records.ts'
 import type { ReplacedRecords } from './replaced-records.ts'
 

@@ -2,8 +2,8 @@ import { MAINTENANCE_STATES, SCHEDULABLE } from '../../core/maintenance/maintena
 import { given } from '../../lib/given.ts'
 import { Meta } from '../database/meta.ts'
 import { MAINTENANCE, MAINTENANCE_REVISION } from '../maintenance/maintenance-row.ts'
-import { hasColumn } from './columns.ts'
-import { readRecords } from './read-records.ts'
+import { hasColumn } from '../database/columns.ts'
+import { readRecords } from '../database/read-records.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
 

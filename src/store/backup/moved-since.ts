@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
-import { hasColumn, memberOf } from './columns.ts'
-import { readRecords } from './read-records.ts'
+import { hasColumn, memberOf } from '../database/columns.ts'
+import { databaseIn } from '../database/open-database.ts'
+import { readRecords } from '../database/read-records.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { VmId } from '../../core/ids.ts'
 
@@ -25,7 +25,7 @@ export type MovedSince = {
  * and in use.
  */
 export function readMovedSince(stateDirectory: string): MovedSince {
-  const path = join(stateDirectory, 'vmhostd.db')
+  const path = databaseIn(stateDirectory)
   if (!existsSync(path)) return unknown(`${path} is not there`)
   try {
     return readRecords(path, movedIn)

@@ -1,6 +1,6 @@
 import { isDamage } from '../database/open-database.ts'
 import { Meta } from '../database/meta.ts'
-import { hasColumn } from './columns.ts'
+import { hasColumn } from '../database/columns.ts'
 import { releasesIn } from './keep-departed.ts'
 import { readMaintenance } from './maintenance-kept.ts'
 import { recordedUserIds } from '../vm/user-ids.ts'

@@ -1,9 +1,8 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { Meta } from '../database/meta.ts'
-import { damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
+import { damagedOr, databaseIn, isDamage, lockStateDirectory } from '../database/open-database.ts'
 import { firstNumber } from '../database/revisions.ts'
 import { copyDatabase, flushPath, renameDurably } from '../database/schema-copies.ts'
 import { KEPT_AFTER } from '../events/event-table.ts'
@@ -12,7 +11,7 @@ import { noteDeparted } from '../migration/departed.ts'
 import { leaveOut } from './keep-departed.ts'
 import { keepPresent } from './keep-present.ts'
 import { keepMaintenance, maintenanceAfter, readMaintenanceOf } from './maintenance-kept.ts'
-import { readRecords } from './read-records.ts'
+import { readRecords } from '../database/read-records.ts'
 import { revisionsIn } from './replaced-records.ts'
 import { isWithoutRoom } from './write-backup.ts'
 import { recordedUserIds, reserveUserIds } from '../vm/user-ids.ts'
@@ -69,7 +68,7 @@ export class Restoring {
   /** Returns the state of the host that {@link putBack} stores. */
   maintenanceAfter(): MaintenanceAfter {
     const [present, file] = [this.#stateDirectory, this.#directory].map((directory) =>
-      readMaintenanceOf(join(directory, DATABASE)),
+      readMaintenanceOf(databaseIn(directory)),
     )
     return maintenanceAfter(present, file)
   }
@@ -93,9 +92,9 @@ export class Restoring {
     this.#close()
     this.#hold()
     try {
-      const present = join(this.#stateDirectory, DATABASE)
+      const present = databaseIn(this.#stateDirectory)
       const kept = keepPresent(present, this.#stateDirectory, nowMs)
-      const restored = join(this.#directory, DATABASE)
+      const restored = databaseIn(this.#directory)
       try {
         complete(restored, { leftOut, userIdsOnHost, replaced: kept?.replaced, nowMs })
         flush(restored)
@@ -137,11 +136,9 @@ export class Restoring {
   }
 }
 
-const DATABASE = 'vmhostd.db'
-
 /** Opens a copy of records in a directory, which is emptied before. */
 function copiedStore(path: string, directory: string, userIds: UserIdRange): Store {
-  const copy = join(directory, DATABASE)
+  const copy = databaseIn(directory)
   try {
     rmSync(directory, { recursive: true, force: true })
     mkdirSync(directory, { recursive: true, mode: 0o700 })

@@ -2,11 +2,17 @@ import { existsSync, mkdirSync, rmSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
-import { StateDirectoryInUse, damagedOr, isDamage, lockStateDirectory } from '../database/open-database.ts'
+import {
+  StateDirectoryInUse,
+  damagedOr,
+  databaseIn,
+  isDamage,
+  lockStateDirectory,
+} from '../database/open-database.ts'
 import { SQLITE_FULL, primaryCodeOf } from '../database/result-code.ts'
 import { copyDatabase, copyFile } from '../database/schema-copies.ts'
 import { StateUnwritable } from '../database/transactions.ts'
-import { readRecords } from './read-records.ts'
+import { readRecords } from '../database/read-records.ts'
 
 /** Format of a backup. Raise it with every change of the two tables that older versions cannot read. */
 export const BACKUP_FORMAT = 1
@@ -33,7 +39,7 @@ export function writeBackup(
   target: string,
   { about, files }: { readonly about: BackupAbout; readonly files: readonly KeptFile[] },
 ): void {
-  const source = `${stateDirectory}/vmhostd.db`
+  const source = databaseIn(stateDirectory)
   if (!existsSync(source)) throw new Error(`${source} is not there: this host has no records yet`)
   const copyTo = (path: string): void =>
     readRecords(source, (db) => copyDatabase(db, path, (unnamed) => addTables(unnamed, about, files)))
@@ -85,7 +91,7 @@ function copyBeside(directory: string, copyTo: (path: string) => void): Copy | u
     lock = lockStateDirectory(directory)
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder)
-    const path = join(folder, 'vmhostd.db')
+    const path = databaseIn(folder)
     copyTo(path)
     return { path, remove }
   } catch (error) {

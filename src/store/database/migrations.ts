@@ -1,3 +1,4 @@
+import { hasColumn } from './columns.ts'
 import type { DatabaseSync } from 'node:sqlite'
 
 /** Each entry raises the schema by one version (`PRAGMA user_version`). Append entries; never edit a released one. */
@@ -248,8 +249,7 @@ const JSON_COLUMNS = [
 /** Returns which row SQLite refuses as "malformed JSON", and what to do; undefined if there is none. */
 function whyNotJson(db: DatabaseSync): string | undefined {
   for (const { table, column, key, name } of JSON_COLUMNS) {
-    const isThere = db.prepare('SELECT 1 FROM pragma_table_info(?) WHERE name = ?').get(table, column)
-    if (isThere === undefined) continue
+    if (!hasColumn(db, table, column)) continue
     const row = db
       .prepare(`SELECT ${key} AS id, quote(${key}) AS quoted FROM ${table} WHERE NOT json_valid(${column})`)
       .get()

@@ -1,5 +1,5 @@
 import { chmodSync, lstatSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { SCHEMA_VERSION, migrate, schemaVersionOf } from './migrations.ts'
@@ -29,6 +29,9 @@ const WITHOUT_ROOM: ReadonlySet<number | undefined> = new Set([
 
 /** The file is damaged, or is not a database. */
 const DAMAGE: ReadonlySet<number | undefined> = new Set([SQLITE_CORRUPT, SQLITE_NOTADB])
+
+/** Returns the path of the records of a state directory. Their log and its index lie beside them. */
+export const databaseIn = (directory: string): string => join(directory, 'vmhostd.db')
 
 /** Another daemon uses this state directory. */
 export class StateDirectoryInUse extends Error {

@@ -1,13 +1,14 @@
 import { existsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
 import { given } from '../../lib/given.ts'
+import { hasColumn } from './columns.ts'
 import { Meta } from './meta.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from './migrations.ts'
-import { isDamage } from './open-database.ts'
+import { databaseIn, isDamage } from './open-database.ts'
+import { readRecords } from './read-records.ts'
 import { SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_PERM, primaryCodeOf } from './result-code.ts'
+import type { DatabaseSync } from 'node:sqlite'
 import type { RecordsFact, RecordsFault } from '../../core/doctor/host-facts.ts'
 
 /** Thrown for records that are there and cannot be read. */
@@ -61,16 +62,11 @@ export function readRecordedVms(
 }
 
 function readIn<T>(stateDirectory: string, busyMs: number, read: (db: DatabaseSync) => T): T | undefined {
-  const path = join(stateDirectory, 'vmhostd.db')
+  const path = databaseIn(stateDirectory)
   try {
     // Unlike existsSync, this throws if the directory is not for this user.
     if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
-    const db = new DatabaseSync(nameOf(path), { readOnly: true, timeout: busyMs })
-    try {
-      return read(db)
-    } finally {
-      db.close()
-    }
+    return readRecords(nameOf(path), read, busyMs)
   } catch (error) {
     const fault = faultOf(error)
     throw fault === undefined ? error : new RecordsUnread(path, fault, error)
@@ -86,8 +82,7 @@ function faultOf(error: unknown): RecordsFault | undefined {
 function factsIn(db: DatabaseSync): RecordsFact {
   const schemaVersion = schemaVersionOf(db)
   // Another version may have no such table.
-  const hasMeta = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").get() !== undefined
-  const poolId = hasMeta ? new Meta(db).get('pool_id') : undefined
+  const poolId = hasColumn(db, 'meta', 'value') ? new Meta(db).get('pool_id') : undefined
   return { schemaVersion, schemaVersionMax: SCHEMA_VERSION, ...given({ poolId }) }
 }
 
