@@ -7,7 +7,7 @@ import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Arrivals, Departures } from './migration/move-columns.ts'
 import { StateUnwritable, Transactions } from './database/transactions.ts'
 import { UnwrittenProgress } from './vm/vm-row.ts'
-import { forgetImageUses, readImageUsers, readImageUses, ImageRemovals } from './images/image-uses.ts'
+import { ImageTable } from './images/image-table.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
 import { CertificateRow } from './certificates/certificate-row.ts'
 import { EventTable } from './events/event-table.ts'
@@ -30,9 +30,8 @@ import { assert } from '../lib/assert.ts'
 import type { FlushOptions, LogClock } from './database/write-ahead-log.ts'
 import { reserveUserIds, reservedUserIds } from './vm/user-ids.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
-import type { Sha256, UserId, VmId } from '../core/ids.ts'
+import type { UserId, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
-import type { ImageUse } from './images/image-uses.ts'
 
 export type StoreOptions = FlushOptions &
   OpenOptions & {
@@ -63,7 +62,7 @@ export class Store {
   readonly snapshots: SnapshotTable
   readonly sshHostKeys: SshHostKeys
   readonly frozenGuests: FrozenGuests
-  readonly imageRemovals: ImageRemovals
+  readonly images: ImageTable
   #storeId: string
   readonly #db: DatabaseSync
   readonly #meta: Meta
@@ -124,7 +123,7 @@ export class Store {
       this.#storeId = this.#ensureStoreId()
       this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
       this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
-      this.imageRemovals = new ImageRemovals(this.#db, this.#transactions)
+      this.images = new ImageTable(this.#db, this.#transactions)
       this.vms = new VmTable(this.#db, this.#transactions, {
         userIds,
         revisions,
@@ -235,21 +234,6 @@ export class Store {
       .prepare('SELECT EXISTS (SELECT 1 FROM vms) OR EXISTS (SELECT 1 FROM snapshots) AS any')
       .get()
     return row?.['any'] === 0
-  }
-
-  /** Returns every image that a VM on record uses or used. */
-  imageUses(): ReadonlyMap<Sha256, ImageUse> {
-    return readImageUses(this.#db)
-  }
-
-  /** Returns at most so many of the VMs on record that use an image, in the order of their ids. */
-  imageUsers(sha256: Sha256, most: number): readonly VmId[] {
-    return readImageUsers(this.#db, sha256, most)
-  }
-
-  /** Notes that the image is gone from the pool. */
-  forgetImageUses(sha256: Sha256): void {
-    this.#transactions.commit(() => forgetImageUses(this.#db, sha256))
   }
 
   close(): void {

@@ -110,7 +110,7 @@ test('URLs can be fresh until the image is there, and a repeated creation keeps 
 test('both images of a rebuild count as used', (t) => {
   const { store, accepted, rebuild } = stoppedVm(t)
   accepted(rebuild())
-  const uses = store.imageUses()
+  const uses = store.images.uses()
   assert.deepEqual(
     ['a'.repeat(64), SECOND].map((sha256) => uses.get(sha256 as Sha256)),
     [

@@ -19,7 +19,7 @@ import type { HostFigures, Machine, MemoryFigures, PoolFigures } from '../../por
 import type { Staging } from '../../ports/staging.ts'
 import type { Storage } from '../../ports/storage.ts'
 import type { Units } from '../../ports/units.ts'
-import type { ImageUse } from '../../store/images/image-uses.ts'
+import type { ImageUse } from '../../store/images/image-table.ts'
 import type { Store } from '../../store/store.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
 import type { ConsoleCensus } from '../console/console-census.ts'
@@ -115,7 +115,7 @@ export class HostReport {
       this.#resident(),
     ])
     // From here on, everything runs in one turn of the event loop, so that the figures of the store belong together.
-    const uses = store.imageUses()
+    const uses = store.images.uses()
     const recorded = store.vms.recorded()
     const terms = inspector.memoryTerms()
     const vms = this.#summaries()

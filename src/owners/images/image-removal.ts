@@ -5,12 +5,12 @@ import { errorChain } from '../../log/error-chain.ts'
 import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Storage } from '../../ports/storage.ts'
-import type { StoredRemoval } from '../../store/images/image-uses.ts'
+import type { StoredRemoval } from '../../store/images/image-table.ts'
 import type { Store } from '../../store/store.ts'
 
 export type ImageRemovalOptions = {
   readonly storage: Pick<Storage, 'images' | 'removeImage'>
-  readonly store: Pick<Store, 'imageRemovals'>
+  readonly store: Pick<Store, 'images'>
   readonly clock: Clock
   readonly log: Log
 }
@@ -68,11 +68,11 @@ export class ImageRemoval {
     const { store } = this.#options
     let failures: readonly Failure[] = []
     try {
-      const wanted = store.imageRemovals.all()
+      const wanted = store.images.removals()
       if (wanted.length === 0) return true
       failures = await this.#removeEach(wanted)
       await this.#forgetGone(wanted)
-      if (failures.length === 0) return store.imageRemovals.all().length === 0
+      if (failures.length === 0) return store.images.removals().length === 0
       this.#logPostponed(failures)
     } catch (error) {
       this.#logPostponed(failures, error)
@@ -88,7 +88,7 @@ export class ImageRemoval {
       if (this.#stopped) break
       try {
         // The store is asked each time, because a VM that was stored meanwhile withdraws the removal.
-        const isWanted = (): boolean => store.imageRemovals.has(removal.sha256)
+        const isWanted = (): boolean => store.images.hasRemoval(removal.sha256)
         await storage.removeImage(removal.sha256, isWanted)
       } catch (error) {
         failures.push({ removal, error })
@@ -102,7 +102,7 @@ export class ImageRemoval {
     const { storage, store, log } = this.#options
     const left = new Set((await storage.images()).map(({ sha256 }) => sha256))
     const gone = wanted.filter(({ sha256 }) => !left.has(sha256))
-    store.imageRemovals.forget(gone.map(({ sha256 }) => sha256))
+    store.images.forgetRemoved(gone.map(({ sha256 }) => sha256))
     for (const removal of gone) log.info(wordsOf(removal), 'image removed')
   }
 

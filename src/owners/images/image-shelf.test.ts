@@ -121,8 +121,8 @@ test('an image that a VM is made of is not removed, and one that none is goes, a
     await turns()
   }
   assert.deepEqual(await listed(), [])
-  assert.equal(store.imageUses().has(sha256), false)
-  assert.deepEqual(store.imageRemovals.all(), [])
+  assert.equal(store.images.uses().has(sha256), false)
+  assert.deepEqual(store.images.removals(), [])
 })
 
 test('an image whose removal the pool holds up is shown so, and goes when the pool is back, by another daemon too', async (t) => {
@@ -145,7 +145,7 @@ test('an image whose removal the pool holds up is shown so, and goes when the po
   clock.advance(limits.retryBackoffMsMin)
   await turns()
   assert.deepEqual(await listed(), [])
-  assert.deepEqual(store.imageRemovals.all(), [])
+  assert.deepEqual(store.images.removals(), [])
 })
 
 test('a VM that is created of an image before it is gone keeps the image, and when it was used', async (t) => {
@@ -159,7 +159,7 @@ test('a VM that is created of an image before it is gone keeps the image, and wh
   clock.advance(limits.retryBackoffMsMax)
   await turns()
   assert.deepEqual(await listed(), [sha256])
-  assert.deepEqual([store.imageRemovals.all(), store.imageUses().get(sha256)?.count], [[], 1])
+  assert.deepEqual([store.images.removals(), store.images.uses().get(sha256)?.count], [[], 1])
 })
 
 test('an image that the pool keeps is asked for again, however often', async (t) => {
@@ -203,7 +203,7 @@ test('a VM that is made while its idle image is being removed keeps it', async (
   release()
   await turns()
   assert.deepEqual(await listed(), [sha256])
-  assert.equal(store.imageUses().get(sha256)?.lastUsedAtMs, clock.now())
+  assert.equal(store.images.uses().get(sha256)?.lastUsedAtMs, clock.now())
   assert.ok(!lines.some(({ message }) => message === 'image removed'))
 })
 
@@ -305,7 +305,7 @@ test('an image that cannot be removed keeps no other from going by request, and 
   for (const image of [first, second]) assert.ok(shelf.requestRemoval(image, operationId).ok)
   await turns()
   assert.deepEqual(await listed(), [first])
-  assert.deepEqual(store.imageRemovals.all(), [{ sha256: first, operationId }])
+  assert.deepEqual(store.images.removals(), [{ sha256: first, operationId }])
   fails.mock.restore()
   clock.advance(limits.retryBackoffMsMax)
   await turns()
@@ -379,7 +379,7 @@ test('a VM that is stored while its image is being removed by request keeps it',
   make(sha256)
   release()
   await turns()
-  assert.deepEqual([await listed(), store.imageRemovals.all()], [[sha256], []])
+  assert.deepEqual([await listed(), store.images.removals()], [[sha256], []])
 })
 
 test('a stop waits for the removal that is under way, and begins no other', async (t) => {

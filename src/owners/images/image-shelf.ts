@@ -24,10 +24,7 @@ export type ShelvedImage = StoredImage & {
 
 export type ImageShelfOptions = {
   readonly storage: Pick<Storage, 'images' | 'removeImage'>
-  readonly store: Pick<
-    Store,
-    'imageUses' | 'imageUsers' | 'forgetImageUses' | 'imageRemovals' | 'transaction' | 'flushed'
-  >
+  readonly store: Pick<Store, 'images' | 'transaction' | 'flushed'>
   readonly clock: Clock
   /** Hours after which an unused image is removed; 0 keeps it. */
   readonly idleHours: number
@@ -82,8 +79,8 @@ export class ImageShelf {
   async list(): Promise<readonly ShelvedImage[]> {
     const { store } = this.#options
     const images = await this.#look()
-    const uses = store.imageUses()
-    const removals = new Set(store.imageRemovals.all().map(({ sha256 }) => sha256))
+    const uses = store.images.uses()
+    const removals = new Set(store.images.removals().map(({ sha256 }) => sha256))
     return images.map((image) => {
       const { count = 0, lastUsedAtMs } = uses.get(image.sha256) ?? {}
       return {
@@ -103,10 +100,10 @@ export class ImageShelf {
     const { store, clock } = this.#options
     const result = store.transaction((): Result<RemovalRequest, Rejection> => {
       const count = this.#useCount(sha256)
-      if (count > 0) return err(inUse(sha256, count, store.imageUsers(sha256, limits.imageUsersNamedMax)))
+      if (count > 0) return err(inUse(sha256, count, store.images.users(sha256, limits.imageUsersNamedMax)))
       if (this.#isGone(sha256)) return ok('gone')
-      if (store.imageRemovals.has(sha256)) return ok('recorded')
-      store.imageRemovals.note(sha256, clock.now(), operationId)
+      if (store.images.hasRemoval(sha256)) return ok('recorded')
+      store.images.noteRemoval(sha256, clock.now(), operationId)
       return ok('removing')
     })
     if (result.ok && result.value !== 'gone') void store.flushed().then(() => this.#removal.poke())
@@ -123,11 +120,11 @@ export class ImageShelf {
   #isGone(sha256: Sha256): boolean {
     const { store } = this.#options
     if (this.#seen === undefined || this.#seen.has(sha256)) return false
-    return !store.imageRemovals.has(sha256) && !store.imageUses().has(sha256)
+    return !store.images.hasRemoval(sha256) && !store.images.uses().has(sha256)
   }
 
   #useCount(sha256: Sha256): number {
-    return this.#options.store.imageUses().get(sha256)?.count ?? 0
+    return this.#options.store.images.uses().get(sha256)?.count ?? 0
   }
 
   async #sweep(): Promise<void> {
@@ -169,7 +166,7 @@ export class ImageShelf {
     const { storage, store, log } = this.#options
     // The store is asked, not a list, because a VM may have been created from the image since.
     if (!(await storage.removeImage(sha256, () => this.#useCount(sha256) === 0))) return
-    store.forgetImageUses(sha256)
+    store.images.forgetUses(sha256)
     log.info({ sha256 }, 'image removed')
   }
 

@@ -13,7 +13,7 @@ for (let version = 1; version < SCHEMA_VERSION; version += 1) {
     const stage = new StoreStage(t)
     const vm = stage.insertVm('web-1', { rootfsSha256: sha256Of('a'), kernelSha256: sha256Of('b') })
     const before = stage.store.vms.get(vm)
-    const seen = stage.store.imageUses().get(sha256Of('a'))
+    const seen = stage.store.images.uses().get(sha256Of('a'))
     stage.reopen(() => ageStore(stage.directory, version))
     assert.deepEqual(stage.store.vms.get(vm), before)
     stage.store.sshHostKeys.pin(vm, 'SHA256:a', 1000)
@@ -22,7 +22,7 @@ for (let version = 1; version < SCHEMA_VERSION; version += 1) {
     assert.equal(stage.store.sshHostKeys.get(vm), 'SHA256:a')
     assert.equal(stage.store.snapshots.get(snapshot)?.vmId, vm)
     // For a VM older than the table of uses, only the fact that it uses an image is known.
-    assert.deepEqual(stage.store.imageUses().get(sha256Of('a')), version < 4 ? { count: 1 } : seen)
+    assert.deepEqual(stage.store.images.uses().get(sha256Of('a')), version < 4 ? { count: 1 } : seen)
   })
 }
 

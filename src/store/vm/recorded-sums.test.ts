@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage } from '../../../test/store-stage.ts'
-import { USES } from '../images/image-uses.ts'
+import { USES } from '../images/image-table.ts'
 import { RECORDED_SUMS } from './recorded-sums.ts'
 
 const SUMS = { 'promises to VMs': RECORDED_SUMS, 'uses of images': USES }
