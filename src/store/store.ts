@@ -1,8 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { DatabaseSync } from 'node:sqlite'
-import { Meta } from './database/meta.ts'
-import { LogEmptying, WalFlush } from './database/write-ahead-log.ts'
-import { Revisions, firstNumber } from './database/revisions.ts'
+import { HeldDatabase } from './database/held-database.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Arrivals, Departures } from './migration/move-columns.ts'
 import { StateUnwritable, Transactions } from './database/transactions.ts'
@@ -15,34 +12,14 @@ import { MaintenanceRow } from './maintenance/maintenance-row.ts'
 import { GuestAddresses } from './vm/guest-addresses.ts'
 import { MemoryLoans } from './vm/memory-loans.ts'
 import { VmTable } from './vm/vm-table.ts'
-import { given } from '../lib/given.ts'
 import { Listeners } from '../lib/listeners.ts'
-import {
-  damagedOr,
-  databaseIn,
-  isDamage,
-  lockStateDirectory,
-  openDatabase,
-} from './database/open-database.ts'
-import { removeUnfinishedCopies } from './database/schema-copies.ts'
-import type { OpenOptions } from './database/open-database.ts'
+import { damagedOr, isDamage } from './database/open-database.ts'
 import { assert } from '../lib/assert.ts'
-import type { FlushOptions, LogClock } from './database/write-ahead-log.ts'
+import type { HoldOptions } from './database/held-database.ts'
 import { reserveUserIds, reservedUserIds } from './vm/user-ids.ts'
 import type { UserIdRange } from './vm/user-ids.ts'
 import type { UserId, VmId } from '../core/ids.ts'
 import type { SnapshotId } from '../core/snapshots/record.ts'
-
-export type StoreOptions = FlushOptions &
-  OpenOptions & {
-    /**
-     * The time, in milliseconds since the epoch. The numbers of a new store follow from it, so that they are above
-     * those of a store that was lost; without it they begin at 0.
-     */
-    readonly nowMs?: number
-    /** Lets the log be emptied later if another process reads it; without it, only a later commit empties it. */
-    readonly after?: LogClock['after']
-  }
 
 /**
  * Durable state: one SQLite file, owned by this process alone. A commit is on the disk when the promise of {@link
@@ -64,77 +41,54 @@ export class Store {
   readonly frozenGuests: FrozenGuests
   readonly images: ImageTable
   #storeId: string
-  readonly #db: DatabaseSync
-  readonly #meta: Meta
-  readonly #lock: { release(): void }
-  readonly #flush: WalFlush
-  readonly #log: LogEmptying
+  readonly #held: HeldDatabase
   readonly #transactions: Transactions
   readonly #unwritten: UnwrittenProgress
   readonly #vmChanges = new Listeners<[VmId]>()
   readonly #snapshotChanges = new Listeners<[SnapshotId]>()
 
   /** Opens or creates `<directory>/vmhostd.db`. Throws StateDirectoryInUse if another process has it. */
-  constructor(
-    directory: string,
-    userIds: UserIdRange,
-    { nowMs = 0, onUpgrade, after, ...flushOptions }: StoreOptions = {},
-  ) {
+  constructor(directory: string, userIds: UserIdRange, options: HoldOptions = {}) {
     this.directory = directory
-    this.#lock = lockStateDirectory(directory)
-    const path = databaseIn(directory)
-    const opened: { close(): void }[] = [{ close: () => this.#lock.release() }]
+    this.#held = new HeldDatabase(directory, options)
+    const { db, flush, log, revisions } = this.#held
     // Damage may show only in the first read of a table, so all of them are within the try.
     try {
-      removeUnfinishedCopies(directory)
-      this.#db = openDatabase(path, given({ onUpgrade }))
-      opened.push(this.#db)
-      this.#meta = new Meta(this.#db)
-      this.#flush = new WalFlush(path, flushOptions)
-      this.#log = new LogEmptying(this.#db, given({ after }))
-      opened.push(this.#log)
-      const revisions = new Revisions({
-        reserved: () => Number(this.#meta.get('revisions') ?? firstNumber(nowMs)),
-        reserve: (upTo) => {
-          this.#meta.set('revisions', String(upTo))
-          this.#flush.noteCommit()
-        },
-      })
-      this.#unwritten = new UnwrittenProgress(this.#db, {
+      this.#unwritten = new UnwrittenProgress(db, {
         append: ({ atMs, bodies }) => this.events.append(atMs, bodies),
         noteGap: () => this.events.noteGap(),
       })
-      this.#transactions = new Transactions(this.#db, {
+      this.#transactions = new Transactions(db, {
         prepare: () => {
           revisions.prepare()
           this.#unwritten.write()
         },
         onCommit: () => {
-          this.#flush.noteCommit()
-          this.#log.emptyWhereDue()
+          flush.noteCommit()
+          log.emptyWhereDue()
         },
       })
-      this.events = new EventTable(this.#db, this.#transactions, {
+      this.events = new EventTable(db, this.#transactions, {
         revisions,
-        noteWrite: () => this.#flush.noteWrite(),
+        noteWrite: () => flush.noteWrite(),
       })
-      this.maintenance = new MaintenanceRow(this.#db, this.#transactions, { events: this.events, revisions })
-      this.certificates = new CertificateRow(this.#db, this.#transactions, this.events)
+      this.maintenance = new MaintenanceRow(db, this.#transactions, { events: this.events, revisions })
+      this.certificates = new CertificateRow(db, this.#transactions, this.events)
       this.#storeId = this.#ensureStoreId()
-      this.sshHostKeys = new SshHostKeys(this.#db, this.#transactions)
-      this.frozenGuests = new FrozenGuests(this.#db, this.#transactions)
-      this.images = new ImageTable(this.#db, this.#transactions)
-      this.vms = new VmTable(this.#db, this.#transactions, {
+      this.sshHostKeys = new SshHostKeys(db, this.#transactions)
+      this.frozenGuests = new FrozenGuests(db, this.#transactions)
+      this.images = new ImageTable(db, this.#transactions)
+      this.vms = new VmTable(db, this.#transactions, {
         userIds,
         revisions,
         unwritten: this.#unwritten,
         events: this.events,
         changed: (id) => this.#vmChanges.notify(id),
       })
-      this.addresses = new GuestAddresses(this.#db)
-      this.memoryLoans = new MemoryLoans(this.#db, this.#transactions, this.#unwritten)
+      this.addresses = new GuestAddresses(db)
+      this.memoryLoans = new MemoryLoans(db, this.#transactions, this.#unwritten)
       const ofRecords = {
-        db: this.#db,
+        db,
         transactions: this.#transactions,
         revisions,
         events: this.events,
@@ -143,16 +97,16 @@ export class Store {
       }
       this.arrivals = new Arrivals(ofRecords)
       this.departures = new Departures(ofRecords)
-      this.snapshots = new SnapshotTable(this.#db, this.#transactions, {
+      this.snapshots = new SnapshotTable(db, this.#transactions, {
         revisions,
         events: this.events,
-        log: this.#log,
+        log,
         changed: (id) => this.#snapshotChanges.notify(id),
       })
-      this.#log.emptyWhereDue()
+      log.emptyWhereDue()
     } catch (error) {
-      for (const one of opened.toReversed()) one.close()
-      throw damagedOr(path, error)
+      this.#held.close()
+      throw damagedOr(this.#held.path, error)
     }
   }
 
@@ -176,12 +130,12 @@ export class Store {
    * that. Rejects if the disk failed. The content of the disk is then unknown, and the daemon should end.
    */
   flushed(): Promise<void> {
-    return this.#flush.flushed()
+    return this.#held.flush.flushed()
   }
 
   /** Does the same as {@link flushed}, and waits for events of passes too. */
   flushedAll(): Promise<void> {
-    return this.#flush.flushedAll()
+    return this.#held.flush.flushedAll()
   }
 
   /** Returns what {@link transaction} would return; nothing is stored and no listener is called. */
@@ -196,7 +150,7 @@ export class Store {
 
   /** Returns the pool of this store's disks; undefined until {@link rememberPool}. */
   get poolId(): string | undefined {
-    return this.#meta.get('pool_id')
+    return this.#held.meta.get('pool_id')
   }
 
   /** Accepts only this pool from now on. A missing disk must never count as a disk that was not made yet. */
@@ -206,16 +160,16 @@ export class Store {
 
   /** Gives the user ids of VMs on the host that have no record to no other VM, until {@link releaseUserIds}. */
   reserveUserIds(userIds: Iterable<UserId>): void {
-    const known = reservedUserIds(this.#db)
+    const known = reservedUserIds(this.#held.db)
     const all = [...new Set([...known, ...userIds])]
     if (all.length === known.length) return
-    this.#transactions.commit(() => reserveUserIds(this.#db, all))
+    this.#transactions.commit(() => reserveUserIds(this.#held.db, all))
   }
 
   /** Ends all reservations of user ids. Call it when each VM on the host has a record. */
   releaseUserIds(): void {
-    if (reservedUserIds(this.#db).length === 0) return
-    this.#transactions.commit(() => reserveUserIds(this.#db, []))
+    if (reservedUserIds(this.#held.db).length === 0) return
+    this.#transactions.commit(() => reserveUserIds(this.#held.db, []))
   }
 
   /**
@@ -230,7 +184,7 @@ export class Store {
 
   /** Returns whether there is neither a VM nor a snapshot on record. */
   get isEmpty(): boolean {
-    const row = this.#db
+    const row = this.#held.db
       .prepare('SELECT EXISTS (SELECT 1 FROM vms) OR EXISTS (SELECT 1 FROM snapshots) AS any')
       .get()
     return row?.['any'] === 0
@@ -238,10 +192,7 @@ export class Store {
 
   close(): void {
     this.#noteEnd()
-    this.#flush.close()
-    this.#log.close()
-    this.#db.close()
-    this.#lock.release()
+    this.#held.close()
   }
 
   /** The note only spares readers a needless look at everything, so the store also closes without it. */
@@ -254,15 +205,15 @@ export class Store {
   }
 
   #setMeta(key: string, value: string): void {
-    this.#transactions.commit(() => this.#meta.set(key, value))
+    this.#transactions.commit(() => this.#held.meta.set(key, value))
   }
 
   #ensureStoreId(): string {
-    const known = this.#meta.get('store_id')
+    const known = this.#held.meta.get('store_id')
     if (known !== undefined) return known
     const made = randomUUID().slice(0, 8)
     this.#transactions.commit(() => {
-      this.#meta.set('store_id', made)
+      this.#held.meta.set('store_id', made)
       this.events.begin()
     })
     return made
