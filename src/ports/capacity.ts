@@ -1,6 +1,5 @@
 import type { PoolShares, Commitment, MemoryTerms } from '../core/capacity/ledger.ts'
 import type { MonitorOffers } from '../core/monitor/choose-monitor.ts'
-import type { MonitorKind } from '../core/monitor/monitor-kind.ts'
 import type { Probe } from '../core/world/world.ts'
 import type { Sha256 } from '../core/ids.ts'
 
@@ -13,8 +12,6 @@ export interface Capacity {
   allocatable(): { readonly [K in keyof Commitment]: Probe<number> }
   /** Space in the pool that others than VMs take. */
   poolShares(): Probe<PoolShares>
-  /** The memory that a monitor of this kind may take besides its guest, for a guest with this much memory, in MiB. */
-  monitorMib(kind: MonitorKind, guestMib: number): number
   /** The terms on which VMs are promised memory. */
   memoryTerms(): MemoryTerms
   /** Which monitors this host offers, and which one new VMs get. */

@@ -21,8 +21,6 @@ export type ShellOutcome =
 
 /** Login shells in guests, over SSH, with the daemon's own key. */
 export interface GuestShells {
-  /** The daemon's public key in the form of authorized_keys (sshd(8)). */
-  readonly publicKey: string
   /** Connects, logs in and starts a shell on a pty. A failure is a result, for the viewer. */
   open(request: ShellRequest, signal: AbortSignal): Promise<ShellOutcome>
 }

@@ -186,7 +186,7 @@ test('few guests are saved at a time, and the others take their turn', async (t)
   await stage.turns()
   assert.equal(paused(), 0)
   assert.deepEqual(
-    store.vms.all().map(({ observed }) => observed.state),
+    store.vms.list({}).map(({ observed }) => observed.state),
     Array.from({ length: limits.savesMax + 1 }, () => 'sleeping'),
   )
 })
@@ -198,7 +198,7 @@ test('a VM that waits for a turn is not inspected meanwhile, and one that no lon
   await stage.idle()
   const releases = Array.from({ length: limits.savesMax }, () => host.monitor.holdNext('save'))
   await stage.beDue()
-  const waiting = store.vms.all().filter(({ id }) => host.monitor.stateOf(id).kind === 'running')
+  const waiting = store.vms.list({}).filter(({ id }) => host.monitor.stateOf(id).kind === 'running')
   assert.equal(waiting.length, 2)
   let looks = 0
   const inspect = host.monitor.inspect.bind(host.monitor)
@@ -215,7 +215,7 @@ test('a VM that waits for a turn is not inspected meanwhile, and one that no lon
   releases[0]?.()
   await stage.turns()
   const stateOf = (device: string | undefined): string | undefined =>
-    store.vms.all().find(({ host: of }) => of.device === device)?.observed.state
+    store.vms.list({}).find(({ host: of }) => of.device === device)?.observed.state
   assert.deepEqual([stateOf(first), stateOf(second)], ['running', 'sleeping'])
   for (const release of releases) release()
   await stage.turns()

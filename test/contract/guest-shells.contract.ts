@@ -103,10 +103,6 @@ export function guestShellsContract(
 }
 
 function terminalPromises(promised: Promised): void {
-  promised("the daemon's key is given as a line of authorized_keys", async ({ shells }) => {
-    assert.match(shells.publicKey, /^ssh-ed25519 [A-Za-z0-9+/]+=*( \S+)?$/)
-  })
-
   promised('a shell has a terminal of the requested size, and of each later size', async (stage) => {
     const shell = await opened(stage)
     const inside = await stage.inside()

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import { commitmentOf, ledgerOf, NOTHING, totalsOf } from '../../src/core/capacity/ledger.ts'
+import { commitmentOf, ledgerOf, totalsOf } from '../../src/core/capacity/ledger.ts'
 import { Store } from '../../src/store/store.ts'
 import { randomFrom } from '../sim/random.ts'
 import { createBody, makePki, startControllerHost } from './support/controller-host.ts'
@@ -78,7 +78,7 @@ const ledgerIn = (store: Store) => ledgerOf(store.vms.recorded(), SHARES, TERMS)
 /** Returns the sum of the commitments to all VMs. */
 const sumOf = (host: ControllerHost): Commitment =>
   host.store.vms
-    .all()
+    .list({})
     .map((record) => commitmentOf(record, TERMS))
     .reduce(
       (sum, one) => ({
@@ -86,7 +86,7 @@ const sumOf = (host: ControllerHost): Commitment =>
         diskMib: sum.diskMib + one.diskMib,
         consolePlaces: sum.consolePlaces + one.consolePlaces,
       }),
-      { ...NOTHING, diskMib: SHARES.imagesMib + SHARES.stagingMib },
+      { memoryMib: 0, diskMib: SHARES.imagesMib + SHARES.stagingMib, consolePlaces: 0 },
     )
 
 for (const seed of [1, 2, 3]) {
@@ -96,7 +96,7 @@ for (const seed of [1, 2, 3]) {
     obey(host)
     host.capacity.shares = SHARES
     host.capacity.monitor = MONITOR_MIB
-    const most = { ...NOTHING }
+    const most = { memoryMib: 0, diskMib: 0, consolePlaces: 0 }
     host.store.onVmChange(() => {
       const totals = totalsOf(ledgerIn(host.store))
       for (const kind of KINDS) most[kind] = Math.max(most[kind], totals[kind])

@@ -369,7 +369,6 @@ test('a session works with a real SSH server: log in, type, resize, leave', asyn
   t.after(() => server.stop())
   const driver = new SshShells({ ...key, port: server.port })
   const onLoopback: GuestShells = {
-    publicKey: driver.publicKey,
     open: (request, signal) => driver.open({ ...request, address: '127.0.0.1' }, signal),
   }
   const stage = await stageOn(t, {}, onLoopback)

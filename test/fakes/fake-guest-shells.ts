@@ -28,8 +28,6 @@ const WINDOW_BYTES = 2 * 1024 * 1024
 
 /** Guests with SSH, in memory. */
 export class FakeGuestShells implements GuestShells {
-  readonly publicKey =
-    'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAcMBgcMBgcMBgcMBgcMBgcMBgcMBgcMBgcMBgcMBgcM vmhostd@host-1'
   readonly #guests = new Map<string, FakeGuest>()
   readonly #switch = new FaultSwitch<'open'>()
 

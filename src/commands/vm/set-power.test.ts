@@ -93,7 +93,7 @@ test('a VM that never sleeps, that must be stopped, or that is missing is not as
   pokes.length = 0
   const awake = 'web-2'
   accepted(create({ network: { ipv4Address: '192.0.2.11' } }, awake))
-  const other = store.vms.all().find((record) => record.id === awake)
+  const other = store.vms.list({}).find((record) => record.id === awake)
   assert.ok(other !== undefined)
   store.vms.recordProgress(other.id, { observed: { state: 'running', sinceMs: 1 }, nowMs: 1 })
   accepted(setPower(context, other.id, 'running'))

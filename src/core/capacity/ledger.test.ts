@@ -9,7 +9,6 @@ import {
   heldMemoryMib,
   heldPlacesMax,
   ledgerOf,
-  NOTHING,
   shortages,
   stagingQuotaMib,
   totalsOf,
@@ -112,7 +111,7 @@ for (const [promised, left] of [
   [256, '568 MiB (512 MiB more asked for, 56 MiB promised already beyond its 200 MiB)'],
 ] as const) {
   test(`a shortage adds up when ${promised} of 200 MiB are promised`, () => {
-    const mib = (memoryMib: number) => ({ ...NOTHING, memoryMib })
+    const mib = (memoryMib: number) => ({ memoryMib, diskMib: 0, consolePlaces: 0 })
     const [short] = shortages(mib(promised), mib(512), mib(200))
     assert.equal(short?.words, `memory by ${left}`)
   })

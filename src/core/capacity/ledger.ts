@@ -156,9 +156,6 @@ export const increaseOf = (before: Commitment, after: Commitment): Commitment =>
 export const holdsPlace = (desired: Desired): boolean =>
   desired.power === 'paused' || (desired.power === 'running' && !canSleep(desired))
 
-/** The commitment before anything is promised. */
-export const NOTHING: Commitment = { memoryMib: 0, diskMib: 0, consolePlaces: 0 }
-
 /** Returns how many console places VMs that never sleep may hold; the other places are for VMs that wake. */
 export const heldPlacesMax = (places: number): number =>
   places - Math.ceil(places * limits.sleepersPlacesShare)

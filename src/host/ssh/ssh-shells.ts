@@ -8,8 +8,6 @@ const SSH_PORT = 22
 export type SshShellsOptions = {
   /** The private key in OpenSSH's format. It is never printed. */
   readonly privateKey: string
-  /** The public key in the format of authorized_keys (sshd(8)). */
-  readonly publicKey: string
   /** For tests: the guests' port, the time limit for connecting, and the fields of `ConnectingOptions`. */
   readonly port?: number
   readonly connectMs?: number
@@ -19,11 +17,9 @@ export type SshShellsOptions = {
 
 /** Opens shells over SSH (RFC 4251 to 4254), each on its own connection. */
 export class SshShells implements GuestShells {
-  readonly publicKey: string
   readonly #options: SshShellsOptions
 
   constructor(options: SshShellsOptions) {
-    this.publicKey = options.publicKey
     this.#options = options
   }
 

@@ -18,7 +18,6 @@ import type { Capacity } from '../../ports/capacity.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { MemoryTerms, MonitorMib, PoolShares } from '../../core/capacity/ledger.ts'
 import type { MonitorOffers } from '../../core/monitor/choose-monitor.ts'
-import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { Consoles } from '../../ports/consoles.ts'
 import type { HostFigures, MemoryFigures, PoolFigures } from '../../ports/host-figures.ts'
 import type { Storage } from '../../ports/storage.ts'
@@ -137,10 +136,6 @@ export class HostInspector implements Capacity {
   memoryTerms(): MemoryTerms {
     const { monitorMib, policy } = this.#options
     return { monitorMib, sleepRatio: policy.memorySleepRatio }
-  }
-
-  monitorMib(kind: MonitorKind, guestMib: number): number {
-    return this.#options.monitorMib(kind, guestMib)
   }
 
   /** Returns the quota in force, which depends on the size of the pool; as configured until the pool was seen. */

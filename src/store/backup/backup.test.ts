@@ -75,7 +75,7 @@ test('a backup of a store in use has what was committed, for root alone, in one 
   const before = stage.store.vms.get(id)
   stage.insertVm('web-2', image)
   const kept = putBack(stage, file)
-  assert.deepEqual(stage.store.vms.all(), [before])
+  assert.deepEqual(stage.store.vms.list({}), [before])
   assert.ok(!existsSync(`${stage.directory}/restore.new`))
   assert.ok(kept !== undefined)
   assert.deepEqual(idsIn(kept), ['web-1', 'web-2'])

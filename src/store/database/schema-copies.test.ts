@@ -122,7 +122,7 @@ test('a copy that is put in the place of the database is the earlier store', (t)
     for (const name of [`${db}-wal`, `${db}-shm`]) rmSync(name, { force: true })
     copyFileSync(schemaCopyPath(stage.directory, SCHEMA_VERSION - 1), db)
   })
-  assert.deepEqual(stage.store.vms.all(), [before])
+  assert.deepEqual(stage.store.vms.list({}), [before])
 })
 
 test('a copy that a killed process left unfinished is removed by the next one that has the records', (t) => {

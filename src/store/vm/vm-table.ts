@@ -129,10 +129,6 @@ export class VmTable {
     return readStates(this.#statements, this.#unwritten)
   }
 
-  all(): VmRecord[] {
-    return this.list({})
-  }
-
   /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
   recorded(): Recorded {
     return readRecorded(this.#statements, this.#unwritten)
