@@ -2,6 +2,7 @@ import type { Probe, Unknown } from '../../src/core/world/world.ts'
 import type { MonitorOffer, MonitorOffers } from '../../src/core/monitor/choose-monitor.ts'
 import type { MonitorKind } from '../../src/core/monitor/monitor-kind.ts'
 import type { Sha256 } from '../../src/core/ids.ts'
+import { NO_SHARES } from '../../src/core/capacity/ledger.ts'
 import type { MemoryTerms, PoolShares } from '../../src/core/capacity/ledger.ts'
 import type { Capacity } from '../../src/ports/capacity.ts'
 
@@ -9,7 +10,7 @@ import type { Capacity } from '../../src/ports/capacity.ts'
 export class FakeCapacity implements Capacity {
   readonly total = { memoryMib: 1e9, diskMib: 1e9, consolePlaces: 1e9 }
   /** Bytes of the pool that are not used by VMs. */
-  shares: PoolShares = { imagesMib: 0, stagingMib: 0 }
+  shares: PoolShares = NO_SHARES
   /** Memory of each monitor, without its guest's. */
   monitor = 0
   readonly ownAddresses = new Set<string>()

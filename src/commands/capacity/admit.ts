@@ -1,4 +1,4 @@
-import { commitmentOf, shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
+import { NO_SHARES, commitmentOf, shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
 import type { Commitment } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 import type { Rejection } from '../../core/errors.ts'
@@ -10,8 +10,6 @@ import type { UserId } from '../../core/ids.ts'
 import type { Store } from '../../store/store.ts'
 import type { Result } from '../../lib/result.ts'
 import { err, ok } from '../../lib/result.ts'
-
-const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
 /**
  * Returns why the host cannot promise `increase` on top of what it has promised, or undefined if it can. Call it in the

@@ -4,7 +4,7 @@ import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
-import { ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
+import { NO_SHARES, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
 import { inputsOf } from '../vm/create-vm.ts'
 import { deleteVm } from '../vm/delete-vm.ts'
 import { setCompute } from '../vm/reshape.ts'
@@ -114,8 +114,6 @@ for (const request of ['x', 'null', '{}', '{"images":{}}', '{"images":[null]}', 
 function spaced(): string {
   return `${inputsOf(createRequest()).request} `
 }
-
-const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
 test('a VM that comes takes no change, whatever the change would need', (t) => {
   const { context, id, accepted, refusal } = commandStage(t)

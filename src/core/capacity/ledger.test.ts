@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { recordOf } from '../../../test/record.ts'
 import { limits } from '../../config/limits.ts'
 import {
+  NO_SHARES,
   allocatableDiskMib,
   allocatableMemoryMib,
   commitmentOf,
@@ -35,7 +36,7 @@ for (const [monitor, states] of [
     assert.equal(diskMib, DISK_MIB + states * SAVED_MIB)
     const classes = [{ monitor, memoryMib: MEMORY_MIB, vms: 3, sleepers: 2, lenders: 0, partPromised: 0 }]
     const recorded = { cpuMillicores: 0, disksMib: 0, consolePlaces: 0, classes }
-    const { savedMib } = ledgerOf(recorded, { imagesMib: 0, stagingMib: 0 }, TERMS)
+    const { savedMib } = ledgerOf(recorded, NO_SHARES, TERMS)
     assert.equal(savedMib, 2 * states * SAVED_MIB)
   })
 }
@@ -47,8 +48,6 @@ test('a VM that never sleeps is promised the room of a saved state while its gue
   assert.equal(commitmentOf(record, TERMS).diskMib, DISK_MIB)
   assert.equal(commitmentOf({ ...record, mayBeSaved: true }, TERMS).diskMib, DISK_MIB + SAVED_MIB)
 })
-
-const NO_SHARES = { imagesMib: 0, stagingMib: 0 }
 
 /** Returns a VM of a random shape, which may have lent its memory: while it sleeps, or while it is stopped. */
 function randomVm(random: () => number): Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'> {

@@ -23,6 +23,9 @@ export type Allocatable = Commitment
 /** Space in the pool that is not for one VM: images, and the quota of staging. */
 export type PoolShares = { readonly imagesMib: number; readonly stagingMib: number }
 
+/** Stands for shares that are not known where nothing depends on them. */
+export const NO_SHARES: PoolShares = { imagesMib: 0, stagingMib: 0 }
+
 /** Returns the memory that a monitor of this kind may take besides its guest's, for the guest's memory; both in MiB. */
 export type MonitorMib = (kind: MonitorKind, guestMib: number) => number
 

@@ -24,7 +24,9 @@ import type { Store } from '../../store/store.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
 import type { ConsoleCensus } from '../console/console-census.ts'
 import { imageSizes } from './host-inspector.ts'
+import { readStagingUse } from './staging-use.ts'
 import type { HostInspector, ImageSize } from './host-inspector.ts'
+import type { StagingUse } from './staging-use.ts'
 
 /** Names and versions of this host and daemon. */
 export type HostNames = {
@@ -55,14 +57,7 @@ export type HostView = {
   readonly images: readonly (ImageSize & { readonly use: ImageUse })[]
   /** Includes a tally for snapshots that are not completed. Most are completed, and have nothing open. */
   readonly snapshots: readonly { readonly record: SnapshotRecord; readonly tally?: SnapshotTally }[]
-  /** Sums over all snapshots; `cloneBytes` is the most that captured disks can occupy. */
-  readonly staging: {
-    readonly packedBytes: number
-    /** The part of `packedBytes` that was sent, according to the records. */
-    readonly sentBytes: number
-    readonly cloneBytes: number
-    readonly quotaMib: number
-  }
+  readonly staging: StagingUse & { readonly quotaMib: number }
   /** `descriptorStoreAvailable`: whether stored descriptors survive a stop of the daemon. */
   readonly consoles: ConsoleCensus & {
     readonly descriptorStoreAvailable: boolean
@@ -165,17 +160,8 @@ export class HostReport {
   }
 
   async #staging(): Promise<HostView['staging']> {
-    const { staging, inspector, store } = this.#options
-    const all = await staging.list()
-    const quotaMib = inspector.stagingQuotaMib()
-    const packedBytes = all.reduce((sum, each) => sum + each.packedBytes, 0)
-    return {
-      packedBytes,
-      // The records may be newer than the listing.
-      sentBytes: Math.min(store.snapshots.sentStagedBytes(), packedBytes),
-      cloneBytes: all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
-      quotaMib,
-    }
+    const use = await readStagingUse(this.#options)
+    return { ...use, quotaMib: this.#options.inspector.stagingQuotaMib() }
   }
 
   /**

@@ -1,6 +1,7 @@
-import { ledgerOf } from '../../core/capacity/ledger.ts'
+import { NO_SHARES, ledgerOf } from '../../core/capacity/ledger.ts'
 import { MAINTENANCE_STATES } from '../../core/maintenance/maintenance.ts'
 import { metrics } from '../../core/metrics/catalogue.ts'
+import { readStagingUse } from '../capacity/staging-use.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
 import { gapIn } from './gaps.ts'
 import { limits } from '../../config/limits.ts'
@@ -67,11 +68,7 @@ export async function collectLedger(
     samples.add(metrics.maintenance, state === present ? 1 : 0, { state })
   const recorded = store.vms.recorded()
   const shares = inspector.poolShares()
-  const ledger = ledgerOf(
-    recorded,
-    shares.known ? shares.value : { imagesMib: 0, stagingMib: 0 },
-    inspector.memoryTerms(),
-  )
+  const ledger = ledgerOf(recorded, shares.known ? shares.value : NO_SHARES, inspector.memoryTerms())
   samples.add(metrics.memoryCommitted, ledger.guestsMib * MIB, { part: 'guests' })
   samples.add(metrics.memoryCommitted, ledger.monitorsMib * MIB, { part: 'monitors' })
   samples.add(metrics.diskCommitted, ledger.disksMib * MIB, { part: 'disks' })
@@ -101,22 +98,15 @@ export async function collectConsoles(sources: HostSources, samples: Samples): P
 }
 
 /** Collects snapshots and their staging. Throws HostFault. */
-export async function collectStaging(
-  { store, staging, inspector }: HostSources,
-  samples: Samples,
-): Promise<void> {
+export async function collectStaging(sources: HostSources, samples: Samples): Promise<void> {
+  const { store, inspector } = sources
   const byStage = new Map<string, number>()
   for (const { stage } of store.snapshots.list({ limit: limits.snapshotsMax }))
     byStage.set(stage, (byStage.get(stage) ?? 0) + 1)
   for (const stage of SNAPSHOT_STAGES) samples.add(metrics.snapshots, byStage.get(stage) ?? 0, { stage })
   samples.add(metrics.stagingQuota, inspector.stagingQuotaMib() * MIB)
-  const all = await staging.list()
-  const packed = all.reduce((sum, { packedBytes }) => sum + packedBytes, 0)
-  samples.add(metrics.stagingPacked, packed)
-  // The records may be newer than the listing.
-  samples.add(metrics.stagingSent, Math.min(store.snapshots.sentStagedBytes(), packed))
-  samples.add(
-    metrics.stagingClones,
-    all.reduce((sum, { cloneBytes }) => sum + cloneBytes, 0),
-  )
+  const { packedBytes, sentBytes, cloneBytes } = await readStagingUse(sources)
+  samples.add(metrics.stagingPacked, packedBytes)
+  samples.add(metrics.stagingSent, sentBytes)
+  samples.add(metrics.stagingClones, cloneBytes)
 }
