@@ -1,11 +1,13 @@
 /** Types that the worker, its passes and their parts share. */
 import type { FaultCode } from '../core/errors.ts'
+import type { VmId } from '../core/ids.ts'
 import type { Facts } from '../core/plan/facet.ts'
 import type { Plan, Step, StepKind } from '../core/plan/step.ts'
 import type { ResyncTerms } from '../core/retry/retry.ts'
 import type { VmInputs } from '../core/vm/create.ts'
 import type { LastWake, PartialFault, VmRecord } from '../core/vm/record.ts'
 import type { World } from '../core/world/world.ts'
+import type { UnchangedSince } from '../lib/unchanged-since.ts'
 import type { Log } from '../log/log.ts'
 import type { Host } from '../ports/host.ts'
 import type { Store } from '../store/store.ts'
@@ -13,7 +15,6 @@ import type { Intent } from './intent.ts'
 import type { MemoryRoom } from './memory-room.ts'
 import type { PlaceQueue } from './place-queue.ts'
 import type { Graces, HostEnd, Silences, StoppedVms } from './remembered.ts'
-import type { Waits } from './waits.ts'
 
 /** Parts of the daemon that all passes and the sweep use. */
 export type PassContext = {
@@ -44,7 +45,8 @@ export type WorkerContext = PassContext & {
   /** Restores after a boot or a maintenance of the host. */
   readonly restores: PlaceQueue
   readonly silences: Silences
-  readonly waits: Waits
+  /** When each VM that waits began its present state, by its record. */
+  readonly waits: UnchangedSince<VmId, number>
   readonly stopped: StoppedVms
   readonly graces: Graces
   readonly hostEnd: HostEnd

@@ -1,6 +1,7 @@
 import { limits } from '../config/limits.ts'
 import { MONITOR_KINDS } from '../core/monitor/monitor-kind.ts'
 import { firstLookDelayMs } from '../core/retry/retry.ts'
+import { UnchangedSince } from '../lib/unchanged-since.ts'
 import { resyncTerms } from './context.ts'
 import { endWithHost } from './end-with-host.ts'
 import { firstLooks } from './first-looks.ts'
@@ -9,7 +10,6 @@ import { PassPlaces } from './pass-places.ts'
 import { PlaceQueue } from './place-queue.ts'
 import { Graces, HostEnd, Silences, StoppedVms } from './remembered.ts'
 import { ReportedLooks } from './reported-looks.ts'
-import { Waits } from './waits.ts'
 import { Worker } from './worker.ts'
 import type { DeviceName, VmId } from '../core/ids.ts'
 import type { GuestsAtShutdown } from '../core/plan/facet.ts'
@@ -59,7 +59,7 @@ export class Reconciler {
       saves: new PlaceQueue(limits.savesMax, (id) => this.notice(id, 'a place to be saved is free')),
       restores: new PlaceQueue(limits.restoresMax, (id) => this.notice(id, 'a turn to wake has come')),
       silences: this.silences,
-      waits: new Waits(),
+      waits: new UnchangedSince(),
       stopped: new StoppedVms(),
       graces: this.graces,
       hostEnd: new HostEnd(context.host.clock),

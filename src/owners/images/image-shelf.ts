@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { err, ok } from '../../lib/result.ts'
+import { UnchangedSince } from '../../lib/unchanged-since.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ImageRemoval } from './image-removal.ts'
 import { HOUR_MS } from '../../lib/time-units.ts'
@@ -34,9 +35,6 @@ export type ImageShelfOptions = {
 /** The result of a request to remove an image. `recorded`: the removal was on record before. */
 export type RemovalRequest = 'gone' | 'removing' | 'recorded'
 
-/** An unused image: when it was last used, by the clock, and since when that is seen, in monotonic milliseconds. */
-type Unused = { readonly lastUsedAtMs: number; readonly sinceMs: number }
-
 /** The images of the pool: shown, removed on request, and removed when no VM has used them for long. */
 export class ImageShelf {
   readonly #options: ImageShelfOptions
@@ -46,8 +44,8 @@ export class ImageShelf {
   #stopped = false
   /** Images of the last look into the pool; undefined before the first. */
   #seen: ReadonlySet<Sha256> | undefined
-  /** Unused images, by the sweeps of this process. */
-  readonly #unused = new Map<Sha256, Unused>()
+  /** When each unused image was last used, by the sweeps of this process. */
+  readonly #unused = new UnchangedSince<Sha256, number>()
 
   constructor(options: ImageShelfOptions) {
     this.#options = options
@@ -133,13 +131,13 @@ export class ImageShelf {
     const images = await this.#orLog({}, () => this.list())
     if (images === undefined) return
     const unused = images.filter(({ useCount }) => useCount === 0)
-    this.#forgetAllBut(new Set(unused.map(({ sha256 }) => sha256)))
+    this.#unused.keepOnly(new Set(unused.map(({ sha256 }) => sha256)))
     const idleMsMin = idleHours * HOUR_MS
     const holdMs = Math.min(idleMsMin, limits.imageHoldMs)
     for (const { sha256, fetchedAtMs, lastUsedAtMs = 0 } of unused) {
       if (this.#stopped) return
       const usedAtMs = Math.max(fetchedAtMs, lastUsedAtMs)
-      const watchedMs = this.#watchedMs(sha256, lastUsedAtMs)
+      const watchedMs = this.#unused.note(sha256, lastUsedAtMs, clock.monotonicMs())
       // The clock may have been ahead at the last use.
       const idleMs = Math.max(watchedMs, clock.now() - usedAtMs)
       // It may be ahead now, as before it is set after a boot.
@@ -147,19 +145,6 @@ export class ImageShelf {
       log.info({ sha256, idle_hours: Math.floor(idleMs / HOUR_MS) }, 'idle image found')
       await this.#orLog({ sha256 }, () => this.#removeIdle(sha256))
     }
-  }
-
-  /** Returns for how long sweeps have seen the image unused. */
-  #watchedMs(sha256: Sha256, lastUsedAtMs: number): number {
-    const nowMs = this.#options.clock.monotonicMs()
-    const seen = this.#unused.get(sha256)
-    if (seen?.lastUsedAtMs === lastUsedAtMs) return nowMs - seen.sinceMs
-    this.#unused.set(sha256, { lastUsedAtMs, sinceMs: nowMs })
-    return 0
-  }
-
-  #forgetAllBut(unused: ReadonlySet<Sha256>): void {
-    for (const sha256 of this.#unused.keys()) if (!unused.has(sha256)) this.#unused.delete(sha256)
   }
 
   async #removeIdle(sha256: Sha256): Promise<void> {

@@ -2,6 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { hasEnded } from '../../core/snapshots/record.ts'
 import { FairPlaces } from '../../lib/fair-places.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
+import { UnchangedSince } from '../../lib/unchanged-since.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import { Course } from './course.ts'
 import { Thaws } from './thaws.ts'
@@ -15,7 +16,6 @@ import type { VmId } from '../../core/ids.ts'
 import type { LogContext } from '../../log/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { SnapshotsContext } from './context.ts'
-import type { Sightings } from './sweep.ts'
 
 export type SnapshotsOptions = Pick<SnapshotsContext, 'host' | 'betweenPasses' | 'log'> & {
   readonly store: SnapshotsContext['store'] & Pick<Store, 'onVmChange'>
@@ -37,7 +37,7 @@ export class Snapshots {
   #cancelSweep = (): void => {}
   #sweeping: Promise<void> | undefined
   #sweepAgain = false
-  readonly #sightings: Sightings = new Map()
+  readonly #sightings = new UnchangedSince<SnapshotId, number>()
   #isStarted = false
   #stopping = false
 

@@ -5,15 +5,14 @@ import { freeParts } from './free-parts.ts'
 import { fieldsOf } from './context.ts'
 import type { SnapshotId, SnapshotRecord, StagingId } from '../../core/snapshots/record.ts'
 import type { LogContext } from '../../log/log.ts'
+import type { UnchangedSince } from '../../lib/unchanged-since.ts'
 import type { Staged } from '../../ports/staging.ts'
 import type { SnapshotsContext } from './context.ts'
 
-/** Since when sweeps have seen no activity of a snapshot, in monotonic milliseconds. A restart begins again. */
-export type Sightings = Map<SnapshotId, { readonly lastActivityAtMs: number; readonly sinceMs: number }>
-
 export type SweepOptions = Pick<SnapshotsContext, 'store' | 'host' | 'room' | 'log'> & {
   readonly maxAgeMs: number
-  readonly sightings: Sightings
+  /** The last activity of each snapshot, by the sweeps of this process. */
+  readonly sightings: UnchangedSince<SnapshotId, number>
   /** Whether a course works with the staging, or is about to remove it. */
   readonly isInUse: (stagingId: StagingId) => boolean
   readonly fail: (id: SnapshotId, message: string) => void
@@ -121,11 +120,10 @@ function neededNow({ snapshots }: SweepOptions['store']): ReadonlyMap<StagingId,
  */
 function failStale({ store, host, fail, maxAgeMs, sightings }: SweepOptions): void {
   const open = store.snapshots.open()
-  const ids = new Set(open.map(({ id }) => id))
-  for (const id of sightings.keys()) if (!ids.has(id)) sightings.delete(id)
+  sightings.keepOnly(new Set(open.map(({ id }) => id)))
   const graceMs = Math.min(limits.stagingGraceMs, maxAgeMs)
   for (const record of open) {
-    const watchedMs = quietMs(record, sightings, host.clock.monotonicMs())
+    const watchedMs = sightings.note(record.id, record.lastActivityAtMs, host.clock.monotonicMs())
     // The clock may have been ahead at the last activity.
     const ageMs = Math.max(watchedMs, host.clock.now() - record.lastActivityAtMs)
     const isOld = ageMs >= maxAgeMs && watchedMs >= graceMs
@@ -134,14 +132,6 @@ function failStale({ store, host, fail, maxAgeMs, sightings }: SweepOptions): vo
     const waits = record.stage === 'failed' || record.trouble !== undefined || needsUrls(lacks)
     if (waits) fail(record.id, `nothing moved since ${new Date(record.lastActivityAtMs).toISOString()}`)
   }
-}
-
-/** Returns for how long sweeps have seen no activity. */
-function quietMs({ id, lastActivityAtMs }: SnapshotRecord, sightings: Sightings, nowMs: number): number {
-  const seen = sightings.get(id)
-  if (seen?.lastActivityAtMs === lastActivityAtMs) return nowMs - seen.sinceMs
-  sightings.set(id, { lastActivityAtMs, sinceMs: nowMs })
-  return 0
 }
 
 /**
