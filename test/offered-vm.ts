@@ -3,8 +3,9 @@ import { manifestOf } from '../src/core/vm/manifest.ts'
 import type { VmId } from '../src/core/ids.ts'
 import type { ArrivalId } from '../src/core/migration/departure.ts'
 import type { MigrationId, MigrationMode, NodeName } from '../src/core/migration/offer.ts'
+import type { Offered } from '../src/core/vm/manifest.ts'
 import type { VmRecord } from '../src/core/vm/record.ts'
-import type { Offered, TakeVm } from '../src/commands/migration/take-vm.ts'
+import type { TakeVm } from '../src/commands/migration/take-vm.ts'
 
 /** Returns what takes a VM with the record that its source has. */
 export function offered(id: VmId, record: VmRecord, mode: MigrationMode = 'cold'): TakeVm & Offered {

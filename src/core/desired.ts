@@ -33,6 +33,8 @@ export type DiskLimits = {
 
 export type Disk = DiskLimits & { readonly sizeMib: number }
 
+export const diskLimitsOf = ({ sizeMib: _size, ...limits }: Disk): DiskLimits => limits
+
 /**
  * Upper bounds as the guest sees them, including headers from the Ethernet header on; an absent member is not bounded.
  */

@@ -1,5 +1,6 @@
 import type { WindowSize } from '../core/console/console-viewer.ts'
 import type { SshFailure } from '../core/console/guest-ssh.ts'
+import type { Result } from '../lib/result.ts'
 
 export type ShellRequest = {
   /** The guest's own address, IPv4 or IPv6. */
@@ -15,9 +16,7 @@ export type ShellRequest = {
 /** A fingerprint as OpenSSH prints it, e.g. `SHA256:` and 43 characters of base64 (RFC 4648, no padding). */
 export type HostKeyFingerprint = string
 
-export type ShellOutcome =
-  | { readonly ok: true; readonly value: GuestShell }
-  | { readonly ok: false; readonly error: SshFailure }
+export type ShellOutcome = Result<GuestShell, SshFailure>
 
 /** Login shells in guests, over SSH, with the daemon's own key. */
 export interface GuestShells {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { HostFault } from '../../src/core/errors.ts'
-import type { MonitorDisk, MonitorState } from '../../src/core/world/world.ts'
+import type { Disk } from '../../src/core/desired.ts'
+import type { MonitorState } from '../../src/core/world/world.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { Monitor } from '../../src/ports/monitor.ts'
 import type { MonitorStage } from './monitor-stage.ts'
@@ -36,7 +37,7 @@ async function savedEarly(
 }
 
 type Promises = {
-  readonly disk: MonitorDisk
+  readonly disk: Disk
   readonly promise: (what: string, body: (stage: MonitorStage) => Promise<void>) => void
   readonly reaches: (monitor: Monitor, vm: VmId, kind: MonitorState['kind']) => Promise<MonitorState>
 }

@@ -1,12 +1,12 @@
 import { HostFault } from '../../src/core/errors.ts'
 import { monitorMismatch } from '../../src/core/saved/judge-saved-state.ts'
-import type { LiveMonitor, MonitorDisk, MonitorState } from '../../src/core/world/world.ts'
+import type { LiveMonitor, MonitorState } from '../../src/core/world/world.ts'
 import type { SavingMonitor } from '../../src/core/world/saved-state.ts'
 import type { DiskCounters } from '../../src/core/world/counters.ts'
 import type { MonitorCapabilities, MachineSpec } from '../../src/core/monitor/machine-spec.ts'
 import type { Processor } from '../../src/core/monitor/processor.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
-import type { DiskLimits } from '../../src/core/desired.ts'
+import type { Disk, DiskLimits } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
 import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
@@ -35,7 +35,7 @@ const FOLDER = '/usr/bin/'
 const RESTORE = 'restore='
 
 /** A process that restores a guest: the file it reads, and whether it was inspected since its start. */
-type Restoring = { readonly file: SavedFile | undefined; readonly disk: MonitorDisk; seen: boolean }
+type Restoring = { readonly file: SavedFile | undefined; readonly disk: Disk; seen: boolean }
 
 /**
  * Monitors in memory. Their processes belong to the units: the owner of the units reports a start with `started` and an
@@ -300,7 +300,7 @@ export class FakeMonitor implements Monitor {
   started(id: VmId, spec: UnitSpec, diskMib: number): void {
     this.#versions.set(id, this.version)
     const [, , limits = ''] = spec.command
-    const disk: MonitorDisk = { sizeMib: diskMib, ...JSON.parse(limits.replace('limits=', '')) }
+    const disk: Disk = { sizeMib: diskMib, ...JSON.parse(limits.replace('limits=', '')) }
     const path = spec.command.find((word) => word.startsWith(RESTORE))?.slice(RESTORE.length)
     if (path !== undefined) {
       this.#restoring.set(id, { file: this.files.at(path), disk, seen: false })

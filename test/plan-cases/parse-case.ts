@@ -16,14 +16,13 @@ import type { Facts, GuestAtShutdown } from '../../src/core/plan/facet.ts'
 import type {
   ConsoleState,
   DiskState,
-  MonitorDisk,
   MonitorState,
   Probe,
   StorageState,
   UnitState,
   World,
 } from '../../src/core/world/world.ts'
-import type { Bandwidth, DesiredPower, ImageRole } from '../../src/core/desired.ts'
+import type { Bandwidth, DesiredPower, Disk, ImageRole } from '../../src/core/desired.ts'
 import type { DeviceName, MacAddress, UserId, VmId } from '../../src/core/ids.ts'
 import type { VmRecord } from '../../src/core/vm/record.ts'
 
@@ -266,7 +265,7 @@ function monitorOf(words: Words): MonitorState {
   }
 }
 
-const diskOf = (words: Words): MonitorDisk => ({
+const diskOf = (words: Words): Disk => ({
   sizeMib: words.number('disk=') ?? 64,
   ...diskLimitsOf(words),
 })

@@ -9,9 +9,8 @@ import { refuseNewVm } from '../maintenance/refuse-cordoned.ts'
 import { refuseAddresses } from '../vm/check-network.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
-import type { ArrivalId } from '../../core/migration/departure.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
-import type { Manifest } from '../../core/vm/manifest.ts'
+import type { Manifest, Offered } from '../../core/vm/manifest.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { CommandContext, CommandResult } from '../context.ts'
 
@@ -21,9 +20,6 @@ export type TakeVm = {
   /** The coordination API of that host, as an origin. */
   readonly source: string
 }
-
-/** An offer that was read from its source, and that this host could restore. */
-export type Offered = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
 
 /**
  * Stores a VM that comes from another host, with all that the host has promised it there. The same request again

@@ -17,9 +17,6 @@ export type Commitment = {
   readonly consolePlaces: number
 }
 
-/** The most that all VMs of a host together may commit. */
-export type Allocatable = Commitment
-
 /** Space in the pool that is not for one VM: images, and the quota of staging. */
 export type PoolShares = { readonly imagesMib: number; readonly stagingMib: number }
 
@@ -195,7 +192,7 @@ type Shortage = { readonly kind: keyof Commitment; readonly words: string }
 export function shortages(
   committed: Commitment,
   increase: Commitment,
-  allocatable: Allocatable,
+  allocatable: Commitment,
 ): readonly Shortage[] {
   return (Object.keys(KINDS) as (keyof Commitment)[]).flatMap((kind) => {
     const free = allocatable[kind] - committed[kind]

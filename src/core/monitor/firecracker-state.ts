@@ -1,14 +1,14 @@
 import { MIB } from '../../lib/byte-units.ts'
 import { isCount } from '../../lib/parsed-values.ts'
-import type { DiskLimits } from '../desired.ts'
-import type { MonitorDisk, MonitorState } from '../world/world.ts'
+import type { Disk, DiskLimits } from '../desired.ts'
+import type { MonitorState } from '../world/world.ts'
 
 /**
  * Returns the meaning of `state` in an answer to `GET /` (Firecracker, src/firecracker/swagger/firecracker.yaml,
  * InstanceInfo). A process without a guest waits for the one that it is to restore,
  * because all others start with theirs.
  */
-export function firecrackerStateOf(state: string, disk: MonitorDisk): MonitorState {
+export function firecrackerStateOf(state: string, disk: Disk): MonitorState {
   switch (state) {
     case 'Running':
       return { kind: 'running', disk }

@@ -1,8 +1,8 @@
 import { MIB } from '../../lib/byte-units.ts'
 import { isCount } from '../../lib/parsed-values.ts'
-import type { MonitorDisk, MonitorState } from '../world/world.ts'
+import type { MonitorState } from '../world/world.ts'
 import type { DiskCounters } from '../world/counters.ts'
-import type { DiskLimits } from '../desired.ts'
+import type { Disk, DiskLimits } from '../desired.ts'
 
 /**
  * Returns the meaning of a status of QMP's `query-status` (QEMU QMP Reference Manual, RunState). A guest that suspended
@@ -10,7 +10,7 @@ import type { DiskLimits } from '../desired.ts'
  * and its request is repeated. A guest that is being saved, or was saved, stays paused. An unknown status counts as one
  * that the guest cannot leave by itself.
  */
-export function monitorStateOf(status: string, disk: MonitorDisk): MonitorState {
+export function monitorStateOf(status: string, disk: Disk): MonitorState {
   switch (status) {
     case 'running':
     case 'suspended':
@@ -60,7 +60,7 @@ export const resizeArguments = (sizeMib: number): object => ({
 })
 
 /** The guest's disk as a monitor shows it, with the path of its device in QEMU's object tree. */
-export type QemuDisk = MonitorDisk & { readonly qdev: string }
+export type QemuDisk = Disk & { readonly qdev: string }
 
 /**
  * Finds the disk in an answer to `query-block` (BlockInfo); undefined if it is not there, or not as QEMU shows it. The

@@ -1,4 +1,4 @@
-import { imagesOf } from '../desired.ts'
+import { diskLimitsOf, imagesOf } from '../desired.ts'
 import { unfitWords, unreadableKernel } from '../images/image-look.ts'
 import { owesBootImages, owesRebuild } from '../vm/record.ts'
 import { isGone } from '../world/world.ts'
@@ -6,7 +6,7 @@ import { isLiveMonitor } from '../world/world.ts'
 import { when } from './facet.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
-import type { DiskState, MonitorDisk, StorageState, World } from '../world/world.ts'
+import type { DiskState, StorageState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
 import type { Blocked, Step } from './step.ts'
 
@@ -102,7 +102,7 @@ export function showGrowth(record: VmRecord, { monitor, storage }: World): Facet
 export function limitDisk(record: VmRecord, { monitor }: World): Facet {
   if (!monitor.known || !isLiveMonitor(monitor.value)) return []
   const live = monitor.value.disk
-  const { sizeMib: _size, ...limits } = record.desired.disk
+  const limits = diskLimitsOf(record.desired.disk)
   if (sameLimits(live, limits)) return []
   const because = `the limits of the disk are ${limitsInWords(live)} and should be ${limitsInWords(limits)}`
   return [{ kind: 'monitor.ensure-disk-limits', limits, because }]
@@ -257,7 +257,7 @@ export function removeDisk({ storage, saved }: World, because: string): Facet {
   })
 }
 
-const sameLimits = (live: MonitorDisk, wanted: DiskLimits): boolean =>
+const sameLimits = (live: DiskLimits, wanted: DiskLimits): boolean =>
   live.iopsMax === wanted.iopsMax && live.mibPerSecondMax === wanted.mibPerSecondMax
 
 function limitsInWords({ iopsMax, mibPerSecondMax }: DiskLimits): string {

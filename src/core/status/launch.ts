@@ -4,6 +4,7 @@ import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
 import { brokenWords, isAsleep, isGone } from '../world/world.ts'
 import type { Step } from '../plan/step.ts'
+import type { Now } from './grace.ts'
 import type { Launch, VmRecord } from '../vm/record.ts'
 import type { ConsoleState, World } from '../world/world.ts'
 
@@ -37,11 +38,7 @@ type Over = {
 }
 
 /** Decides whether a VM ended by itself. An inspection that failed proves nothing. */
-export function findLaunch(
-  record: VmRecord,
-  world: World,
-  now: { nowMs: number; bootId: string },
-): LaunchFinding {
+export function findLaunch(record: VmRecord, world: World, now: Now): LaunchFinding {
   const { launch } = record
   if (!world.unit.known) return { kind: 'as-recorded' }
   const unit = world.unit.value

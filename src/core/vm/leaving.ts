@@ -5,14 +5,10 @@ import type { VmId } from '../ids.ts'
 import type { Arrival } from '../migration/arrival.ts'
 import type { Departure, WithdrawalReason } from '../migration/departure.ts'
 import type { NodeName } from '../migration/offer.ts'
+import type { VmRecord } from './record.ts'
 
 /** The members of a record that say whether the VM moves. */
-export type Leaving = {
-  readonly id: VmId
-  readonly desired: Desired
-  readonly departure?: Departure
-  readonly arrival?: Arrival
-}
+type Leaving = Pick<VmRecord, 'id' | 'desired' | 'departure' | 'arrival'>
 
 /**
  * Returns why a VM takes no changes while it moves from host to host, or after it has left; undefined if it takes them.

@@ -4,7 +4,7 @@ import type { Compute, Desired, Disk, Network } from '../desired.ts'
 import type { VmId } from '../ids.ts'
 import type { MonitorKind } from '../monitor/monitor-kind.ts'
 import type { Processor } from '../monitor/processor.ts'
-import type { Departure, DepartureStage, GuestPower } from '../migration/departure.ts'
+import type { ArrivalId, Departure, DepartureStage, GuestPower } from '../migration/departure.ts'
 import type { MigrationId, MigrationMode } from '../migration/offer.ts'
 import type { VmInputs } from './create.ts'
 import type { Metadata, VmRecord } from './record.ts'
@@ -48,6 +48,9 @@ export type Manifest = {
   readonly expiresAtMs?: number
   readonly vm: MovingVm
 }
+
+/** An offer that was read from its source, and the name of this attempt to take it. */
+export type Offered = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
 
 /** How far a handover is. While its stage is `handing_over`, the destination must ask again. */
 export type HandOver = {

@@ -2,7 +2,7 @@ import type { Hindrance } from '../errors.ts'
 import { isSaved } from './saved-state.ts'
 import type { FirewallState, TapState, TrafficState, WatchedTraffic } from './network-state.ts'
 import type { SavedState } from './saved-state.ts'
-import type { DiskLimits, ImageRole } from '../desired.ts'
+import type { Disk, ImageRole } from '../desired.ts'
 import type { Sha256, UserId, VmId } from '../ids.ts'
 
 /**
@@ -57,15 +57,15 @@ export type MonitorState =
   | { readonly kind: 'silent' }
   /** The monitor reads a saved guest, or waits to learn which one to read. After that it is `paused`. */
   | { readonly kind: 'restoring' }
-  | { readonly kind: 'running'; readonly disk: MonitorDisk }
-  | { readonly kind: 'paused'; readonly disk: MonitorDisk }
+  | { readonly kind: 'running'; readonly disk: Disk }
+  | { readonly kind: 'paused'; readonly disk: Disk }
   /** The guest is stopped because its disk failed; it resumes on request. `status` is the monitor's own word. */
-  | { readonly kind: 'stalled'; readonly status: string; readonly disk: MonitorDisk }
+  | { readonly kind: 'stalled'; readonly status: string; readonly disk: Disk }
   /** The guest ended or the monitor gave up; `status` is the monitor's own word. */
   | { readonly kind: 'broken'; readonly status: string }
 
 /** The states of a live guest: changes reach it at once, or when it resumes. */
-export type LiveMonitor = Extract<MonitorState, { readonly disk: MonitorDisk }>
+export type LiveMonitor = Extract<MonitorState, { readonly disk: Disk }>
 
 export const isLiveMonitor = (monitor: MonitorState): monitor is LiveMonitor => 'disk' in monitor
 
@@ -74,9 +74,6 @@ type BrokenMonitor = Extract<MonitorState, { readonly kind: 'broken' }>
 /** Says that a guest has ended although its monitor still runs. */
 export const brokenWords = ({ status }: BrokenMonitor): string =>
   `the guest has ended: its monitor says ${status}`
-
-/** The disk as a monitor shows it to its guest, with the limits in force. */
-export type MonitorDisk = DiskLimits & { readonly sizeMib: number }
 
 /** The note beside a disk, as found; a member that cannot be read is undefined. */
 export type FoundNote = {

@@ -5,7 +5,7 @@ import { HostFault } from '../../core/errors.ts'
 import { takeConsoleCensus } from '../console/console-census.ts'
 import { given } from '../../lib/given.ts'
 import { SharedLook } from '../../lib/shared-look.ts'
-import type { Ledger, Allocatable } from '../../core/capacity/ledger.ts'
+import type { Commitment, Ledger } from '../../core/capacity/ledger.ts'
 import type { Resident, ResidentMemory } from '../../core/capacity/resident.ts'
 import type { VmId } from '../../core/ids.ts'
 import { warnOfFault } from '../../log/log.ts'
@@ -44,7 +44,8 @@ export type HostView = {
   readonly memory: MemoryFigures
   readonly pool: PoolFigures
   readonly committed: Ledger & { readonly cpuMillicores: number }
-  readonly allocatable: Allocatable
+  /** The most that all VMs together may commit. */
+  readonly allocatable: Commitment
   /** `heldMib`: the memory of all VMs but those that have lent theirs. */
   readonly memoryOfSleepers: {
     readonly sleepRatio: number

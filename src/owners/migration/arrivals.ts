@@ -6,12 +6,7 @@ import { ArrivalCourse } from './arrival-course.ts'
 import { readOffer } from './read-offer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
-import type { Store } from '../../store/store.ts'
 import type { ArrivalContext } from './pulling.ts'
-
-export type ArrivalsOptions = Omit<ArrivalContext, 'places'> & {
-  readonly store: ArrivalContext['store'] & Pick<Store, 'onVmChange'>
-}
 
 /** Brings VMs from other hosts: a course for each VM that comes. */
 export class Arrivals {
@@ -24,7 +19,7 @@ export class Arrivals {
   #stopWatching = (): void => {}
   #isStopped = false
 
-  constructor(options: ArrivalsOptions) {
+  constructor(options: Omit<ArrivalContext, 'places'>) {
     this.#context = { ...options, places: new Semaphore(limits.arrivalsAtOnceMax) }
   }
 

@@ -3,6 +3,7 @@ import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Store } from '../../store/store.ts'
+import type { BetweenPasses } from '../between-passes.ts'
 
 /** The parts of the daemon that a change of a departure needs. */
 export type DepartureContext = {
@@ -15,8 +16,7 @@ export type DepartureContext = {
 /** The parts that the source of a migration needs. */
 export type SourceContext = DepartureContext & {
   readonly host: Host
-  /** See `Reconciler.betweenPasses`. */
-  readonly betweenPasses: <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
+  readonly betweenPasses: BetweenPasses
   /** Resolves when this many bytes may be sent to other hosts. */
   readonly pace: (bytes: number, signal: AbortSignal) => Promise<void>
 }

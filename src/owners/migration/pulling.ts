@@ -10,14 +10,14 @@ import type { Log } from '../../log/log.ts'
 import type { Host } from '../../ports/host.ts'
 import type { MoveRef, SourceHost } from '../../ports/source-host.ts'
 import type { Store } from '../../store/store.ts'
+import type { BetweenPasses } from '../between-passes.ts'
 
 /** The parts that the courses of all VMs that come to this host share. */
 export type ArrivalContext = {
   readonly store: Store
   readonly host: Host
   readonly poke: (id: VmId, reason: string) => void
-  /** See `Reconciler.betweenPasses`. */
-  readonly betweenPasses: <T>(id: VmId, task: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>
+  readonly betweenPasses: BetweenPasses
   /** Limits the VMs that are copied at once. */
   readonly places: Semaphore
   readonly log: Log

@@ -11,13 +11,10 @@ import type { ArrivalId, SourceRefusal } from '../../core/migration/departure.ts
 import type { MigrationId } from '../../core/migration/offer.ts'
 import type { MonitorKind } from '../../core/monitor/monitor-kind.ts'
 import type { GuestPlatform } from '../../core/saved/judge-saved-state.ts'
-import type { Manifest } from '../../core/vm/manifest.ts'
+import type { Manifest, Offered } from '../../core/vm/manifest.ts'
 import type { Unknown } from '../../core/world/world.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Host } from '../../ports/host.ts'
-
-/** An offer as its source describes it, and the name of this attempt to take it. */
-export type ReadOffer = { readonly manifest: Manifest; readonly arrivalId: ArrivalId }
 
 export type OfferToRead = {
   readonly source: string
@@ -34,7 +31,7 @@ export async function readOffer(
   { sourceHosts, monitors }: Pick<Host, 'sourceHosts' | 'monitors'>,
   { source, migrationId, refuseMonitor }: OfferToRead,
   signal: AbortSignal,
-): Promise<Result<ReadOffer, Rejection | Unknown>> {
+): Promise<Result<Offered, Rejection | Unknown>> {
   try {
     const manifest = await sourceHosts.at(source).manifest(migrationId, signal)
     if (manifest.ok) {

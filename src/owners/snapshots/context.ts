@@ -4,18 +4,10 @@ import type { Semaphore } from '../../lib/semaphore.ts'
 import type { Log, LogContext } from '../../log/log.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Store } from '../../store/store.ts'
+import type { BetweenPasses } from '../between-passes.ts'
 import type { SnapshotEntry } from './entry.ts'
 import type { StagingRoom } from './staging-room.ts'
 import type { SnapshotRecord } from '../../core/snapshots/record.ts'
-
-/**
- * Runs a task while the VM's worker does not act; undefined if the VM has no worker. The first signal asks the task to
- * end soon. The second one says that the guest must end at once.
- */
-type BetweenPasses = <T>(
-  id: VmId,
-  task: (vmMustChange: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>,
-) => Promise<T | undefined>
 
 /** Holds what the courses of all snapshots share. */
 export type SnapshotsContext = {

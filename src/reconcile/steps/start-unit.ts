@@ -1,7 +1,6 @@
-import { imagesOf } from '../../core/desired.ts'
+import { diskLimitsOf, imagesOf } from '../../core/desired.ts'
 import { HostFault } from '../../core/errors.ts'
 import { markOf } from './executor.ts'
-import type { Disk, DiskLimits } from '../../core/desired.ts'
 import type { MachineSpec } from '../../core/monitor/machine-spec.ts'
 import type { StepOf } from '../../core/plan/step.ts'
 import type { World } from '../../core/world/world.ts'
@@ -29,8 +28,6 @@ async function restartIdleClock({ host, record }: StepContext): Promise<void> {
     if (!(error instanceof HostFault)) throw error
   }
 }
-
-const diskLimitsOf = ({ sizeMib: _size, ...limits }: Disk): DiskLimits => limits
 
 function restoreFormIn({ saved }: World): Pick<MachineSpec, 'restoreForm'> {
   return saved.known && saved.value.kind === 'present' ? { restoreForm: saved.value.form } : {}
