@@ -245,7 +245,17 @@ export class ArrivalCourse {
   }
 
   #retry(retry: RetryClass): NextLook {
-    return { kind: 'after', ms: retryDelayMs(retry, this.#attempts, this.#context.host.clock.random()) }
+    const ms = retryDelayMs(retry, this.#attempts, this.#context.host.clock.random())
+    return { kind: 'after', ms: this.#mayBeDown ? Math.min(ms, limits.handoverLookMs) : ms }
+  }
+
+  /**
+   * Whether the guest may be down for the handover. Its source takes it back after `handoverMsMax`, so a source that
+   * does not answer for longer is asked as for any other VM.
+   */
+  get #mayBeDown(): boolean {
+    const isEarly = this.#attempts * limits.handoverLookMs <= limits.handoverMsMax
+    return this.#arrival.expectsGuest === true && isComing(this.#arrival) && isEarly
   }
 
   /** Waits until the next try, or until the record names another address of the source. */
