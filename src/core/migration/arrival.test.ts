@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ARRIVAL_STAGES, arrivalAfter } from './arrival.ts'
+import { ARRIVAL_STAGES, arrivalAfter, copiedFurther } from './arrival.ts'
 import type { ArrivalId } from './departure.ts'
 import type { MigrationId } from './offer.ts'
 import type { Arrival, ArrivalEvent, ArrivalRequest, ArrivalStage } from './arrival.ts'
@@ -50,3 +50,18 @@ for (const [request, stage] of [
     assert.deepEqual(heardIn({ ...event, because: 'too_early' }), [], 'it is requested once more')
   })
 }
+
+for (const [what, code, stays] of [
+  ['of its source', 'source_unreachable', false],
+  ['of the pool of this host', 'storage_full', true],
+] as const)
+  test(`bytes of a round ${stays ? 'do not end' : 'end'} trouble ${what}, and a whole round does`, () => {
+    const trouble = { code, retry: 'backoff', message: 'no' } as const
+    const arrival: Arrival = { ...at('pulling'), trouble }
+    const kept = stays ? { trouble } : {}
+    const progress = { round: 4, copiedBytes: 1, totalBytes: 2 }
+    assert.deepEqual(copiedFurther(arrival, progress), { ...at('pulling'), progress, ...kept })
+    const handingOver = arrivalAfter({ ...arrival, progress }, { kind: 'handing_over' })
+    assert.deepEqual(handingOver, { ...at('pulling'), expectsGuest: true, ...kept })
+    assert.equal(arrivalAfter(arrival, { kind: 'round_pulled', round: 4 }).trouble, undefined)
+  })

@@ -71,7 +71,7 @@ export function arrivalAfter(arrival: Arrival, event: ArrivalEvent): Arrival {
     case 'round_pulled':
       return stage === 'pulling' ? { ...rest, round: event.round } : arrival
     case 'handing_over':
-      return stage === 'pulling' ? { ...rest, expectsGuest: true } : arrival
+      return stage === 'pulling' ? { ...rest, ...poolTrouble(arrival), expectsGuest: true } : arrival
     case 'all_pulled':
       return stage === 'pulling'
         ? { ...rest, stage: 'pulled', round: event.lastRound, wakes: event.wakes }
@@ -86,6 +86,26 @@ export function arrivalAfter(arrival: Arrival, event: ArrivalEvent): Arrival {
       return unreachable(event)
   }
 }
+
+/**
+ * Returns the arrival once so much of a round is copied. Trouble of its source is over then. The next write may meet
+ * that of a pool again, so only a whole round ends it.
+ */
+export function copiedFurther(arrival: Arrival, progress: CopyProgress): Arrival {
+  const { trouble: _over, ...rest } = arrival
+  return { ...rest, ...poolTrouble(arrival), progress }
+}
+
+/** Returns the trouble of a pool. Its code does not say whether it is that of this host. */
+const poolTrouble = ({ trouble }: Arrival): Pick<Arrival, 'trouble'> =>
+  trouble !== undefined && POOL_FAULTS.has(trouble.code) ? { trouble } : {}
+
+const POOL_FAULTS: ReadonlySet<FaultCode> = new Set([
+  'storage_failed',
+  'storage_full',
+  'storage_inspection_failed',
+  'storage_read_only',
+])
 
 /** Returns whether the source may still release the guest. */
 export const isComing = ({ stage }: Pick<Arrival, 'stage'>): boolean =>

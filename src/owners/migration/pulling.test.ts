@@ -137,6 +137,18 @@ test('trouble is over as soon as frames arrive, and the error that is shown ends
   assert.equal(pokes.length, 2)
 })
 
+test('bytes that arrive do not end trouble of the pool of this host, so nothing flaps until there is room', (t) => {
+  const { pulling, pokes, store, arrival } = pullStage(t, {})
+  const trouble = { code: 'storage_full', retry: 'backoff', message: 'writing' } as const
+  store.arrivals.set(pulling.id, { ...arrival(), trouble }, 1000)
+  pulling.show({ round: 1, copiedBytes: 4096, totalBytes: 8192 })
+  assert.deepEqual([arrival().trouble, arrival().progress?.copiedBytes], [trouble, 4096])
+  assert.deepEqual(pokes, [])
+  pulling.advance({ kind: 'round_pulled', round: 1 })
+  assert.equal(arrival().trouble, undefined)
+  assert.deepEqual(pokes, ['arrival goes on'])
+})
+
 test('a round is copied as a whole although its progress cannot be written', async (t) => {
   const { clock, store, pulling, record, manifest, arrival } = pullStage(t, {
     ensureRound: async () => ok({ sizeBytes: record.desired.disk.sizeMib * MIB, changedBytes: 8192 }),

@@ -1,4 +1,4 @@
-import { arrivalAfter } from '../../core/migration/arrival.ts'
+import { arrivalAfter, copiedFurther } from '../../core/migration/arrival.ts'
 import { assert } from '../../lib/assert.ts'
 import { Hindered } from './source-refused.ts'
 import { StateUnwritable } from '../../store/database/transactions.ts'
@@ -76,10 +76,10 @@ export class Pulling {
     return this.#change((before) => arrivalAfter(before, event))
   }
 
-  /** Shows how much of a round is copied. What kept the VM from coming is over then. */
+  /** Shows how much of a round is copied. See {@link copiedFurther} for what is over then. */
   show(progress: CopyProgress): void {
     try {
-      this.#change(({ trouble: _over, ...arrival }) => ({ ...arrival, progress }))
+      this.#change((before) => copiedFurther(before, progress))
     } catch (error) {
       // A round is not read again from its beginning because of what is shown of it.
       if (!(error instanceof StateUnwritable)) throw error
