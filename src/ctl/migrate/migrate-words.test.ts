@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { vmOnWire } from '../../../test/vm-on-wire.ts'
-import { stageWords } from './migrate-words.ts'
+import { stageWords, whereWords } from './migrate-words.ts'
 import type { Vm } from '../../client/api-client.ts'
 import type { Move } from './hosts.ts'
 
@@ -50,3 +50,27 @@ test('of a VM that is stopped only the disk is handed over', () => {
         'the guest is stopped for the handover; copying what is left of its disk',
       ])
 })
+
+for (const [stage, words] of [
+  [
+    'pulling',
+    'web-1 is not at 10.0.0.1 yet: migration move-7 brings it there, and until its release it belongs to its source',
+  ],
+  [
+    'pulled',
+    'web-1 is not at 10.0.0.1 yet: migration move-7 brings it there, and until its release it belongs to its source',
+  ],
+  ['refused', 'web-1 did not come to 10.0.0.1 by migration move-7, and stays at its source'],
+  ['released', 'web-1 is at 10.0.0.1 (pending), as if no move had been requested'],
+] as const)
+  test(`the place of a guest is not the host to which it comes: ${stage}`, () => {
+    const move = {
+      id: 'web-1',
+      source: { url: 'https://10.0.0.1:9000' },
+      destination: { url: 'https://10.0.0.2:9000' },
+    }
+    const here = vmOnWire('web-1', {
+      observed: { state: 'pending', arrival: { migration_id: 'move-7', stage, round: 1 } },
+    })
+    assert.equal(whereWords({ here }, move as unknown as Move), words)
+  })

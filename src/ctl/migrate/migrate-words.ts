@@ -126,7 +126,11 @@ export function whereWords(sides: Sides, { id, source, destination }: Move): str
     return `${id} is down for the handover at ${from}, which takes it back if ${to} does not take it within a minute`
   if (sides.here === undefined)
     return `it is not known how far ${id} is; run the command again to continue, or to find out`
-  const power = sides.here.observed.state
+  const { state: power, arrival: coming } = sides.here.observed
+  if (coming?.stage === 'refused')
+    return `${id} did not come to ${from} by migration ${coming.migration_id}, and stays at its source`
+  if (coming !== undefined && coming.stage !== 'released')
+    return `${id} is not at ${from} yet: migration ${coming.migration_id} brings it there, and until its release it belongs to its source`
   return stage === undefined || stage === 'withdrawn'
     ? `${id} is at ${from} (${power}), as if no move had been requested`
     : `${id} is at ${from} (${power}), and is still offered to ${to}`
