@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ApiProblem } from '../client/api-problem.ts'
 import { ConnectionFailed } from '../client/connection-failed.ts'
 import { faults, rejections } from '../core/problems/catalogue.ts'
-import { explain } from './advice.ts'
+import { explain, withOptions } from './advice.ts'
 import type { Kind } from './command.ts'
 
 const adviceFor = (code: string, kind: Kind): readonly string[] => {
@@ -33,6 +33,16 @@ test('a fault without advice of its own comes with its remedy', () => {
   assert.deepEqual(adviceFor('unit_start_failed', 'vm'), [
     'See systemctl status vmhost-<id> and its journal. If the cause is ENOSPC, make room in /run.',
   ])
+})
+
+test('a VM that comes is only deleted as one of a lost source if the daemon says that it may be', () => {
+  const advice = adviceFor('vm_arriving', 'vm').join('\n')
+  assert.match(advice, /stays at its source: vmhostctl vm rm web-1$/m)
+  assert.doesNotMatch(advice, /source-lost/)
+  assert.equal(
+    withOptions('delete the VM here with source_lost=true', undefined),
+    'delete the VM here with source_lost=true (vmhostctl vm rm --source-lost)',
+  )
 })
 
 test('a code that this client does not know has no advice', () => {

@@ -281,15 +281,19 @@ const PLAIN_KEY = /^[A-Za-z0-9_.-]{1,64}=/
 const POINTER = /\/labels\/.+?(?= must )|\/[a-z_0-9]+(?:\/[a-z_0-9]+)?(?= must )/g
 
 /**
- * Adds to each member in an error text the option that set it, as it was typed but for secrets.
- * A member from a file has no option.
+ * Adds to each member in an error text the option that set it, as it was typed but for secrets, and to a parameter that
+ * is advised the option that sends it. A member from a file has no option.
  */
 function withOptions(text: string, given: Arguments | undefined): string {
-  return text.replaceAll(POINTER, (pointer) => {
+  const withSet = text.replaceAll(POINTER, (pointer) => {
     const typed = given === undefined ? undefined : typedFor(pointer, given)
     return typed === undefined ? pointer : `${pointer} (${scrub(typed)})`
   })
+  return withSet.replace(SOURCE_LOST, '$& (vmhostctl vm rm --source-lost)')
 }
+
+/** The daemon alone knows whether this deletion may be asked for, so no advice of a code has it. */
+const SOURCE_LOST = /\bsource_lost=true\b/
 
 function typedFor(pointer: string, given: Arguments): string | undefined {
   if (pointer.startsWith(LABEL)) {

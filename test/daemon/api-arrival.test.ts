@@ -146,6 +146,10 @@ test('a VM whose source is lost for good is deleted where it waits for its relea
   const { arrival } = host.store.vms.get('web-1' as VmId) ?? assert.fail('it was not stored')
   assert.ok(arrival !== undefined)
   const trouble = { code: 'source_unreachable', retry: 'backoff', message: 'no way to the host' } as const
+  host.store.arrivals.set('web-1' as VmId, { ...arrival, trouble }, 1)
+  const stop = { method: 'PUT', path: '/v1/vms/web-1/power', body: { state: 'stopped' } } as const
+  const early = assertProblem(await host.call(stop), 409, 'vm_arriving')
+  assert.match(early.detail, /; if that host is lost for good, delete it here$/)
   host.store.arrivals.set('web-1' as VmId, { ...arrival, stage: 'pulled', trouble }, 1)
   assert.match(assertProblem(await host.call(removal), 409, 'vm_arriving').detail, /source_lost=true$/)
   assert.equal((await host.call(withoutSource)).status, 202)

@@ -63,13 +63,13 @@ export const migrations = {
       meaning:
         'Until its source has released the VM, only that host can change it. A VM whose source kept it can only be deleted here.',
       remedy:
-        'Wait until the VM is here (`observed.arrival.stage` is `released`), or withdraw the offer at its source. If that host is lost for good, delete the VM with `source_lost=true`.',
+        'Wait until the VM is here (`observed.arrival.stage` is `released`), or withdraw the offer at its source. Delete a VM that stays there (`refused`). Only if that host is lost for good and the VM is `pulled`, delete it with `source_lost=true`.',
       example:
         'web-1 is coming by migration move-7: wait until it is here, or withdraw the offer at its source',
       writtenBy: ['src/core/vm/leaving.ts'],
       advice: [
         'vmhostctl vm get {name} shows how far it is, and from where it comes',
-        'if that host is lost for good: vmhostctl vm rm {name} --source-lost',
+        'if it shows that {name} stays at its source: vmhostctl vm rm {name}',
       ],
     },
     source_not_lost: {

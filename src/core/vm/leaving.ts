@@ -56,9 +56,10 @@ function refuseArriving(id: VmId, { migrationId, stage, trouble }: Arrival): Rej
     if (stage === 'refused')
       return `${id} has not come by migration ${migrationId}, and stays at its source: delete it here`
     const coming = `${id} is coming by migration ${migrationId}: wait until it is here, or withdraw the offer at its source`
-    return trouble === undefined
-      ? coming
-      : `${coming}; if that host is lost for good, delete the VM here with source_lost=true`
+    if (trouble === undefined) return coming
+    return stage === 'pulled'
+      ? `${coming}; if that host is lost for good, delete the VM here with source_lost=true`
+      : `${coming}; if that host is lost for good, delete it here`
   }
   return { code: 'vm_arriving', detail: detail() }
 }
