@@ -39,6 +39,8 @@ export const clientLimits = {
   ctlMigrateSecondsDefault: 86_400,
   /** vmhostctl: the same for a host whose guests come to rest. */
   ctlDrainSecondsDefault: 3600,
+  /** vmhostctl: time that a destination has to say why it gave a VM up, after its source has heard of it. */
+  ctlMigrationEndMs: 2000,
   /** vmhostctl: the longest `--timeout`. A timer of Node takes at most 2^31 - 1 ms, and fires at once for more. */
   ctlWaitDaysMax: 24,
   /** vmhostctl: columns of a terminal that does not know how many it has. */

@@ -47,7 +47,7 @@ export async function follow(context: Context, move: Move, { offered, onSight }:
     }),
     onwards: `${FOLLOW_AGAIN}, or vmhostctl vm migrate ${id} --cancel to keep the guest where it is`,
   })
-  if (sides !== undefined && isEndedWithout(sides, offered)) throw await endOf(sides, move, offered)
+  if (sides !== undefined && isEndedWithout(sides, offered)) throw await endOf(context, sides, move, offered)
   if (sides !== undefined) return sides
   throw new CtlError(`${id} was deleted at ${hostOf(destination)} on its way`, {
     code: 'gone',
@@ -71,28 +71,76 @@ function isEndedWithout(sides: Sides, { migrationId }: Offered): boolean {
 
 /** Returns the error for a migration that has ended without the guest. */
 async function endOf(
+  context: Context,
   sides: Sides,
-  { id, source, destination }: Move,
+  move: Move,
   { migrationId }: Offered,
 ): Promise<CtlError> {
+  const { id, source, destination } = move
   // The source knows why, and the destination may be seen first.
   const here = await lookAt(source, id).catch(() => sides.here)
   const departure = departureOf({ here })
   const withdrawn = departure?.migration_id === migrationId ? departure.withdrawn_because : undefined
-  const because = withdrawn ?? arrivalOf(sides)?.refused_because
-  const error = sides.there?.observed.error
+  const there =
+    withdrawn === 'aborted' ? await lastSightOf(context, destination, { id, seen: sides.there }) : sides.there
+  const because = withdrawn ?? arrivalOf({ there })?.refused_because
   return new CtlError(
     `${id} stays at ${hostOf(source)}: the migration has ended${because === undefined ? '' : ` (${because})`}`,
     {
-      code: sides.there?.observed.fault?.code ?? 'migration_ended',
+      code: there?.observed.fault?.code ?? 'migration_ended',
       status: exitStatus.failed,
       advice: [
-        ...(error === undefined ? [] : [`${hostOf(destination)} says: ${error}`]),
+        ...endWords(there, hostOf(destination)),
         'run the command again to begin a new migration; it first removes what this one has left there',
       ],
     },
   )
 }
+
+function endWords(there: Vm | undefined, host: string): readonly string[] {
+  if (there === undefined) return [`its record at ${host} was deleted`]
+  const { state, error } = there.observed
+  if (state === 'deleting') return [`its record at ${host} is being deleted`]
+  return error === undefined ? [] : [`${host} says: ${error}`]
+}
+
+/**
+ * Looks at a destination that has given a VM up until it says why: its source hears of that first. After a bound, or if
+ * it does not answer, returns what was seen last; undefined if it has no record of the VM any more.
+ */
+async function lastSightOf(
+  { shell }: Context,
+  { client }: Daemon,
+  { id, seen }: { readonly id: string; readonly seen: Vm | undefined },
+): Promise<Vm | undefined> {
+  const over = new AbortController()
+  const { sleep, monotonicMs } = shell
+  sleep(limits.ctlMigrationEndMs, over.signal).then(
+    () => over.abort(),
+    () => {},
+  )
+  let last = seen
+  try {
+    for await (const sight of watchVm(client, id, {
+      signal: over.signal,
+      sleep,
+      monotonicMs,
+      wasThere: true,
+    })) {
+      if (sight.kind === 'gone') return undefined
+      if (sight.kind === 'there') last = sight.seen
+      if (last !== undefined && saysWhy(last)) return last
+    }
+  } catch {
+    // The time is up, or the host is away.
+  } finally {
+    over.abort()
+  }
+  return last
+}
+
+const saysWhy = ({ observed: { state, arrival, fault } }: Vm): boolean =>
+  state === 'deleting' || (arrival?.stage === 'refused' && fault?.code === 'migration_refused')
 
 /** Throws on an error of a host. One from before the request does not count. */
 function refuseTrouble({ here, there }: Sides, { earlier }: Offered): void {
