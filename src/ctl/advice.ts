@@ -284,7 +284,7 @@ const POINTER = /\/labels\/.+?(?= must )|\/[a-z_0-9]+(?:\/[a-z_0-9]+)?(?= must )
  * Adds to each member in an error text the option that set it, as it was typed but for secrets, and to a parameter that
  * is advised the option that sends it. A member from a file has no option.
  */
-function withOptions(text: string, given: Arguments | undefined): string {
+export function withOptions(text: string, given: Arguments | undefined): string {
   const withSet = text.replaceAll(POINTER, (pointer) => {
     const typed = given === undefined ? undefined : typedFor(pointer, given)
     return typed === undefined ? pointer : `${pointer} (${scrub(typed)})`

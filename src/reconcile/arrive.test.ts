@@ -39,6 +39,23 @@ test('the error of a VM that comes ends when its source answers, long before the
   assert.deepEqual([shown(), waitsFor()], ['pending', 'the source'])
 })
 
+test('the attempt that is shown of a VM that comes is that of its course, however often its worker looks', async (t) => {
+  const { clock, context, id, vm, happens, idle, later } = await arriveStage(t)
+  const nextAttemptAtMs = clock.now() + 31_000
+  await happens({ trouble: { ...UNREACHABLE, attempt: 6, nextAttemptAtMs } })
+  const shown = () => [vm().observed.fault?.attempt, vm().observed.fault?.nextAttemptAtMs]
+  assert.deepEqual(shown(), [6, nextAttemptAtMs])
+  context.poke(id, 'something else')
+  await idle()
+  assert.deepEqual(shown(), [6, nextAttemptAtMs])
+  // The worker must not look all the time while the attempt is under way.
+  await later(40_000)
+  context.poke(id, 'something else')
+  await idle()
+  assert.deepEqual(shown(), [6, nextAttemptAtMs])
+  assert.ok((clock.nextMs() ?? 0) > 0)
+})
+
 test('the error of a VM that comes has ended when the host begins to prepare for its guest', async (t) => {
   const { host, vm, happens } = await arriveStage(t)
   await happens({ trouble: UNREACHABLE })

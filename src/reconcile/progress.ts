@@ -1,4 +1,5 @@
 /** Writes of a pass to the record of its VM. */
+import { limits } from '../config/limits.ts'
 import { nextFault } from '../core/retry/retry.ts'
 import { failedState } from '../core/status/observed-state.ts'
 import { observedAfter } from '../core/status/observed.ts'
@@ -27,7 +28,9 @@ export function fail(
   const { code, step, attempt, nextAttemptAtMs } = fault
   log.warn({ step, code, attempt, reasons: cause.reasons, error: failure.message }, 'pass failed')
   pass.observer?.passFailed(step, code)
-  return { kind: 'after', ms: nextAttemptAtMs - nowMs }
+  // What tries again by itself pokes the worker then, and its time may be over while it does.
+  const isOfOther = failure.nextAttemptAtMs !== undefined
+  return { kind: 'after', ms: isOfOther ? limits.resyncMs : nextAttemptAtMs - nowMs }
 }
 
 /** Returns what the record shows in this state after the look of this pass. */

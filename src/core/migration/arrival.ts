@@ -1,5 +1,5 @@
 import { unreachable } from '../../lib/assert.ts'
-import type { Hindrance } from '../errors.ts'
+import type { FaultCode, Hindrance } from '../errors.ts'
 import type { ArrivalId, DepartureRefusal } from './departure.ts'
 import type { MigrationId } from './offer.ts'
 
@@ -21,6 +21,14 @@ export const ARRIVAL_STAGES = ['pulling', 'pulled', 'released', 'refused'] as co
  * gave it up, and the source has it. `drained`: likewise, because this host was drained.
  */
 export type ArrivalRefusal = DepartureRefusal | 'unknown' | 'unfit' | 'drained'
+
+/** A hindrance that keeps a VM from coming here; it is tried again. */
+export type ArrivalTrouble = Hindrance & {
+  /** The attempt that failed; absent, as the time, on a record of an older version. */
+  readonly attempt?: number
+  /** When the next one begins. Milliseconds since the epoch. */
+  readonly nextAttemptAtMs?: number
+}
 
 /** How much of the present round is copied. */
 export type CopyProgress = {
@@ -46,8 +54,7 @@ export type Arrival = {
   readonly releasedAtMs?: number
   /** Why the stage is `refused`. */
   readonly because?: ArrivalRefusal
-  /** The hindrance that keeps the VM from coming. It is tried again. */
-  readonly trouble?: Hindrance
+  readonly trouble?: ArrivalTrouble
   readonly progress?: CopyProgress
 }
 

@@ -1,4 +1,5 @@
 import { unreachable } from '../../lib/assert.ts'
+import { given } from '../../lib/given.ts'
 import { isGone, isInPool } from '../world/world.ts'
 import { inOrder, when } from './facet.ts'
 import { removeAll } from './plan-leave.ts'
@@ -56,8 +57,12 @@ const holdPackets = (record: VmRecord, { world, facts }: Now): readonly (() => F
 ]
 
 /** Waits for the source, and shows what keeps the VM from coming. */
-const waitFor = (what: WaitReason, { trouble }: Arrival): Waiting | Blocked =>
-  trouble === undefined ? waiting(what) : blockedBy('arrival.pull', trouble, what)
+function waitFor(what: WaitReason, { trouble }: Arrival): Waiting | Blocked {
+  if (trouble === undefined) return waiting(what)
+  const { attempt, nextAttemptAtMs } = trouble
+  const attemptsBefore = attempt && attempt - 1
+  return { ...blockedBy('arrival.pull', trouble, what), ...given({ attemptsBefore, nextAttemptAtMs }) }
+}
 
 function notReleased({ id }: VmRecord, { migrationId, because }: Arrival): Blocked {
   const end =

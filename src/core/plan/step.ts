@@ -70,6 +70,9 @@ export type Blocked = {
   readonly because: string
   /** Set for a VM that has nothing left to do by itself: what it waits for. */
   readonly waitingFor?: WaitReason
+  /** Number of earlier attempts, and the time of the next one, if something other than the passes makes them. */
+  readonly attemptsBefore?: number
+  readonly nextAttemptAtMs?: number
 }
 
 /** Returns the block that a hindrance at this step makes. */

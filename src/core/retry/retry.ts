@@ -13,6 +13,8 @@ export type Failure = Hindrance & {
   readonly memoryQueue?: MemoryQueuePlace
   /** Number of earlier attempts, if something other than the fault on record counts them. */
   readonly attemptsBefore?: number
+  /** When that tries again. Milliseconds since the epoch. */
+  readonly nextAttemptAtMs?: number
 }
 
 /**
@@ -29,7 +31,7 @@ export function nextFault(record: VmRecord, failure: Failure, now: { nowMs: numb
     generation: record.generations.desired,
     sinceMs: again ? last.sinceMs : now.nowMs,
     attempt,
-    nextAttemptAtMs: now.nowMs + retryDelayMs(failure.retry, attempt, now.random),
+    nextAttemptAtMs: failure.nextAttemptAtMs ?? now.nowMs + retryDelayMs(failure.retry, attempt, now.random),
   }
 }
 

@@ -70,3 +70,10 @@ for (const stage of ['pulling', 'pulled'] as const)
     assert.deepEqual(new Set(await delays(count)), new Set([limits.handoverLookMs]))
     assert.deepEqual(await delays(2), [limits.retryBackoffMsMax, limits.retryBackoffMsMax])
   })
+
+test('trouble says which attempt failed, and when the next one is', async (t) => {
+  const { clock, arrival, delays } = await busyStage(t)
+  await delays(2)
+  await eventually(() => arrival().trouble?.attempt === 3)
+  assert.equal(arrival().trouble?.nextAttemptAtMs, clock.now() + 4000)
+})

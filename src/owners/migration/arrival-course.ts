@@ -201,13 +201,13 @@ export class ArrivalCourse {
   async #failed(pulling: Pulling, error: unknown): Promise<NextLook> {
     if (pulling.signal.aborted) return NOW
     if (error instanceof SourceRefused) return this.#refused(pulling, error)
-    const retry = this.#noteTrouble(pulling, error)
-    if (retry !== 'on-change') return this.#retry(retry)
+    const { retry, next } = this.#noteTrouble(pulling, error)
+    if (retry !== 'on-change') return next
     try {
       await this.#giveUp(pulling, 'unfit')
       return NOW
     } catch (answer) {
-      return answer instanceof SourceRefused ? this.#refused(pulling, answer) : this.#retry(retry)
+      return answer instanceof SourceRefused ? this.#refused(pulling, answer) : next
     }
   }
 
@@ -218,7 +218,7 @@ export class ArrivalCourse {
     try {
       pulling.advance({ kind: 'refused', request, because })
     } catch (error) {
-      return signal.aborted ? NOW : this.#retry(this.#noteTrouble(pulling, error))
+      return signal.aborted ? NOW : this.#noteTrouble(pulling, error).next
     }
     context.log.warn({ because }, 'arrival refused')
     context.poke(id, 'refused')
@@ -226,27 +226,31 @@ export class ArrivalCourse {
   }
 
   /**
-   * Shows what keeps the VM from coming, and returns how to try again. The trouble may be that nothing can be written.
+   * Shows what keeps the VM from coming, and returns when to try again. The trouble may be that nothing can be written.
    */
-  #noteTrouble(pulling: Pulling, error: unknown): RetryClass {
+  #noteTrouble(pulling: Pulling, error: unknown): { readonly retry: RetryClass; readonly next: NextLook } {
     const { store, host, poke, log } = this.#context
-    const trouble = troubleOf(error)
-    const { code, message, retry } = trouble
+    const found = troubleOf(error)
+    const { code, message, retry } = found
     if (code === 'bug') log.error({ error }, 'VM not taken: internal error')
     this.#attempts += 1
-    log.warn({ code, attempt: this.#attempts, error: message }, 'VM not taken yet')
+    const attempt = this.#attempts
+    log.warn({ code, attempt, error: message }, 'VM not taken yet')
+    const ms = this.#delayMs(retry)
+    const nowMs = host.clock.now()
     try {
-      store.arrivals.set(this.#id, { ...pulling.arrival(), trouble }, host.clock.now())
+      const trouble = { ...found, attempt, nextAttemptAtMs: nowMs + ms }
+      store.arrivals.set(this.#id, { ...pulling.arrival(), trouble }, nowMs)
       poke(this.#id, 'arrival in trouble')
     } catch (unwritten) {
       warnOfFault(log, unwritten, 'arrival trouble not recorded')
     }
-    return retry
+    return { retry, next: { kind: 'after', ms } }
   }
 
-  #retry(retry: RetryClass): NextLook {
+  #delayMs(retry: RetryClass): number {
     const ms = retryDelayMs(retry, this.#attempts, this.#context.host.clock.random())
-    return { kind: 'after', ms: this.#mayBeDown ? Math.min(ms, limits.handoverLookMs) : ms }
+    return this.#mayBeDown ? Math.min(ms, limits.handoverLookMs) : ms
   }
 
   /**
