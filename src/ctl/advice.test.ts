@@ -45,6 +45,11 @@ test('a VM that comes is only deleted as one of a lost source if the daemon says
   )
 })
 
+test('a source that cannot be reached may refuse the certificate of this host', () => {
+  const [advice = ''] = adviceFor('source_unreachable', 'vm')
+  assert.match(advice, /node certificate of this host, .*vmhostctl sync here shows/)
+})
+
 test('a code that this client does not know has no advice', () => {
   assert.deepEqual(adviceFor('of_a_newer_daemon', 'vm'), [])
 })

@@ -213,7 +213,7 @@ export const migrations = {
       meaning:
         'The coordination API of the source (port 9001) could not be reached, or the connection broke off. This host asks again.',
       remedy:
-        'The cause says what failed. Check that the daemon of the source runs and listens on `coordination.port`, that the URL has its address, and that no firewall is between the two hosts.',
+        'The cause says what failed. Check that the daemon of the source runs and listens on `coordination.port`, that the URL has its address, and that no firewall is between the two hosts. If it closes the connection each time, check that the node certificate of this host, the destination, is valid and not revoked: `vmhostctl sync` here shows the certificate that ends first.',
       example: 'asking the source https://10.0.0.1:9001',
       writtenBy: ['src/host/source/source-requests.ts'],
       quotes: ['https://10.0.0.1:9001'],
