@@ -1,7 +1,8 @@
 /* A reporter for `node --test` that writes the numbers of a run as JSON. `./dev test` makes its one summary of them. */
 import path from 'node:path'
 import { OpenTests } from './open-tests.ts'
-import { failureText } from './reporter.ts'
+import { failureText, isOfInner } from './reporter.ts'
+import { isOfRun, sharedFileOf } from './shared-files.ts'
 import type { TestEvent } from 'node:test/reporters'
 import type { Durations } from './durations.ts'
 
@@ -30,12 +31,15 @@ export interface RunRecord {
   readonly counts: Counts
   /** Durations of the files whose tests all passed. */
   readonly took: Durations
-  /** The files whose tests had begun when the run was ended; absent if it came to its end by itself. */
-  readonly begun?: readonly string[]
+  /** The files that had come to their end when the run was ended; absent if it came to its end by itself. */
+  readonly ended?: readonly string[]
 }
 
-/** One line: a test that ended, or at the end of the run its whole record. */
-type Line = { readonly file: string; readonly isPassed: boolean; readonly ms: number } | RunRecord
+type EndedTest = { readonly isPassed: boolean; readonly failure?: Exception }
+type EndedFile = { readonly ended: string; readonly isPassed: boolean; readonly ms: number }
+
+/** One line: a test or a file that ended, or at the end of the run its whole record. */
+type Line = EndedTest | EndedFile | RunRecord
 
 /** Reads what the reporter wrote. Without the last line the numbers are those of the tests that ended. */
 export function readRecord(text: string): RunRecord {
@@ -43,81 +47,85 @@ export function readRecord(text: string): RunRecord {
   const all = lines.map((line) => JSON.parse(line) as Line)
   const whole = all.find((line) => 'counts' in line)
   if (whole !== undefined) return whole
-  const tests = all.flatMap((line) => ('counts' in line ? [] : [line]))
+  const files = all.flatMap((line) => ('ended' in line && 'ms' in line ? [line] : []))
+  const tests = all.flatMap((line) => ('counts' in line || 'ended' in line ? [] : [line]))
   const passed = tests.filter((test) => test.isPassed).length
-  const counts = { passed, failed: tests.length - passed, failures: [], skipped: [] }
-  return { counts, took: tookOf(tests), begun: [...new Set(tests.map((test) => test.file))] }
+  const failures = tests.flatMap(({ failure }) => failure ?? [])
+  const counts = { passed, failed: tests.length - passed, failures, skipped: [] }
+  return { counts, took: tookOf(files), ended: files.map((file) => file.ended) }
 }
 
 const line = (content: Line): string => `${JSON.stringify(content)}\n`
 
 const relative = (file: string | undefined): string => path.relative(process.cwd(), path.resolve(file ?? ''))
 
-/** Adds up the durations of tests by file, without the last file, whose tests may not all have ended. */
-function tookOf(tests: readonly Exclude<Line, RunRecord>[]): Durations {
-  const files = Map.groupBy(tests, (test) => test.file)
-  const ended = [...files].slice(0, -1).filter(([, own]) => own.every((test) => test.isPassed))
-  return Object.fromEntries(ended.map(([file, own]) => [file, Math.round(sum(own.map(({ ms }) => ms)))]))
+/** Returns the durations of the files whose tests all passed. */
+const tookOf = (files: readonly EndedFile[]): Durations =>
+  Object.fromEntries(files.filter((file) => file.isPassed).map(({ ended, ms }) => [ended, Math.round(ms)]))
+
+/** Returns the file that came to its end with this event, if one did. */
+function endedFile(event: TestEvent): EndedFile | undefined {
+  const { type, data } = event
+  // A file in a process of its own has a summary; it counts the start of the process too.
+  if (type === 'test:summary' && !isOfRun(data.file))
+    return { ended: relative(data.file), isPassed: data.success, ms: data.duration_ms }
+  const shared = sharedFileOf(event)
+  if (shared === undefined || (type !== 'test:pass' && type !== 'test:fail')) return undefined
+  return { ended: relative(shared), isPassed: type === 'test:pass', ms: data.details.duration_ms }
 }
 
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
-
-/** Adds up how long each file took, and forgets a file when one of its tests fails. */
-class FileDurations {
-  readonly #ms = new Map<string, number>()
-  readonly #failed = new Set<string>()
-
-  note({ type, data }: TestEvent): void {
-    if (type === 'test:fail') this.#failed.add(relative(data.file))
-    else if (type === 'test:pass' && data.nesting === 0 && data.file !== undefined) {
-      const file = relative(data.file)
-      this.#ms.set(file, (this.#ms.get(file) ?? 0) + data.details.duration_ms)
-    }
-    // Only files in processes of their own have a summary; it counts their start too.
-    if (type === 'test:summary' && data.file !== undefined)
-      this.#ms.set(relative(data.file), data.duration_ms)
-  }
-
-  passed(): Durations {
-    const all = [...this.#ms].filter(([file]) => !this.#failed.has(file))
-    return Object.fromEntries(all.map(([file, ms]) => [file, Math.round(ms)]))
+/** Returns a test that failed, or a suite that failed by itself. */
+function failureOf(event: TestEvent, openTests: OpenTests): Exception | undefined {
+  if (event.type !== 'test:fail' || isOfInner(event.data)) return undefined
+  const { name, file, details } = event.data
+  const error = openTests.sentence(event.data) + failureText(details.error)
+  return {
+    name,
+    file: relative(sharedFileOf(event) ?? file),
+    why: error.slice(0, SHOWN_ERROR_CHARACTERS),
   }
 }
 
-/** Yields one JSON document on a line for each test, and a {@link RunRecord} when the run is over. */
+/** Yields one JSON document on a line for each test and file, and a {@link RunRecord} when the run is over. */
 export default async function* reporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const failures: Exception[] = []
   const skipped: Exception[] = []
-  const durations = new FileDurations()
+  const files: EndedFile[] = []
   const openTests = new OpenTests()
   for await (const event of source) {
-    durations.note(event)
     openTests.note(event)
-    if ((event.type === 'test:pass' || event.type === 'test:fail') && event.data.nesting === 0)
-      yield line({
-        file: relative(event.data.file),
-        isPassed: event.type === 'test:pass',
-        ms: event.data.details.duration_ms,
-      })
-    // A suite fails because of a test in it.
-    if (event.type === 'test:fail' && event.data.details.type !== 'suite') {
-      const error = openTests.sentence(event.data) + failureText(event.data.details.error)
-      const why = error.slice(0, SHOWN_ERROR_CHARACTERS)
-      failures.push({ name: event.data.name, file: relative(event.data.file), why })
+    const failure = failureOf(event, openTests)
+    if (failure !== undefined) {
+      failures.push(failure)
+      yield line({ isPassed: false, failure })
     }
     if (event.type === 'test:pass' && event.data.skip !== undefined) {
       const why = typeof event.data.skip === 'string' ? event.data.skip : 'no reason given'
       skipped.push({ name: event.data.name, file: relative(event.data.file), why })
+    } else if (event.type === 'test:pass' && event.data.details.type !== 'suite')
+      yield line({ isPassed: true })
+    const file = endedFile(event)
+    if (file !== undefined) {
+      files.push(file)
+      yield line(file)
     }
-    if (event.type !== 'test:summary' || event.data.file !== undefined) continue
-    const { tests, passed, skipped: left, todo } = event.data.counts
-    const failed = tests - passed - left - todo
-    // A broken `before` hook or a crashed file fails the run without a failed test.
-    const broken = failed === 0 && !event.data.success ? 1 : 0
-    const record: RunRecord = {
-      counts: { passed, failed: failed + broken, failures, skipped },
-      took: durations.passed(),
-    }
-    yield line(record)
+    if (event.type === 'test:summary' && isOfRun(event.data.file))
+      yield line(recordOf(event.data, { failures, skipped, files }))
   }
+}
+
+type Seen = {
+  readonly failures: readonly Exception[]
+  readonly skipped: readonly Exception[]
+  readonly files: readonly EndedFile[]
+}
+
+function recordOf(
+  { counts, success }: Extract<TestEvent, { type: 'test:summary' }>['data'],
+  { failures, skipped, files }: Seen,
+): RunRecord {
+  const { tests, passed, skipped: left, todo } = counts
+  // A hook or an import that fails is not a failure of a test.
+  const failed = Math.max(tests - passed - left - todo, failures.length, success ? 0 : 1)
+  return { counts: { passed, failed, failures, skipped }, took: tookOf(files) }
 }

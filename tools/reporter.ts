@@ -2,6 +2,7 @@
 import path from 'node:path'
 import { inspect } from 'node:util'
 import { OpenTests } from './open-tests.ts'
+import { isOfRun, sharedFileOf } from './shared-files.ts'
 import type { TestEvent } from 'node:test/reporters'
 
 type TestPass = Extract<TestEvent, { type: 'test:pass' }>['data']
@@ -19,9 +20,12 @@ const reports = new Map<string, FileReport>()
 
 const openTests = new OpenTests()
 
+/** The file that runs now, if files share one process. The tests of a contract stand in another file. */
+let sharedFile: string | undefined
+
 function reportOf(file: string | undefined): FileReport {
   // Events name a file as an absolute path or as it was given.
-  const key = path.resolve(file ?? '')
+  const key = path.resolve(sharedFile ?? file ?? '')
   const report = reports.get(key) ?? { failures: [], skips: [], output: [], trail: [] }
   reports.set(key, report)
   return report
@@ -30,6 +34,10 @@ function reportOf(file: string | undefined): FileReport {
 function indent(text: string): string {
   return text.trimEnd().replaceAll(/^/gm, '      ')
 }
+
+/** Returns whether a suite failed only because of what is in it, which is a failure by itself. */
+export const isOfInner = ({ details: { type, error } }: TestFail): boolean =>
+  type === 'suite' && 'failureType' in error && error.failureType === 'subtestsFailed'
 
 /** Returns the text of a test's error. */
 export function failureText(error: unknown): string {
@@ -71,27 +79,23 @@ function noteSkip({ name, file, skip }: TestPass): void {
 
 function noteFailure(data: TestFail): void {
   const { name, nesting, file, line, details } = data
+  if (isOfInner(data)) return
   const report = reportOf(file)
-  // A suite fails because a test in it failed, which is already reported.
-  if (details.type === 'suite' && report.failures.length > 0) return
-  const trail = [...report.trail.slice(0, nesting), name].join(' › ')
-  const place = file === undefined ? '' : ` (${path.relative(process.cwd(), file)}:${line ?? 1})`
+  const isWholeFile = sharedFile !== undefined && nesting === 0
+  const trail = [...report.trail.slice(sharedFile === undefined ? 0 : 1, nesting), name].join(' › ')
+  const place =
+    file === undefined || isWholeFile ? '' : ` (${path.relative(process.cwd(), file)}:${line ?? 1})`
   report.failures.push(
     `    ✘ ${trail}${place}\n${indent(openTests.sentence(data) + failureText(details.error))}`,
   )
 }
 
-/** Files that share this process run one after the other, and have no summaries. */
-const isShared = process.execArgv.includes('--test-isolation=none')
-
-/** Returns the failures of the file that ran before this one, so that an end from outside does not hide them. */
-function endedBefore(file: string | undefined): string {
-  if (!isShared || file === undefined) return ''
-  const others = [...reports].filter(([name]) => name !== path.resolve(file))
-  return others
-    .filter(([, report]) => report.failures.length > 0)
-    .map(([name]) => render(name, 'failures'))
-    .join('')
+/** Returns the report of a file that shared this process and has come to its end; empty if all its tests passed. */
+function endShared(file: string): string {
+  const report = reportOf(file)
+  sharedFile = undefined
+  if (report.failures.length > 0) return render(file, 'failures')
+  return report.skips.length > 0 ? render(file, 'skips') : ''
 }
 
 /** Yields the text of the report as events come in. */
@@ -99,13 +103,16 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
   for await (const event of source) {
     const { type, data } = event
     openTests.note(event)
-    if (type === 'test:start') yield endedBefore(data.file)
+    const shared = sharedFileOf(event)
+    if (type === 'test:start' && shared !== undefined) sharedFile = shared
     if (type === 'test:start') reportOf(data.file).trail[data.nesting] = data.name
     else if (type === 'test:stdout' || type === 'test:stderr') reportOf(data.file).output.push(data.message)
     else if (type === 'test:pass') noteSkip(data)
     else if (type === 'test:fail') noteFailure(data)
     else if (type === 'test:summary') {
-      yield data.file === undefined ? remaining() : summaryOf({ ...data, file: data.file })
+      const { file } = data
+      yield file === undefined || isOfRun(file) ? remaining() : summaryOf({ ...data, file })
     }
+    if (shared !== undefined && type !== 'test:start') yield endShared(shared)
   }
 }

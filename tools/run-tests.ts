@@ -10,6 +10,7 @@ import { joinLabs } from '../lab/wires.ts'
 import type { LabState } from '../lab/lab.ts'
 import { inOwnLab } from './own-lab.ts'
 import { cachePath, checkout } from './paths.ts'
+import { IN_ORDER } from './shared-files.ts'
 import { run, runAttached } from './process.ts'
 import type { AttachOptions } from './process.ts'
 import { watchTestFiles } from './watchdog.ts'
@@ -49,20 +50,35 @@ interface TestRun {
   boundMs: number
 }
 
-function testCommand({ node, root, countsFile, boundMs }: TestRun): string[] {
+const testCommand = (bounds: TestRun): string[] => [bounds.node, '--test', ...testOptions(bounds)]
+
+function testOptions({ root, countsFile, boundMs }: Omit<TestRun, 'node'>): string[] {
   const reporter = (name: string, target: string) => [
     `--test-reporter=${path.join(root, 'tools', name)}`,
     `--test-reporter-destination=${target}`,
   ]
   const reporters = [...reporter('reporter.ts', 'stdout'), ...reporter('counts-reporter.ts', countsFile)]
-  return [node, '--test', '--no-warnings', `--test-timeout=${boundMs}`, ...reporters]
+  return ['--no-warnings', `--test-timeout=${boundMs}`, ...reporters]
 }
+
+/** Returns the command that runs test files in one process, in this order. */
+export const togetherCommand = (
+  files: readonly string[],
+  bounds: Pick<TestRun, 'countsFile' | 'boundMs'>,
+): string[] => [
+  process.execPath,
+  ...testOptions({ root: checkout, ...bounds }),
+  // A handle that a test leaves open must not keep the process of all other tests.
+  '--test-force-exit',
+  IN_ORDER,
+  ...files,
+]
 
 /** Returns the numbers of a run, and keeps its durations. */
 function countsOf(text: string, files: number): Counts {
   // A runner that ended without a summary counts as a failure of all its files.
-  const { counts, took, begun } = readRecord(text)
-  if (begun !== undefined) return { ...NOTHING, failed: files }
+  const { counts, took, ended } = readRecord(text)
+  if (ended !== undefined) return { ...NOTHING, failed: files }
   keepDurations('alone', took)
   return counts
 }
@@ -184,22 +200,26 @@ export async function runBounded(files: readonly string[], bounds: BoundedRun): 
   if (files.length === 0) return { counts: NOTHING, unfinished: [] }
   const { isolation, boundMs, testBoundMs } = bounds
   const countsFile = path.join(cachePath('log'), `try-counts-${process.pid}-${isolation}.json`)
-  const command = testCommand({ node: process.execPath, root: checkout, countsFile, boundMs: testBoundMs })
-  // A handle that a test leaves open must not keep the process of all other tests.
-  const shared = isolation === 'together' ? ['--test-isolation=none', '--test-force-exit'] : []
-  const { timedOut } = await run([...command, ...shared, ...files], {
+  const command =
+    isolation === 'together'
+      ? togetherCommand(files, { countsFile, boundMs: testBoundMs })
+      : [
+          ...testCommand({ node: process.execPath, root: checkout, countsFile, boundMs: testBoundMs }),
+          ...files,
+        ]
+  const { timedOut } = await run(command, {
     cwd: checkout,
     env: here(),
     timeoutMs: boundMs,
     onOutput: (chunk) => process.stdout.write(chunk),
   })
-  const { counts, took, begun } = readRecord(takeText(countsFile))
-  if (begun === undefined || isolation === 'together') keepDurations(isolation, took)
-  if (begun === undefined) return { counts, unfinished: [] }
-  if (!timedOut) return { counts: { ...counts, failed: Math.max(1, counts.failed) }, unfinished: files }
-  // Files share a process in this order; the last one that had begun may not have come to its end.
-  const ended = isolation === 'together' ? begun.slice(0, -1) : []
-  return { counts, unfinished: files.filter((file) => !ended.includes(file)) }
+  const { counts, took, ended } = readRecord(takeText(countsFile))
+  keepDurations(isolation, took)
+  if (ended === undefined) return { counts, unfinished: [] }
+  const unfinished = files.filter((file) => !ended.includes(file))
+  return timedOut
+    ? { counts, unfinished }
+    : { counts: { ...counts, failed: Math.max(1, counts.failed) }, unfinished }
 }
 
 /** Returns files with the longest first, by their last run; one that never ran here may be long. */

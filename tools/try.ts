@@ -8,7 +8,8 @@ import { checkout } from './paths.ts'
 import { addCounts, runBounded } from './run-tests.ts'
 import { StepFailed } from './step.ts'
 import { changedSince, namedByCaller } from './try/changed-files.ts'
-import { BUDGET, planFor, readProject, wordsFor } from './try/choose.ts'
+import { BUDGET, planFor, readProject } from './try/choose.ts'
+import { missedOf, wordsFor } from './try/left.ts'
 import { measure } from './try/measure.ts'
 import { watchSources } from './try/watch-sources.ts'
 import type { Counts } from './counts-reporter.ts'
@@ -17,7 +18,7 @@ const HELP = `./dev try [FILE…] [--since COMMIT] [--watch]   checks what a cha
 
 Runs the type check, lint and format of the changed files, and the tests that load them. Tests at most ${BUDGET.near} imports away
 run first, for about ${BUDGET.nearMs / 1000} s at most; those further away run if all tests still take about ${BUDGET.farMs / 1000} s. Names the tests that
-it left, with the command that runs them. Status 1 means that something failed.
+it left, with the command that runs them. Status 1 means that something failed, or that a changed test file was not run.
 
   FILE…            take these files as changed; otherwise those that differ from the last commit
   --since COMMIT   take the files that differ from COMMIT, for example main
@@ -25,7 +26,8 @@ it left, with the command that runs them. Status 1 means that something failed.
   --measure        what one changed file would cost, for every source file, and ten files measured
 
 A test counts as reached if it imports a changed file, directly or through others, or names it in a string. Imports of
-types do not count: the type check covers them. Tests of hosts, browsers and simulations are always left.
+types do not count: the type check covers them. Tests of hosts, browsers, the package and simulations are always left,
+also if they are changed.
 `
 
 /** Time after which tests are ended on a machine that is too busy; what is not done is left. */
@@ -61,11 +63,12 @@ async function tryChange(changed: readonly string[]): Promise<number> {
     runBounded(together, { isolation: 'together', ...bounds }),
     runBounded(alone, { isolation: 'alone', ...bounds }),
   ])
-  const status = conclude(addCounts([checks, ...runs.map((run) => run.counts)]), startedAt)
   const unfinished = runs.flatMap((run) => run.unfinished)
+  const all = [...unfinished, ...left]
+  const missed = missedOf(changed, all)
+  const status = conclude(addCounts([missed, checks, ...runs.map((run) => run.counts)]), startedAt)
   if (unfinished.length > 0)
     console.log(`ended after ${BOUND_MS / 1000} s: ${unfinished.length} test files are not done`)
-  const all = [...unfinished, ...left]
   if (all.length > 0)
     console.log(
       `left ${all.length} test files; run them with\n  ./dev test ${wordsFor(all, project.tests).join(' ')}`,

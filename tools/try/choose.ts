@@ -1,5 +1,4 @@
 /* Chooses which of the reached tests run now, by what they cost, and which are left for `./dev test`. */
-import path from 'node:path'
 import { readDurations } from '../durations.ts'
 import { testFiles } from '../run-tests.ts'
 import { APART, LEFT } from './apart.ts'
@@ -73,12 +72,3 @@ export const readProject = (): Project => ({
 /** Returns the tests that a change reaches: those to run now, and those to leave. */
 export const planFor = (changed: readonly string[], project: Project): Choice =>
   choose(reachedTests(changed, project), project.known, BUDGET)
-
-/** Returns the words after `./dev test` that run exactly these files: a folder if all its tests are among them. */
-export function wordsFor(files: readonly string[], tests: readonly string[]): string[] {
-  const folders = Map.groupBy(files, (file) => path.dirname(file))
-  return [...folders].flatMap(([folder, own]) => {
-    const all = tests.filter((test) => test.startsWith(`${folder}/`))
-    return all.length === own.length && own.length > 1 ? [`${folder}/`] : own
-  })
-}

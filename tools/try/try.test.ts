@@ -5,7 +5,8 @@ import { test } from 'node:test'
 import { readRecord } from '../counts-reporter.ts'
 import { checkout } from '../paths.ts'
 import { APART } from './apart.ts'
-import { choose, readProject, wordsFor } from './choose.ts'
+import { choose, readProject } from './choose.ts'
+import { missedOf, wordsFor } from './left.ts'
 import { reachedTests } from './reach.ts'
 import type { Known } from './choose.ts'
 import type { Reached } from './reach.ts'
@@ -59,13 +60,22 @@ test('a folder stands for its tests only if all of them are left', () => {
   assert.deepEqual(wordsFor(['t/a.test.ts', 't/b.test.ts', 'u/a.test.ts'], all), ['t/', 'u/a.test.ts'])
 })
 
-test('a run that was ended reports the tests that ended, and learns from the files before the last', () => {
-  const line = (file: string, isPassed: boolean) => `${JSON.stringify({ file, isPassed, ms: 4 })}\n`
-  const text = `${line('a', true)}${line('a', true)}${line('b', false)}${line('c', true)}{"file":"c","is`
-  assert.deepEqual(readRecord(text), {
-    counts: { passed: 3, failed: 1, failures: [], skipped: [] },
+test('a changed test file that was not run is a failure, unless such files are always left', () => {
+  const changed = ['src/a.ts', 'src/a.test.ts', 'src/b.test.ts', 'test/host/c.test.ts']
+  const { failed, failures } = missedOf(changed, ['src/b.test.ts', 'src/d.test.ts', 'test/host/c.test.ts'])
+  assert.deepEqual([failed, failures.map(({ file }) => file)], [1, ['src/b.test.ts']])
+})
+
+test('a run that was ended reports the tests that ended, and learns from the files that ended', () => {
+  const line = (content: object) => `${JSON.stringify(content)}\n`
+  const failure = { name: 'fails', file: 'b', why: 'Error' }
+  const file = (ended: string, isPassed: boolean) => line({ ended, isPassed, ms: 8 })
+  const passed = line({ isPassed: true })
+  const b = `${line({ isPassed: false, failure })}${file('b', false)}`
+  assert.deepEqual(readRecord(`${passed}${passed}${file('a', true)}${b}${passed}{"ended":"c","is`), {
+    counts: { passed: 3, failed: 1, failures: [failure], skipped: [] },
     took: { a: 8 },
-    begun: ['a', 'b', 'c'],
+    ended: ['a', 'b'],
   })
 })
 
