@@ -7,7 +7,7 @@ import { checkout } from '../paths.ts'
 import { APART } from './apart.ts'
 import { choose, readProject } from './choose.ts'
 import { missedOf, wordsFor } from './left.ts'
-import { reachedTests } from './reach.ts'
+import { reachedTests, readUsers } from './reach.ts'
 import type { Known } from './choose.ts'
 import type { Reached } from './reach.ts'
 
@@ -77,6 +77,16 @@ test('a run that was ended reports the tests that ended, and learns from the fil
     took: { a: 8 },
     ended: ['a', 'b'],
   })
+})
+
+test('a test that lets the kernel refuse a call, for the rest of its process, runs apart', () => {
+  const direct = readUsers().get(['test', 'refuse-call.ts'].join('/')) ?? []
+  assert.ok(direct.length > 0)
+  assert.deepEqual(
+    direct.filter((file) => !Object.hasOwn(APART, file)),
+    [],
+    'add it to APART in tools/try/apart.ts',
+  )
 })
 
 test('every file that runs apart exists', () => {
