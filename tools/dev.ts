@@ -73,6 +73,11 @@ const TOOLS: Record<string, Tool> = {
     usage: 'errors',
     help: 'the tables of docs/errors.md, from the catalogue in src/core/problems/',
   },
+  metrics: {
+    file: 'metric-docs.ts',
+    usage: 'metrics',
+    help: 'the tables of docs/metrics.md, from the catalogue in src/core/metrics/',
+  },
   fmt: { file: 'fmt.ts', usage: 'fmt', help: 'format the sources' },
 }
 

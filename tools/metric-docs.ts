@@ -1,4 +1,5 @@
-/* The tables of docs/metrics.md, from the catalogue of metrics. The prose around them stays. */
+/* `./dev metrics`: makes the tables of docs/metrics.md from the catalogue of metrics. The prose around them stays. */
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { daemonMetrics } from '../src/core/metrics/daemon-metrics.ts'
 import { hostMetrics } from '../src/core/metrics/host-metrics.ts'
@@ -36,4 +37,10 @@ export function withMetricTables(page: string): string {
     const [old = ''] = /^(?:\|.*\n)*/.exec(text.slice(start)) ?? []
     return text.slice(0, start) + HEAD + metrics.map(row).join('') + text.slice(start + old.length)
   }, page)
+}
+
+/** Returns the exit status. */
+export async function main(): Promise<number> {
+  writeFileSync(METRICS_PAGE, withMetricTables(readFileSync(METRICS_PAGE, 'utf8')))
+  return 0
 }
