@@ -33,7 +33,7 @@ const TOOLS: Record<string, Tool> = {
   check: {
     file: 'check.ts',
     usage: 'check',
-    help: 'the fast part, one to two minutes: types, lint, format, unit tests, plan cases',
+    help: 'the fast part, three to four minutes on two cores: types, lint, format, unit tests, plan cases',
   },
   lab: {
     file: 'lab.ts',

@@ -52,8 +52,10 @@ test('every example of the help is a valid command line', () => {
 
 test('the documentation has every command, every option and every exit status', () => {
   for (const { words, options } of commands) {
-    assert.ok(page.includes(`vmhostctl ${words.join(' ')}`), words.join(' '))
-    for (const { name } of options) assert.ok(page.includes(`--${name}`), `${words.join(' ')} --${name}`)
+    const command = `vmhostctl ${words.join(' ')}`
+    assert.ok(page.includes(command), `docs/vmhostctl.md does not name "${command}"`)
+    for (const { name } of options)
+      assert.ok(page.includes(`--${name}`), `docs/vmhostctl.md does not name --${name} of "${command}"`)
   }
   const rows = [...page.matchAll(/^\| (\d) \|/gm)].map(([, status]) => Number(status))
   assert.deepEqual(rows, Object.values(exitStatus))
