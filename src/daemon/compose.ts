@@ -101,7 +101,7 @@ export type Composition = {
 
 /** Builds the daemon from its parts. Has no effect on the host: {@link Composition} says what to start afterwards. */
 export function compose(parts: Parts): Composition {
-  const { store, host, log, readiness } = parts
+  const { store, host, log } = parts
   const activity = new Activity()
   const reconciler: Reconciler = new Reconciler(
     { store, host, log, observer: activity, onImage: () => inspector.noticeImage() },
@@ -126,10 +126,51 @@ export function compose(parts: Parts): Composition {
   const arrivals = buildArrivals(parts, reconciler, actors.poke)
   const shells = buildShells(parts, commands)
   const looker = lookerOf(parts, reconciler)
-  const report = buildReport(parts, inspector)
   const certificates = new CertificateEnds(log, Date.now, (seen, nowMs) => noteTrust(store, seen, nowMs))
   const metrics = buildMetrics(parts, { activity, inspector, certificates })
-  const api: ApiDependencies = {
+  return {
+    commands,
+    reconciler,
+    inspector,
+    images,
+    snapshots,
+    offers: new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log }),
+    drainer,
+    guests: new GuestLooks({ store, host, probes: parts.probes, log }),
+    arrivals,
+    shells,
+    api: buildApi(parts, {
+      commands,
+      inspector,
+      images,
+      arrivals,
+      shells,
+      looker,
+      activity,
+      certificates,
+      metrics,
+    }),
+    source,
+    coordination: buildCoordination(parts, { departures: source, activity, certificates }),
+    metrics,
+    metricsDependencies: buildMetricsDependencies(parts, { metrics, certificates }),
+    explain: (id) => explain(looker, id),
+  }
+}
+
+type ApiParts = Pick<Composition, 'commands' | 'inspector' | 'images' | 'arrivals' | 'shells' | 'metrics'> & {
+  readonly looker: ExplainContext
+  readonly activity: Activity
+  readonly certificates: CertificateEnds
+}
+
+function buildApi(
+  parts: Parts,
+  { commands, inspector, images, arrivals, shells, looker, activity, certificates, metrics }: ApiParts,
+): ApiDependencies {
+  const { store, host, readiness, log } = parts
+  const report = buildReport(parts, inspector)
+  return {
     waits: new Waits((listener) => store.onVmChange(listener)),
     snapshotWaits: new Waits((listener) => store.onSnapshotChange(listener)),
     listWaits: new Waits((listener) => store.onVmChange(() => listener('vms'))),
@@ -150,24 +191,6 @@ export function compose(parts: Parts): Composition {
     readAsset,
     version: parts.version,
     log,
-  }
-  return {
-    commands,
-    reconciler,
-    inspector,
-    images,
-    snapshots,
-    offers: new OfferExpiry({ store, clock: host.clock, poke: actors.poke, log }),
-    drainer,
-    guests: new GuestLooks({ store, host, probes: parts.probes, log }),
-    arrivals,
-    shells,
-    api,
-    source,
-    coordination: buildCoordination(parts, { departures: source, activity, certificates }),
-    metrics,
-    metricsDependencies: buildMetricsDependencies(parts, { metrics, certificates }),
-    explain: (id) => explain(looker, id),
   }
 }
 
