@@ -14,6 +14,9 @@ export const certificatesIn = (pem: Buffer | string): readonly string[] =>
 export const parsedCertificatesIn = (pem: Buffer | string): readonly X509Certificate[] =>
   certificatesIn(pem).map((one) => new X509Certificate(one))
 
+/** Returns the name of a subject or an issuer in one line: node:crypto puts each part of it on a line of its own. */
+export const nameInOneLine = (name: string): string => name.replaceAll('\n', ', ')
+
 /** The extended key usages of TLS (RFC 5280, 4.2.1.12). */
 const USAGES = {
   server: { name: 'serverAuth', oid: '1.3.6.1.5.5.7.3.1' },

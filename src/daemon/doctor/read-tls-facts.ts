@@ -2,7 +2,13 @@ import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { issuersWithoutList } from '../../api/listener/revocation-order.ts'
 import { readTlsFiles } from '../../api/listener/tls-files.ts'
-import { certificatesIn, parsedCertificatesIn, commonNameOf, lackingUsages } from '../../lib/certificates.ts'
+import {
+  certificatesIn,
+  commonNameOf,
+  lackingUsages,
+  nameInOneLine,
+  parsedCertificatesIn,
+} from '../../lib/certificates.ts'
 import { tlsFilesOf } from '../tls-files-of.ts'
 import { fact } from './fact.ts'
 import { withIssuers } from '../../api/listener/peer-chain.ts'
@@ -48,18 +54,15 @@ export async function readTlsFacts({
 
 /** Throws if all chains of certificates lead out of a file of authorities: TLS then trusts nothing that they signed. */
 function checkRoots(path: string): void {
-  const authorities = parsedCertificatesIn(readFileSync(path))
+  const authorities = certificatesAt(path)
   const [first] = authorities
   if (first === undefined || authorities.some(isRoot)) return
   throw new Error(
-    `${path} trusts no certificate: ${nameIn(first.issuer)}, which signed ${nameIn(first.subject)}, is not in it`,
+    `${path} trusts no certificate: ${nameInOneLine(first.issuer)}, which signed ${nameInOneLine(first.subject)}, is not in it`,
   )
 }
 
 const isRoot = (one: X509Certificate): boolean => one.subject === one.issuer && one.verify(one.publicKey)
-
-/** Writes a name, whose parts Node puts into lines, in one line. */
-const nameIn = (subject: string): string => subject.replaceAll('\n', ', ')
 
 async function revocationsIn({
   listener,
@@ -78,7 +81,7 @@ async function revocationsIn({
     withoutList = issuersWithoutList(
       read,
       authorities.map((pem) => new X509Certificate(pem)),
-    ).map(nameIn)
+    ).map(nameInOneLine)
     return read.map(({ issuer, serials, nextUpdateMs }) => ({ issuer, revoked: serials.size, nextUpdateMs }))
   })
   return { listener, path, lists, withoutList }
@@ -88,16 +91,13 @@ async function revocationsIn({
 function certificatesOf(path: string, name: string): readonly CertificateFact[] {
   if (!existsSync(path)) return []
   try {
-    return certificatesIn(readFileSync(path)).map((pem, index) => {
-      const { ca: isAuthority, validFromDate, validToDate } = new X509Certificate(pem)
-      return {
-        name: index === 0 ? name : `${name} ${index + 1}`,
-        path,
-        isAuthority,
-        notBeforeMs: validFromDate.getTime(),
-        notAfterMs: validToDate.getTime(),
-      }
-    })
+    return certificatesAt(path).map(({ ca: isAuthority, validFromDate, validToDate }, index) => ({
+      name: index === 0 ? name : `${name} ${index + 1}`,
+      path,
+      isAuthority,
+      notBeforeMs: validFromDate.getTime(),
+      notAfterMs: validToDate.getTime(),
+    }))
   } catch {
     return []
   }

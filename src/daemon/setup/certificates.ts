@@ -21,6 +21,7 @@ import { limits } from '../../config/limits.ts'
 import { parseAddress } from '../../core/network/address.ts'
 import { SetupError } from './setup-report.ts'
 import { signingAlgorithm } from './signing-algorithm.ts'
+import { nameInOneLine } from '../../lib/certificates.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 
 /** A certificate and its private key, both in PEM. The keys that are made here are PKCS #8. */
@@ -199,12 +200,9 @@ function checkAccepted(certificate: X509Certificate, issuer: X509Certificate): v
   const authority = new NodeCertificate(Buffer.from(issuer.rawData))
   if (leaf.checkIssued(authority)) return
   throw new SetupError(
-    `the authority ${oneLine(authority.subject)} cannot sign a certificate for ${oneLine(leaf.subject)} that others accept: the key usage of its own certificate must have keyCertSign`,
+    `the authority ${nameInOneLine(authority.subject)} cannot sign a certificate for ${nameInOneLine(leaf.subject)} that others accept: the key usage of its own certificate must have keyCertSign`,
   )
 }
-
-/** Returns a subject in one line: OpenSSL puts each part of it on a line of its own. */
-export const oneLine = (subject: string): string => subject.replaceAll('\n', ', ')
 
 /** Builds the name from its value instead of parsing it: quotes and commas in it are ordinary characters. */
 const nameOf = (commonName: string): Name => new Name([{ CN: [{ utf8String: commonName }] }])

@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs'
 import { limits } from '../../config/limits.ts'
-import { namesLackingIn, oneLine, reissueCertificate, whyNotReissued } from './certificates.ts'
+import { namesLackingIn, reissueCertificate, whyNotReissued } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
 import { certificateAt, keyFaultOf, NOT_A_CERTIFICATE } from './kept-certificate.ts'
 import { replacePair } from './pair-files.ts'
 import { authoritiesAt, signingPair, whyNotSigned } from './signing-pair.ts'
+import { nameInOneLine } from '../../lib/certificates.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import type { X509Certificate } from 'node:crypto'
 import type { Config } from '../../config/config.ts'
@@ -112,7 +113,7 @@ function reportAuthority(path: string, { report, nowMs }: RenewOptions): void {
   for (const one of trusted) {
     const namesakes = trusted.filter(({ subject }) => subject === one.subject)
     const serial = namesakes.length === 1 ? '' : `, serial number ${one.serialNumber}`
-    const until = `authority ${oneLine(one.subject)}${serial}, ${validityOf(one, nowMs)}`
+    const until = `authority ${nameInOneLine(one.subject)}${serial}, ${validityOf(one, nowMs)}`
     if (isEarly(one, nowMs))
       report.missing(
         path,
