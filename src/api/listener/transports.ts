@@ -94,7 +94,7 @@ export function tlsTransport({
   const gate = new HandshakeGate()
   return {
     endHandshakes: () => gate.endAll(),
-    peer: peerOfConnection(),
+    peer: oncePerConnection(peerOf),
     authorize: authorizeByName(admit),
     createServer: (handler) => {
       const requests = new RequestsAtOnce()
@@ -156,22 +156,7 @@ function guardHandshakes(
 const refusalOf = (socket: TLSSocket): string | undefined =>
   socket.authorizationError ? String(socket.authorizationError) : undefined
 
-/**
- * Returns the peer of a request. The serial number says which of several certificates with one name it has. A client
- * shows its certificate in the handshake alone, so each connection is asked once.
- */
-function peerOfConnection(): Transport['peer'] {
-  const known = new WeakMap<object, Peer>()
-  return ({ socket }) => {
-    let peer = known.get(socket)
-    if (peer === undefined) {
-      peer = peerOf(socket)
-      known.set(socket, peer)
-    }
-    return peer
-  }
-}
-
+/** Returns the peer of a connection. The serial number says which of several certificates with one name it has. */
 function peerOf(socket: Socket): Peer {
   const address = { peer_address: socket.remoteAddress }
   if (!(socket instanceof TLSSocket)) return given(address)
@@ -180,14 +165,24 @@ function peerOf(socket: Socket): Peer {
 
 /** Decides by the name of the peer. The answer is kept for the life of the connection. */
 function authorizeByName(admit: Admit): Transport['authorize'] {
-  const known = new WeakMap<object, Result<string, Rejection>>()
+  return oncePerConnection((socket) => {
+    const verified = socket instanceof TLSSocket && socket.authorized
+    return admit(verified ? peerCertificate(socket).certificate_name : undefined)
+  })
+}
+
+/**
+ * Returns a function that finds something by the connection of a request. A client shows its certificate in the
+ * handshake alone, so each connection is asked once.
+ */
+function oncePerConnection<T extends object>(find: (socket: Socket) => T): (request: IncomingMessage) => T {
+  const known = new WeakMap<Socket, T>()
   return ({ socket }) => {
-    let answer = known.get(socket)
-    if (answer === undefined) {
-      const verified = socket instanceof TLSSocket && socket.authorized
-      answer = admit(verified ? peerCertificate(socket).certificate_name : undefined)
-      known.set(socket, answer)
+    let found = known.get(socket)
+    if (found === undefined) {
+      found = find(socket)
+      known.set(socket, found)
     }
-    return answer
+    return found
   }
 }
