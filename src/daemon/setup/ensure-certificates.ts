@@ -3,7 +3,7 @@ import { basename, dirname, join, parse } from 'node:path'
 import { createAuthority, issueCertificate, namesLackingIn } from './certificates.ts'
 import { certificateAt, describe, NOT_A_CERTIFICATE, reportKept } from './kept-certificate.ts'
 import { onlyAddress } from './own-address.ts'
-import { writePair } from './pair-files.ts'
+import { pairIn, writePair } from './pair-files.ts'
 import { SetupError } from './setup-report.ts'
 import { authoritiesAt, signingPair, whyNotSigned } from './signing-pair.ts'
 import type { Config } from '../../config/config.ts'
@@ -36,15 +36,12 @@ export type CertificatePaths = {
 export function certificatePaths({ controller, coordination }: Config): CertificatePaths {
   const authority = { certificate: controller.caFile, key: join(dirname(controller.caFile), 'ca.key') }
   const { dir, name: nodes } = parse(coordination.caFile)
-  const beside = (name: string): PairPaths => {
-    const directory = dirname(controller.certificateFile)
-    return { certificate: join(directory, `${name}.crt`), key: join(directory, `${name}.key`) }
-  }
+  const beside = dirname(controller.certificateFile)
   return {
     authority,
     server: { certificate: controller.certificateFile, key: controller.keyFile },
-    controller: beside('controller'),
-    metrics: beside('metrics'),
+    controller: pairIn(beside, 'controller'),
+    metrics: pairIn(beside, 'metrics'),
     node: { certificate: coordination.certificateFile, key: coordination.keyFile },
     nodeAuthority:
       coordination.caFile === controller.caFile

@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { limits } from '../../config/limits.ts'
 import { UsageError } from '../usage-error.ts'
 import { issueCertificate } from './certificates.ts'
 import { certificatePaths } from './ensure-certificates.ts'
-import { writePair } from './pair-files.ts'
+import { pairIn, writePair } from './pair-files.ts'
 import { SetupError } from './setup-report.ts'
 import { signingPair, whyNotSigned } from './signing-pair.ts'
 import type { Config } from '../../config/config.ts'
@@ -40,10 +39,7 @@ export async function issueForClient({
     throw new UsageError(
       `${commonName} is the host.id of this host, and its node's certificate has that name`,
     )
-  const paths = {
-    certificate: join(directory, `${commonName}.crt`),
-    key: join(directory, `${commonName}.key`),
-  }
+  const paths = pairIn(directory, commonName)
   const there = [paths.certificate, paths.key].find((path) => existsSync(path))
   if (there !== undefined)
     throw new SetupError(`${there} is there already: remove it, or name another directory with --directory`)

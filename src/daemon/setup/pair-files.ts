@@ -10,13 +10,19 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { flushPath } from '../../store/database/schema-copies.ts'
 import { writeNewFiles } from '../new-files.ts'
 import type { Flush } from '../../store/database/schema-copies.ts'
 import type { CertificatePair } from './certificates.ts'
 
 export type PairPaths = { readonly certificate: string; readonly key: string }
+
+/** Returns the paths of a pair in a directory. */
+export const pairIn = (directory: string, name: string): PairPaths => ({
+  certificate: join(directory, `${name}.crt`),
+  key: join(directory, `${name}.key`),
+})
 
 const KEY_MODE = 0o600
 const CERTIFICATE_MODE = 0o644
