@@ -8,6 +8,7 @@ import { textOf } from '../outbound/answer-text.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import { SourceRestarted } from './image-body.ts'
 import { excessWords } from './store-content.ts'
+import { given } from '../../lib/given.ts'
 import type { ImageBound } from '../../ports/storage.ts'
 import type { Log } from '../../log/log.ts'
 import type { FaultCode } from '../../core/errors.ts'
@@ -173,7 +174,7 @@ export class RemoteBody implements ImageBody {
     const judged = judgeResumption(answer.status, answer.headers, this.#received, this.#sent)
     if (judged.kind === 'refused') throw this.#fault(`it ${judged.because}`)
     if (judged.kind === 'resumed') {
-      this.#sent = { ...this.#sent, ...(judged.bytes !== undefined && { bytes: judged.bytes }) }
+      this.#sent = { ...this.#sent, ...given({ bytes: judged.bytes }) }
       return
     }
     if (this.#hasRestarted)

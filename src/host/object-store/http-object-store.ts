@@ -21,6 +21,7 @@ import type {
   Unsent,
 } from '../../ports/object-store.ts'
 import type { BandwidthLimit, Bounds } from './transfer-limits.ts'
+import { given } from '../../lib/given.ts'
 import { textOf } from '../outbound/answer-text.ts'
 import { OutboundFailure } from '../outbound/outbound-failure.ts'
 import type { Outbound, OutboundAnswer, OutboundRequest } from '../outbound/outbound-request.ts'
@@ -169,7 +170,7 @@ export class HttpObjectStore implements ObjectStore {
         if (!/^\d{1,15}$/.test(length))
           return { kind: 'refused', because: 'it does not say how long the object is' }
         const etag = hidesContent(headers) ? undefined : parseEtag(headers.etag)
-        return { kind: 'present', bytes: Number(length), ...(etag !== undefined && { etag }) }
+        return { kind: 'present', bytes: Number(length), ...given({ etag }) }
       }),
     )
   }
