@@ -3,7 +3,8 @@ import { addCounts, NOTHING, runHere, testFiles } from './run-tests.ts'
 import { ensureClientTypes } from './client-types.ts'
 import { cachePath, checkout, slug } from './paths.ts'
 import { step, StepFailed } from './step.ts'
-import type { Counts } from './counts-reporter.ts'
+import { SHOWN_ERROR_CHARACTERS } from './counts-reporter.ts'
+import type { Counts, Exception } from './counts-reporter.ts'
 
 const installed = (tool: string): string => path.join(checkout, 'node_modules/.bin', tool)
 
@@ -54,18 +55,19 @@ export const FAST_TESTS = [
 /** Runs checks, by default types, lint, format and the OpenAPI document; each counts as one test. */
 export async function runStatic(checks = STATIC): Promise<Counts> {
   // Run all at once: each leaves a core idle part of its time.
-  const results = await Promise.all(checks.map((check) => runOne(check.name, check.argv)))
-  const passed = results.filter(Boolean).length
-  return { ...NOTHING, passed, failed: results.length - passed }
+  const results = await Promise.all(checks.map(runOne))
+  const failures = results.flat()
+  return { ...NOTHING, passed: results.length - failures.length, failed: failures.length, failures }
 }
 
-async function runOne(name: string, argv: readonly string[]): Promise<boolean> {
+/** Returns the failure of a check, if it failed. */
+async function runOne({ name, argv }: Check): Promise<Exception[]> {
   try {
     await step(name, (log) => log.run(argv, { cwd: checkout }))
-    return true
+    return []
   } catch (error) {
-    if (error instanceof StepFailed) return false
-    throw error
+    if (!(error instanceof StepFailed)) throw error
+    return [{ name, file: '', why: error.output.slice(0, SHOWN_ERROR_CHARACTERS) }]
   }
 }
 
@@ -77,7 +79,7 @@ export function conclude(counts: Counts, startedAt: number): number {
   const reasons = Map.groupBy(counts.skipped, ({ why }) => why)
   for (const [why, tests] of reasons) console.log(`  skipped: ${tests.length}: ${why}`)
   for (const { name, file, why } of counts.failures)
-    console.log(`  failed: ${file}: ${name}\n${why.replaceAll(/^/gm, '      ')}`)
+    console.log(`  failed: ${file === '' ? '' : `${file}: `}${name}\n${why.replaceAll(/^/gm, '      ')}`)
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
   console.log(`\ntook ${seconds} s`)
   console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped.length} skipped`)

@@ -9,6 +9,7 @@ import type { Durations } from './durations.ts'
 /** A test that failed or was skipped. */
 export interface Exception {
   readonly name: string
+  /** Empty if it is not a test, but a check of all files. */
   readonly file: string
   /** The error, or the reason of the skip. */
   readonly why: string
@@ -24,7 +25,7 @@ export interface Counts {
 }
 
 /** Characters of an error that a summary shows. The whole error stands where the test ran. */
-const SHOWN_ERROR_CHARACTERS = 1500
+export const SHOWN_ERROR_CHARACTERS = 1500
 
 /** The result of one run. */
 export interface RunRecord {

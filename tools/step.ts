@@ -8,6 +8,8 @@ import type { RunOptions } from './process.ts'
 const REMINDER_MS = 15_000
 const REDRAW_MS = 500
 const SHOWN_LOG_LINES = 40
+/** Begins the line of a log that has a command. */
+const COMMAND_MARK = '$ '
 
 /** The log file of one step: it takes the noisy output, and is shown only if the step fails. */
 export interface StepLog {
@@ -22,6 +24,13 @@ export interface StepLog {
 /** Thrown by {@link step} after a failure has been shown, so that it is not printed a second time. */
 export class StepFailed extends Error {
   override name = 'StepFailed'
+  /** The last lines that the commands of the step printed. */
+  readonly output: string
+
+  constructor(message: string, { cause, output = '' }: { cause?: unknown; output?: string } = {}) {
+    super(message, { cause })
+    this.output = output
+  }
 }
 
 function createLog(name: string, note: (text: string) => void): StepLog {
@@ -33,7 +42,7 @@ function createLog(name: string, note: (text: string) => void): StepLog {
     write,
     note,
     async run(argv, options = {}) {
-      write(`$ ${argv.join(' ')}\n`)
+      write(`${COMMAND_MARK}${argv.join(' ')}\n`)
       const result = await run(argv, {
         ...options,
         onOutput: (chunk) => {
@@ -50,13 +59,16 @@ function createLog(name: string, note: (text: string) => void): StepLog {
   }
 }
 
+const lastLines = (log: StepLog): string[] =>
+  readFileSync(log.file, 'utf8').trimEnd().split('\n').filter(Boolean).slice(-SHOWN_LOG_LINES)
+
 function showFailure(log: StepLog, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error)
   console.error(`    ${message.replaceAll('\n', '\n    ')}`)
-  const lines = readFileSync(log.file, 'utf8').trimEnd().split('\n').filter(Boolean)
+  const lines = lastLines(log)
   if (lines.length === 0) return
   console.error(`    last lines of ${log.file}:`)
-  for (const line of lines.slice(-SHOWN_LOG_LINES)) console.error(`    | ${line}`)
+  for (const line of lines) console.error(`    | ${line}`)
 }
 
 /**
@@ -88,6 +100,7 @@ export async function step<T>(name: string, body: (log: StepLog) => Promise<T>):
   } catch (error) {
     end('✘', ': failed')
     if (!(error instanceof StepFailed)) showFailure(log, error)
-    throw new StepFailed(`${name} failed`, { cause: error })
+    const output = lastLines(log).filter((text) => !text.startsWith(COMMAND_MARK))
+    throw new StepFailed(`${name} failed`, { cause: error, output: output.join('\n') })
   }
 }

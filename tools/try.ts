@@ -9,7 +9,7 @@ import { addCounts, runBounded } from './run-tests.ts'
 import { StepFailed } from './step.ts'
 import { changedSince, namedByCaller } from './try/changed-files.ts'
 import { BUDGET, planFor, readProject } from './try/choose.ts'
-import { missedOf, wordsFor } from './try/left.ts'
+import { leftLines, missedOf } from './try/left.ts'
 import { measure } from './try/measure.ts'
 import { watchSources } from './try/watch-sources.ts'
 import type { Counts } from './counts-reporter.ts'
@@ -18,7 +18,8 @@ const HELP = `./dev try [FILE…] [--since COMMIT] [--watch]   checks what a cha
 
 Runs the type check, lint and format of the changed files, and the tests that load them. Tests at most ${BUDGET.near} imports away
 run first, for about ${BUDGET.nearMs / 1000} s at most; those further away run if all tests still take about ${BUDGET.farMs / 1000} s. Names the tests that
-it left, with the command that runs them. Status 1 means that something failed, or that a changed test file was not run.
+it left, with the command that runs them if they are few. Status 1 means that something failed, or that a changed test
+file was not run.
 
   FILE…            take these files as changed; otherwise those that differ from the last commit
   --since COMMIT   take the files that differ from COMMIT, for example main
@@ -66,14 +67,11 @@ async function tryChange(changed: readonly string[]): Promise<number> {
   const unfinished = runs.flatMap((run) => run.unfinished)
   const all = [...unfinished, ...left]
   const missed = missedOf(changed, all)
-  const status = conclude(addCounts([missed, checks, ...runs.map((run) => run.counts)]), startedAt)
+  for (const line of leftLines(all, project.tests)) console.log(line)
   if (unfinished.length > 0)
     console.log(`ended after ${BOUND_MS / 1000} s: ${unfinished.length} test files are not done`)
-  if (all.length > 0)
-    console.log(
-      `left ${all.length} test files; run them with\n  ./dev test ${wordsFor(all, project.tests).join(' ')}`,
-    )
-  return status
+  // The failures come last.
+  return conclude(addCounts([missed, checks, ...runs.map((run) => run.counts)]), startedAt)
 }
 
 /** Runs `./dev try`. Returns the exit status. */

@@ -6,7 +6,7 @@ import { readRecord } from '../counts-reporter.ts'
 import { checkout } from '../paths.ts'
 import { APART } from './apart.ts'
 import { choose, readProject } from './choose.ts'
-import { missedOf, wordsFor } from './left.ts'
+import { leftLines, missedOf } from './left.ts'
 import { reachedTests, readUsers } from './reach.ts'
 import type { Known } from './choose.ts'
 import type { Reached } from './reach.ts'
@@ -55,9 +55,30 @@ test('a near test has a larger budget than a far one', () => {
   assert.deepEqual(choose([at('a', 3), at('c', 4), at('b', 3)], known, budget).left, ['b', 'c'])
 })
 
-test('a folder stands for its tests only if all of them are left', () => {
-  const all = ['t/a.test.ts', 't/b.test.ts', 'u/a.test.ts', 'u/b.test.ts']
-  assert.deepEqual(wordsFor(['t/a.test.ts', 't/b.test.ts', 'u/a.test.ts'], all), ['t/', 'u/a.test.ts'])
+test('what is left is named by its folder, and what only ./dev test runs stands apart', () => {
+  const file = (folder: string) => (name: string) => `${folder}/${name}.test.ts`
+  const all = [
+    ...['a', 'b'].map(file('t')),
+    ...['a', 'b'].map(file('u')),
+    ...['a', 'b'].map(file('test/host')),
+    'test/reboot/a.test.ts',
+  ]
+  const left = all.filter((one) => one !== 'u/b.test.ts')
+  assert.deepEqual(leftLines(left, all), [
+    'left 3 test files; run them with',
+    '  ./dev test t/ u/a.test.ts',
+    'left for ./dev test: test/host/ (2), test/reboot/ (1)',
+  ])
+  assert.deepEqual(leftLines([], all), [])
+})
+
+test('many test files that are left are named by their folders with their numbers', () => {
+  const left = Array.from({ length: 9 }, (_, number) => [
+    `t/a${number}.test.ts`,
+    `u/a${number}.test.ts`,
+  ]).flat()
+  const all = [...left, 't/z.test.ts', 'u/z.test.ts']
+  assert.deepEqual(leftLines(left, all), ['left 18 test files: t/ (9), u/ (9)'])
 })
 
 test('a changed test file that was not run is a failure, unless such files are always left', () => {
