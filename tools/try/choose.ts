@@ -16,7 +16,10 @@ export type Budget = { readonly nearMs: number; readonly farMs: number; readonly
 export const BUDGET: Budget = { nearMs: 45_000, farMs: 4000, near: 2 }
 
 /** Expected milliseconds of a file that has not been measured here. */
-const UNKNOWN_MS = { together: 150, alone: 2000 }
+const UNKNOWN_MS = { together: 150, daemon: 2000, alone: 2000 }
+
+/** Their tests start a daemon or a program: some take half a minute. */
+const WITH_DAEMON = /^(test\/(daemon|ctl)|src\/daemon)\//
 
 export type Choice = {
   /** Files that share one process. */
@@ -35,7 +38,7 @@ const isolationOf = (file: string): Isolation => (Object.hasOwn(APART, file) ? '
 
 const costOf = (file: string, known: Known): number => {
   const isolation = isolationOf(file)
-  return known[isolation][file] ?? UNKNOWN_MS[isolation]
+  return known[isolation][file] ?? UNKNOWN_MS[WITH_DAEMON.test(file) ? 'daemon' : isolation]
 }
 
 /** Takes the nearest tests until the budget is used; cheaper ones behind one that does not fit still run. */

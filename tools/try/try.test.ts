@@ -55,6 +55,17 @@ test('a near test has a larger budget than a far one', () => {
   assert.deepEqual(choose([at('a', 3), at('c', 4), at('b', 3)], known, budget).left, ['b', 'c'])
 })
 
+test('a test of the daemon or the client that never ran here is taken for a long one', () => {
+  const budget = { nearMs: 6000, farMs: 6000, near: 2 }
+  const files = ['src/lib/a', 'test/daemon/a', 'test/ctl/a', 'src/daemon/a', 'src/daemon/b']
+  const choice = choose(
+    files.map((file) => at(`${file}.test.ts`, 1)),
+    known,
+    budget,
+  )
+  assert.deepEqual(choice.left, ['src/daemon/a.test.ts', 'src/daemon/b.test.ts'])
+})
+
 test('what is left is named by its folder, and what only ./dev test runs stands apart', () => {
   const file = (folder: string) => (name: string) => `${folder}/${name}.test.ts`
   const all = [
