@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts'
 import type { PassContext } from './context.ts'
 
 /**
- * Removes host objects of our naming whose VM is not on record: units, consoles and taps that carry the mark of this
+ * Sweeps once: removes host objects of our naming whose VM is not on record: units, consoles and taps that carry the mark of this
  * store. Runs only after the first looks of a start, and never on a listing that failed.
  *
  * A VM is left alone and reported if its unit carries the mark of another store, or if it has a disk. A deletion
@@ -21,13 +21,14 @@ import type { PassContext } from './context.ts'
  * The end of a unit takes time. A VM that is created meanwhile under the id of an orphan keeps what it finds, or its
  * worker removes it.
  *
- * The ends of units and the firewall do not wait for each other. Returns whether the sweep completed.
+ * The ends of units and the firewall do not wait for each other. Returns whether the sweep completed. Adds what it
+ * leaves alone to `reported`, and reports nothing that is there already.
  */
-export const sweepOrphans = (context: PassContext, signal: AbortSignal): Promise<boolean> =>
-  sweep(context, signal, new Set())
-
-/** Sweeps once. Adds what it leaves alone to `reported`, and reports nothing that is there already. */
-async function sweep(context: PassContext, signal: AbortSignal, reported: Set<VmId>): Promise<boolean> {
+export async function sweepOrphans(
+  context: PassContext,
+  signal: AbortSignal,
+  reported: Set<VmId>,
+): Promise<boolean> {
   try {
     const found = await listObjects(context)
     const leftAlone = leftAloneOf(context.store, found)
@@ -144,7 +145,7 @@ async function reserveUserIds(context: PassContext, { withDisk }: LeftAlone): Pr
 export async function sweepUntilDone(context: PassContext, signal: AbortSignal): Promise<void> {
   const reported = new Set<VmId>()
   const again = async (): Promise<void> => {
-    const isDone = await sweep(context, signal, reported)
+    const isDone = await sweepOrphans(context, signal, reported)
     if (isDone || signal.aborted) return
     pause(context.host.clock, limits.retryBackoffMsMax, signal).then(again, () => {})
   }

@@ -108,7 +108,7 @@ test('missing URLs are reported once with the next command, and again when more 
     'it needs URLs for part 1; give fresh ones of the same upload: vmhostctl snapshot urls nightly-1 --upload FILE'
   assert.ok(printed().includes(`nightly-1: ${first}\n`), printed())
   await seen(stage, () => handOver(stage.host, { part_urls: partUrls(2) }))
-  await seen(stage, () => stage.host.store.snapshots.dropUrls(NIGHTLY, 5000))
+  await seen(stage, () => stage.host.store.snapshots.dropUrls(NIGHTLY, 5000, 1))
   assert.ok(printed().includes('it needs URLs for parts 1-2'), printed())
   assert.equal(printed().match(/it needs URLs/g)?.length, 2)
   await seen(stage, () => course.sent(1))

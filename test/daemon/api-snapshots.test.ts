@@ -233,7 +233,7 @@ test('URLs that the store no longer accepts are requested again', async (t) => {
   const { host, course } = await withSnapshot(t, { complete_url: completeUrl() })
   course.capture(200)
   course.pack(1)
-  host.store.snapshots.dropUrls(NIGHTLY, 4000)
+  host.store.snapshots.dropUrls(NIGHTLY, 4000, 1)
   const lacking = await get(host)
   assert.deepEqual(lacking.json.lacking_urls, { parts: [1], complete: false })
   // The very same URLs were dropped, so they count as new.

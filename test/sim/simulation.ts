@@ -221,7 +221,7 @@ export class Simulation {
     await started
     parts.source.start()
     const sweep = { store: this.#store, host: chaos.host, log: silentLog }
-    void sweepOrphans(sweep, new AbortController().signal)
+    void sweepOrphans(sweep, new AbortController().signal, new Set())
     await this.#quiet()
   }
 

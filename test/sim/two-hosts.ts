@@ -122,7 +122,7 @@ export class SimulatedHost {
       throw death
     }
     const sweep = { store: this.#store, host: chaos.host, log: silentLog }
-    void sweepOrphans(sweep, new AbortController().signal)
+    void sweepOrphans(sweep, new AbortController().signal, new Set())
     await this.quiet()
   }
 

@@ -219,7 +219,7 @@ test('fresh URLs are handed over once; those of parts that were sent do not coun
   done(handOverUrls(context, ID, urlsOf('1')))
   assert.deepEqual(done(handOverUrls(context, ID, urlsOf('1'))), [false])
   for (const number of [1, 2]) store.snapshots.addPart(ID, ...packed(number), 1500)
-  store.snapshots.setEtag(ID, 1, { etag: 'e' }, 1500)
+  store.snapshots.setEtag(ID, 1, { etag: 'e', url: urlOf('sent') }, 1500)
   const renewed = { firstPart: 1, parts: [urlOf('part=1&signature=2')] }
   assert.deepEqual(done(handOverUrls(context, ID, renewed)), [false])
   assert.deepEqual(done(handOverUrls(context, ID, { ...renewed, firstPart: 2 })), [true, 's-1: fresh URLs'])
@@ -232,7 +232,7 @@ test('fresh URLs are handed over once; those of parts that were sent do not coun
 test('URLs that were used up may be handed over again as they were', (t) => {
   const { context, store, start, done } = stage(t)
   done(start())
-  store.snapshots.dropUrls(ID, 1500)
+  store.snapshots.dropUrls(ID, 1500, 1)
   assert.deepEqual(done(handOverUrls(context, ID, urlsOf('1'))), [true, 's-1: fresh URLs'])
 })
 
@@ -330,7 +330,7 @@ test('once a part was sent, URLs of another upload are refused with their places
   const sent = urlsOfUpload('id-two', '2').parts[0] ?? assert.fail()
   store.snapshots.addPart(ID, ...packed(1), 1500)
   store.snapshots.setEtag(ID, 1, { etag: 'e', url: sent }, 1500)
-  store.snapshots.dropUrls(ID, 1500)
+  store.snapshots.dropUrls(ID, 1500, 1)
   const other = urlsOfUpload('id-one', '3')
   const { complete, head } = other
   for (const [change, pointer] of [

@@ -78,7 +78,7 @@ export const snapshots = {
       meaning: 'The snapshot waited for the controller for longer than `snapshots.staging_max_age_hours`.',
       remedy: 'Delete it and take another one.',
       example: 'nothing moved since 2030-01-01T12:00:00.000Z',
-      writtenBy: ['src/owners/snapshots/sweep.ts', 'src/owners/snapshots/snapshots.ts'],
+      writtenBy: ['src/owners/snapshots/sweep.ts', 'src/owners/snapshots/outcome.ts'],
     },
     upload_urls_expired: {
       retry: 'on-change',

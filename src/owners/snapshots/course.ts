@@ -9,7 +9,7 @@ import { capture } from './capture.ts'
 import { complete } from './complete.ts'
 import { SnapshotEntry } from './entry.ts'
 import { fieldsOf } from './context.ts'
-import { outcomeOf } from './outcome.ts'
+import { failedChange, outcomeOf, staleFailure } from './outcome.ts'
 import { pack } from './pack.ts'
 import { sendPart } from './send.ts'
 import type { FaultCode } from '../../core/errors.ts'
@@ -17,7 +17,7 @@ import type { SnapshotRecord } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { LogContext } from '../../log/log.ts'
 import type { SnapshotsContext, Task } from './context.ts'
-import type { Outcome } from './outcome.ts'
+import type { Failure, Outcome } from './outcome.ts'
 
 /** Actions of a course; each runs at most once at a time. `part` and its number mean that part's sending. */
 type Doing = 'capture' | 'pack' | 'complete' | `part ${number}`
@@ -110,10 +110,10 @@ export class Course {
     this.#look()
   }
 
-  /** Fails the snapshot for good. */
-  fail(code: FaultCode, message: string): void {
+  /** Gives the snapshot up for good. */
+  failStale(message: string): void {
     if (this.entry.find() === undefined || this.#ending !== undefined) return
-    inLogContext(this.#fields, () => this.#fail({ code, message, resumable: false }))
+    inLogContext(this.#fields, () => this.#fail(staleFailure(message)))
     this.#look()
   }
 
@@ -281,11 +281,10 @@ export class Course {
     return needsUrls(workOf(record, unsent, urls).lacks)
   }
 
-  #fail({ code, message, resumable }: Omit<Extract<Outcome, { kind: 'failed' }>, 'kind'>): void {
-    const nowMs = this.#task.host.clock.now()
-    const trouble = { code, message, sinceMs: nowMs, attempt: 1 }
+  #fail(failure: Failure): void {
     const { stage } = this.entry.record
-    this.entry.advance({ stage: 'failed', trouble, resumable })
+    this.entry.advance(failedChange(failure, this.#task.host.clock.now()))
+    const { code, message, resumable } = failure
     this.#task.log.error({ stage, code, resumable, error: message }, 'snapshot failed')
   }
 

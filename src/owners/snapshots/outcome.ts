@@ -3,6 +3,14 @@ import { errorChain } from '../../log/error-chain.ts'
 import { SnapshotGone } from './entry.ts'
 import type { FaultCode } from '../../core/errors.ts'
 
+/** The end of a snapshot without success. */
+export type Failure = {
+  readonly code: FaultCode
+  readonly message: string
+  /** Whether fresh URLs let the snapshot continue from where it is. */
+  readonly resumable: boolean
+}
+
 /** Result of one action of a course. Messages are in plain words, without any part of a URL. */
 export type Outcome =
   /** The record shows what comes next. */
@@ -22,13 +30,7 @@ export type Outcome =
     }
   /** The URLs are used up: the controller must hand over fresh ones. */
   | { readonly kind: 'expired'; readonly message: string }
-  | {
-      readonly kind: 'failed'
-      readonly code: FaultCode
-      readonly message: string
-      /** Whether fresh URLs let the snapshot continue from where it is. */
-      readonly resumable: boolean
-    }
+  | ({ readonly kind: 'failed' } & Failure)
   | { readonly kind: 'bug'; readonly error: unknown }
 
 export const done: Outcome = { kind: 'done' }
@@ -39,6 +41,17 @@ export const failed = (code: FaultCode, message: string, resumable = false): Out
   message,
   resumable,
 })
+
+/** The failure of a snapshot whose staging is given up. */
+export const staleFailure = (message: string): Failure => ({
+  code: 'staging_stale',
+  message,
+  resumable: false,
+})
+
+/** Returns the change of a record that fails. */
+export const failedChange = ({ code, message, resumable }: Failure, nowMs: number) =>
+  ({ stage: 'failed', resumable, trouble: { code, message, sinceMs: nowMs, attempt: 1 } }) as const
 
 /** Ends an action of a course from within; carries its outcome. */
 export class CourseEnd extends Error {

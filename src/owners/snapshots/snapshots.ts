@@ -7,6 +7,7 @@ import { outsideLogContext } from '../../log/log.ts'
 import { Course } from './course.ts'
 import { Thaws } from './thaws.ts'
 import { fieldsOf } from './context.ts'
+import { failedChange, staleFailure } from './outcome.ts'
 import { StagingRoom } from './staging-room.ts'
 import { sweepStaging, toShed } from './sweep.ts'
 import { MIB } from '../../lib/byte-units.ts'
@@ -209,17 +210,12 @@ export class Snapshots {
 
   #failStale(id: SnapshotId, message: string): void {
     const course = this.#courses.get(id)
-    if (course !== undefined) return course.fail('staging_stale', message)
+    if (course !== undefined) return course.failStale(message)
     const { store, host, log } = this.#options
     const nowMs = host.clock.now()
-    const trouble = { code: 'staging_stale', message, sinceMs: nowMs, attempt: 1 } as const
-    const record = store.snapshots.advance(id, {
-      stage: 'failed',
-      resumable: false,
-      trouble,
-      nowMs,
-    })
-    const words = { code: trouble.code, resumable: false, error: message }
-    log.error({ ...fieldsOf(record), ...words }, 'snapshot failed')
+    const failure = staleFailure(message)
+    const record = store.snapshots.advance(id, { ...failedChange(failure, nowMs), nowMs })
+    const { code, resumable } = failure
+    log.error({ ...fieldsOf(record), code, resumable, error: message }, 'snapshot failed')
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { StoreStage, packed, sha256Of } from '../../../test/store-stage.ts'
+import { StoreStage, packed, sha256Of, urlOf } from '../../../test/store-stage.ts'
 import { ageStore } from '../../../test/age-store.ts'
 import { SCHEMA_VERSION } from './migrations.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
@@ -37,9 +37,9 @@ test('of snapshots that are older than kept staging, only parts that were not se
     SnapshotId,
     ...SnapshotId[],
   ]
-  stage.store.snapshots.setEtag(some as SnapshotId, 2, { etag: 'e' }, 2000)
+  stage.store.snapshots.setEtag(some as SnapshotId, 2, { etag: 'e', url: urlOf('sent') }, 2000)
   for (const number of [1, 2, 3])
-    stage.store.snapshots.setEtag(all as SnapshotId, number, { etag: 'e' }, 2000)
+    stage.store.snapshots.setEtag(all as SnapshotId, number, { etag: 'e', url: urlOf('sent') }, 2000)
   stage.store.snapshots.advance(all as SnapshotId, { stage: 'completed', nowMs: 3000 })
   stage.store.snapshots.advance(failed as SnapshotId, { stage: 'failed', nowMs: 3000 })
   stage.reopen(() => ageStore(stage.directory, 7))

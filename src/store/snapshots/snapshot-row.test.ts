@@ -75,7 +75,7 @@ test('packed and sent parts are counted, and those without a URL are named', (t)
   insert('nightly-2' as SnapshotId)
   for (const number of [1, 2, 3]) pack(number)
   pack(4, 10)
-  snapshots.setEtag(ID, 2, { etag: '"e"' }, 2)
+  snapshots.setEtag(ID, 2, { etag: '"e"', url: new SignedUrl('https://a.example/') }, 2)
   snapshots.handOver(
     ID,
     { ...urls(3, 1), complete: new SignedUrl('https://b.example/') },
@@ -89,7 +89,7 @@ test('packed and sent parts are counted, and those without a URL are named', (t)
     lacking: [1, 4],
     hasCompleteUrl: true,
   })
-  snapshots.dropUrls(ID, 3)
+  snapshots.dropUrls(ID, 3, 'complete')
   assert.deepEqual([tally().lacking, tally().hasCompleteUrl], [[1, 3, 4], false])
 })
 
@@ -105,7 +105,7 @@ test('of a completed one all is sent, whatever the number of parts', (t) => {
   snapshots.advance(ID, { stage: 'packing', capture, nowMs: 1 })
   for (const number of [1, 2]) {
     pack(number)
-    snapshots.setEtag(ID, number, { etag: '"e"' }, 2)
+    snapshots.setEtag(ID, number, { etag: '"e"', url: new SignedUrl('https://a.example/') }, 2)
   }
   const before = tally()
   snapshots.advance(ID, { stage: 'completed', nowMs: 3 })

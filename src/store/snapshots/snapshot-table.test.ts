@@ -40,7 +40,7 @@ test('a snapshot is read back as it was, by the next process too', (t) => {
   snapshots.advance(id, { stage: 'packing', capture, trouble, nowMs: 2000 })
   snapshots.addPart(id, ...packed(1), 2000)
   snapshots.addPart(id, ...packed(2), 3000)
-  snapshots.setEtag(id, 2, { etag: '"e2"' }, 4000)
+  snapshots.setEtag(id, 2, { etag: '"e2"', url: urlOf('sent') }, 4000)
   const sent = { stage: 'completing', sha256: sha256Of('d'), completionSent: true, nowMs: 5000 } as const
   const record = snapshots.advance(id, sent)
   const parts = snapshots.parts(id)
@@ -85,13 +85,13 @@ test('every change raises the revision, and is announced once it is committed', 
   raises('insert', () => stage.insertSnapshot(id))
   raises('advance', () => snapshots.advance(id, { stage: 'capturing', nowMs: 2 }))
   raises('addPart', () => snapshots.addPart(id, ...packed(1), 2))
-  raises('setEtag', () => snapshots.setEtag(id, 1, { etag: 'e' }, 2))
+  raises('setEtag', () => snapshots.setEtag(id, 1, { etag: 'e', url: urlOf('sent') }, 2))
   raises('touch', () => snapshots.touch(id, 2))
   raises('handOver', () =>
     snapshots.handOver(id, { firstPart: 1, parts: [urlOf('1')] }, { operationId, nowMs: 2 }),
   )
   raises('shed', () => snapshots.shed(id, 2))
-  raises('dropUrls', () => snapshots.dropUrls(id, 2))
+  raises('dropUrls', () => snapshots.dropUrls(id, 2, 1))
   reported.length = 0
   snapshots.remove(id, 3000)
   assert.deepEqual(reported, [[id, undefined]])
@@ -183,7 +183,7 @@ test('URLs for one that has ended, parts that go back and etags of no part are b
   const id = stage.insertSnapshot('s-1')
   snapshots.addPart(id, ...packed(2), 1500)
   assert.throws(() => snapshots.addPart(id, ...packed(1), 1500), InvariantError)
-  assert.throws(() => snapshots.setEtag(id, 7, { etag: 'e' }, 1500), InvariantError)
+  assert.throws(() => snapshots.setEtag(id, 7, { etag: 'e', url: urlOf('sent') }, 1500), InvariantError)
   for (const ended of ['failed', 'completed'] as const) {
     snapshots.advance(id, { stage: ended, nowMs: 2000 })
     assert.throws(
@@ -207,7 +207,7 @@ test('packed parts stay staged when they are sent, until they are shed; those se
   snapshots.addPart(id, ...packed(2), 1000)
   assert.deepEqual(staged(), [10, true, 0, 1000])
   assert.deepEqual(snapshots.sheddable(), [])
-  snapshots.setEtag(id, 1, { etag: 'e' }, 2000)
+  snapshots.setEtag(id, 1, { etag: 'e', url: urlOf('sent') }, 2000)
   assert.deepEqual(staged(), [10, true, 5, 2000])
   assert.deepEqual(
     snapshots.sheddable().map((record) => record.id),
@@ -220,8 +220,8 @@ test('packed parts stay staged when they are sent, until they are shed; those se
   assert.deepEqual(staged(), [10, false, 0, 3000])
   stage.reopen()
   const { snapshots: again } = stage.store
-  assert.equal(again.setEtag(id, 2, { etag: 'e' }, 4000).staged.bytes, 5 * MIB)
-  assert.equal(again.setEtag(id, 3, { etag: 'e' }, 4000).staged.bytes, 0)
+  assert.equal(again.setEtag(id, 2, { etag: 'e', url: urlOf('sent') }, 4000).staged.bytes, 5 * MIB)
+  assert.equal(again.setEtag(id, 3, { etag: 'e', url: urlOf('sent') }, 4000).staged.bytes, 0)
 })
 
 test('completed snapshots are kept in the order of their completion, until they are shed; failed ones are not', (t) => {
@@ -230,7 +230,7 @@ test('completed snapshots are kept in the order of their completion, until they 
   const insert = (id: string, end: SnapshotStage, nowMs: number, changes = {}): SnapshotId => {
     stage.insertSnapshot(id)
     snapshots.addPart(id as SnapshotId, ...packed(1), 1500)
-    snapshots.setEtag(id as SnapshotId, 1, { etag: 'e' }, 1500)
+    snapshots.setEtag(id as SnapshotId, 1, { etag: 'e', url: urlOf('sent') }, 1500)
     return snapshots.advance(id as SnapshotId, { stage: end, nowMs, ...changes }).id
   }
   const late = insert('a', 'completed', 3000)
@@ -253,7 +253,7 @@ test('a part that the store has when the snapshot has failed for good takes noth
   const id = stage.insertSnapshot('s-1')
   snapshots.addPart(id, ...packed(1), 1000)
   assert.equal(snapshots.advance(id, { stage: 'failed', nowMs: 2000 }).staged.bytes, 0)
-  assert.equal(snapshots.setEtag(id, 1, { etag: 'e' }, 3000).staged.bytes, 0)
+  assert.equal(snapshots.setEtag(id, 1, { etag: 'e', url: urlOf('sent') }, 3000).staged.bytes, 0)
   assert.equal(snapshots.sentStagedBytes(), 0)
 })
 

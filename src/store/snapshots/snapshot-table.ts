@@ -56,7 +56,7 @@ export type SnapshotChange = {
 }
 
 /** The answer of the store to a part, and the URL by which it was sent. */
-type SentPart = { readonly etag: string; readonly url?: SignedUrl }
+type SentPart = { readonly etag: string; readonly url: SignedUrl }
 
 export type SnapshotQuery = {
   readonly after?: SnapshotId
@@ -249,7 +249,7 @@ export class SnapshotTable {
    * Drops the URL for `refused`, which the store no longer accepts, with all that came with it or before. They are
    * unusable too.
    */
-  dropUrls(id: SnapshotId, nowMs: number, refused?: UrlPurpose): SnapshotRecord {
+  dropUrls(id: SnapshotId, nowMs: number, refused: UrlPurpose): SnapshotRecord {
     this.#transactions.commit(() => {
       this.#dropUrls(id, refused)
       this.#write(this.#existing(id), nowMs)
@@ -299,7 +299,7 @@ export class SnapshotTable {
    */
   setEtag(id: SnapshotId, number: number, { etag, url }: SentPart, nowMs: number): SnapshotRecord {
     this.#transactions.commit(() => {
-      if (url !== undefined) this.#urls.noteUpload(id, url)
+      this.#urls.noteUpload(id, url)
       const part = this.#sql(
         'UPDATE snapshot_parts SET etag = ? WHERE snapshot_id = ? AND number = ? AND etag IS NULL RETURNING bytes, image_bytes',
       ).get(etag, id, number)

@@ -50,7 +50,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
     const ends = [
       (id: SnapshotId) => snapshots.advance(id, { stage: 'completed', nowMs: 2000 }),
       (id: SnapshotId) => snapshots.advance(id, { stage: 'failed', nowMs: 2000 }),
-      (id: SnapshotId) => snapshots.dropUrls(id, 2000),
+      (id: SnapshotId) => snapshots.dropUrls(id, 2000, 'complete'),
       (id: SnapshotId) => snapshots.remove(id, 3000),
     ]
     for (let step = 0; step < 150; step += 1) {
@@ -161,7 +161,7 @@ test('a URL for a part that was sent is not kept', (t) => {
   const { snapshots } = stage.store
   const id = stage.insertSnapshot('s-1')
   snapshots.addPart(id, ...packed(1), 1500)
-  snapshots.setEtag(id, 1, { etag: '"e"' }, 1600)
+  snapshots.setEtag(id, 1, { etag: '"e"', url: urlOf('sent') }, 1600)
   snapshots.handOver(
     id,
     { firstPart: 1, parts: [urlOf('canary-sent'), urlOf('2')] },
@@ -205,7 +205,7 @@ test('dropping the URLs of one snapshot leaves those of others, and its parts', 
   const urls = { firstPart: 1, parts: [urlOf('1')], complete: urlOf('c') }
   const [id, other] = [stage.insertSnapshot('s-1', { urls }), stage.insertSnapshot('s-2', { urls })]
   snapshots.addPart(id, ...packed(1), 1500)
-  snapshots.dropUrls(id, 2000)
+  snapshots.dropUrls(id, 2000, 'complete')
   assert.deepEqual(snapshots.urlsAtHand(id), { parts: new Set(), complete: false, head: false })
   assert.ok(snapshots.url(other, 1)?.equals(urlOf('1')))
   assert.ok(snapshots.url(other, 'complete')?.equals(urlOf('c')))

@@ -1,6 +1,5 @@
-import { given } from '../../../src/lib/given.ts'
 import { createBody } from './controller-host.ts'
-import type { SignedUrl } from '../../../src/core/outbound/signed-url.ts'
+import { SignedUrl } from '../../../src/core/outbound/signed-url.ts'
 import type { PackedPart, SnapshotId } from '../../../src/core/snapshots/record.ts'
 import type { Answer, ControllerHost } from './controller-host.ts'
 
@@ -73,8 +72,8 @@ export class Course {
     this.#snapshots.advance(this.#id, { stage: 'sending', sha256: 'f'.repeat(64) as never, nowMs: 4000 })
   }
 
-  sent(number: number, url?: SignedUrl): void {
-    this.#snapshots.setEtag(this.#id, number, { etag: `"etag-${number}"`, ...given({ url }) }, 5000)
+  sent(number: number, url = new SignedUrl(partUrl(number))): void {
+    this.#snapshots.setEtag(this.#id, number, { etag: `"etag-${number}"`, url }, 5000)
   }
 
   complete(): void {
