@@ -7,6 +7,7 @@ import { err, ok } from '../../lib/result.ts'
 import { freeUserId, refuseIncrease } from '../capacity/admit.ts'
 import { refuseNewVm } from '../maintenance/refuse-cordoned.ts'
 import { refuseAddresses } from '../vm/check-network.ts'
+import { stillDeleting } from '../vm/store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
@@ -43,9 +44,7 @@ export function takenAlready(
   if (existing === undefined) return undefined
   const { arrival } = existing
   if (arrival?.migrationId !== migrationId) return err(taken(existing))
-  if (existing.deleting) {
-    return err({ code: 'vm_deleting', detail: `${id} is being deleted: wait until GET answers 404` })
-  }
+  if (existing.deleting) return err(stillDeleting(id))
   if (arrival.source === source || !isComing(arrival)) return ok({ record: existing, changed: false })
   const record = store.arrivals.set(id, { ...arrival, source }, now())
   return ok({ record, changed: true, operationId: newOperationId() })

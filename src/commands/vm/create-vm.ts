@@ -15,6 +15,7 @@ import {
 import { refuseNewVm } from '../maintenance/refuse-cordoned.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import { refreshSources, refuseSmallDisk } from './image-sources.ts'
+import { stillDeleting } from './store-desired.ts'
 import type { CreateVm, VmInputs } from '../../core/vm/create.ts'
 import type { Desired, Image, ImageRole } from '../../core/desired.ts'
 import type { Sha256, UserId, VmId } from '../../core/ids.ts'
@@ -78,9 +79,7 @@ function repeatCreate(
 ): CommandResult {
   const { vms } = context.store
   const stored = vms.inputs(existing.id)
-  if (existing.deleting) {
-    return err({ code: 'vm_deleting', detail: `${existing.id} is being deleted: wait until GET answers 404` })
-  }
+  if (existing.deleting) return err(stillDeleting(existing.id))
   if (stored.request !== inputs.request) {
     return err({
       code: 'conflict',

@@ -1,5 +1,5 @@
 import { err, ok } from '../../lib/result.ts'
-import { existingVm } from './store-desired.ts'
+import { existingVm, refuseProtected } from './store-desired.ts'
 import { refuseDeletion, withoutOffer } from '../../core/vm/leaving.ts'
 import { given } from '../../lib/given.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -21,13 +21,7 @@ export function deleteVm(
     if (!found.ok) return found
     const before = found.value
     if (before.deleting) return ok({ record: before, changed: false })
-    if (before.metadata.protected) {
-      return err({
-        code: 'vm_protected',
-        detail: `${id} is protected: set "protected" to false in PUT /v1/vms/${id}/metadata, then delete it`,
-      })
-    }
-    const refusal = refuseDeletion(before, sourceLost)
+    const refusal = refuseProtected(before, 'delete') ?? refuseDeletion(before, sourceLost)
     if (refusal !== undefined) return err(refusal)
     const operationId = context.newOperationId()
     const nowMs = context.now()

@@ -1,11 +1,12 @@
 import { imagesOf } from '../../core/desired.ts'
+import { err } from '../../lib/result.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
 import type { Disk } from '../../core/desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Sha256 } from '../../core/ids.ts'
 import type { CreateVm } from '../../core/vm/create.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
-import type { CommandContext } from '../context.ts'
+import type { CommandContext, CommandResult } from '../context.ts'
 
 /**
  * Stores the URLs of images that the VM still needs if they differ from those that are stored, and lets the worker try
@@ -28,6 +29,19 @@ export function refreshSources(
   vms.addSources(id, new Map(images.map(({ sha256, source }) => [sha256, source])))
   context.poke(id, 'fresh image URLs')
   return undefined
+}
+
+/**
+ * Lets a request that changed nothing bring fresh URLs for its images. Returns its result, or why they cannot be used.
+ */
+export function withFreshSources(
+  context: CommandContext,
+  result: CommandResult,
+  images: CreateVm['image']['images'],
+): CommandResult {
+  if (!result.ok || result.value.changed) return result
+  const refusal = refreshSources(context, result.value.record, { images, under: '' })
+  return refusal === undefined ? result : err(refusal)
 }
 
 /**

@@ -2,8 +2,8 @@ import { nextInstance } from '../../core/desired.ts'
 import { owesRebuild } from '../../core/vm/record.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
-import { refuseSmallDisk, refreshSources } from './image-sources.ts'
-import { isStopped, notStopped, storeDesired } from './store-desired.ts'
+import { refuseSmallDisk, withFreshSources } from './image-sources.ts'
+import { isStopped, notStopped, refuseProtected, storeDesired } from './store-desired.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { SourcedImage } from '../../core/vm/create.ts'
@@ -36,18 +36,14 @@ export function rebuildVm(context: CommandContext, id: VmId, rootfs: SourcedImag
       })
     },
   })
-  if (!result.ok || result.value.changed) return result
-  const refusal = refreshSources(context, result.value.record, { images, under: '' })
-  return refusal === undefined ? result : err(refusal)
+  return withFreshSources(context, result, images)
 }
 
 function refuseRebuild({ store }: CommandContext, before: VmRecord): Rejection | undefined {
-  const { id, metadata } = before
+  const { id } = before
   if (!isStopped(before)) return notStopped(before, 'The root disk')
-  if (metadata.protected) {
-    const detail = `${id} is protected: set "protected" to false in PUT /v1/vms/${id}/metadata, then rebuild it`
-    return { code: 'vm_protected', detail }
-  }
+  const refusal = refuseProtected(before, 'rebuild')
+  if (refusal !== undefined) return refusal
   const snapshot = store.snapshots
     .unfinished()
     .find(({ vmId, capture }) => vmId === id && capture === undefined)

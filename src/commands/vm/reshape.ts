@@ -181,17 +181,15 @@ function changedNetwork(
  * Returns the addresses that must be judged. An address that the VM already has is not judged again, because the ranges
  * may have changed since.
  */
-const changedAddresses = (before: Network | undefined, after: Network): Addresses => ({
-  ...(after.ipv4Address === undefined || after.ipv4Address === before?.ipv4Address
-    ? {}
-    : { ipv4Address: after.ipv4Address }),
-  ...(after.ipv6Address === undefined || after.ipv6Address === before?.ipv6Address
-    ? {}
-    : { ipv6Address: after.ipv6Address }),
-  ...(after.ipv6Prefix === undefined || after.ipv6Prefix === before?.ipv6Prefix
-    ? {}
-    : { ipv6Prefix: after.ipv6Prefix }),
-})
+function changedAddresses(before: Network | undefined, after: Network): Addresses {
+  const changedTo = <K extends keyof Addresses>(name: K): Network[K] | undefined =>
+    after[name] === before?.[name] ? undefined : after[name]
+  return given({
+    ipv4Address: changedTo('ipv4Address'),
+    ipv6Address: changedTo('ipv6Address'),
+    ipv6Prefix: changedTo('ipv6Prefix'),
+  })
+}
 
 const sameForGuest = (a: Network | undefined, b: Network): boolean =>
   a !== undefined &&

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { given } from '../../lib/given.ts'
 import { err, ok } from '../../lib/result.ts'
 import { refuseImageUrls } from '../outbound/check-urls.ts'
-import { refreshSources } from './image-sources.ts'
+import { withFreshSources } from './image-sources.ts'
 import { isStopped, notStopped, storeDesired } from './store-desired.ts'
 import type { Image } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -31,9 +31,7 @@ export function setBoot(context: CommandContext, id: VmId, change: BootChange): 
       return refusal === undefined ? ok({ ...desired, image }) : err(refusal)
     },
   })
-  if (!result.ok || result.value.changed) return result
-  const refusal = refreshSources(context, result.value.record, { images, under: '' })
-  return refusal === undefined ? result : err(refusal)
+  return withFreshSources(context, result, images)
 }
 
 function changedImage(before: Image, { kernel, initrd, kernelArguments }: BootChange): Image {

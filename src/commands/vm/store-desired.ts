@@ -111,6 +111,25 @@ export function changeableVm(store: Store, id: VmId): Result<VmRecord, Rejection
   return err({ code: 'vm_deleting', detail: `${id} is being deleted and takes no further changes` })
 }
 
+/** Returns the refusal of a request for a VM whose id is still that of one under deletion. */
+export const stillDeleting = (id: VmId): Rejection => ({
+  code: 'vm_deleting',
+  detail: `${id} is being deleted: wait until GET answers 404`,
+})
+
+/**
+ * Returns why the VM must keep its disk; undefined if it is not protected. `then` is what the request asks for, such as
+ * "delete".
+ */
+export function refuseProtected(
+  { id, metadata }: Pick<VmRecord, 'id' | 'metadata'>,
+  then: string,
+): Rejection | undefined {
+  if (!metadata.protected) return undefined
+  const detail = `${id} is protected: set "protected" to false in PUT /v1/vms/${id}/metadata, then ${then} it`
+  return { code: 'vm_protected', detail }
+}
+
 /**
  * Returns whether the VM is stopped: a stop is desired, and a look found nothing left of the guest, neither a unit nor
  * a saved state. The state that is shown does not count: a VM that was created as `stopped` and cannot be prepared is

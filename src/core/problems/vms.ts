@@ -39,7 +39,7 @@ export const vms = {
       meaning: 'The VM has `protected: true`, which also protects its disk from a rebuild.',
       remedy: 'Set it to false with `PUT …/metadata`, then delete or rebuild the VM.',
       example: 'web-1 is protected: set "protected" to false in PUT /v1/vms/web-1/metadata, then delete it',
-      writtenBy: ['src/commands/vm/delete-vm.ts'],
+      writtenBy: ['src/commands/vm/store-desired.ts', 'src/commands/vm/delete-vm.ts'],
       advice: ['vmhostctl vm set {name} --protected no, then run the command again'],
     },
     monitor_not_offered: {
