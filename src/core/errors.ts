@@ -20,7 +20,9 @@ export type Rejection = {
   readonly errors?: readonly { readonly pointer: string; readonly code: string; readonly detail: string }[]
 }
 
-/** The reason why something could not be done or inspected, as a value. A {@link HostFault} that is caught becomes one. */
+/**
+ * The reason why something could not be done or inspected, as a value. A {@link HostFault} that is caught becomes one.
+ */
 export type Hindrance = {
   readonly code: FaultCode
   readonly retry: RetryClass

@@ -17,9 +17,9 @@ export type HeldPacket = {
 
 /**
  * Watches traffic from host to guest, and holds it for a guest that is not there. The kernel's program knows a VM by
- * its user id, and finds the VM by the outgoing device of a frame. The kernel keeps the counters and the held frames, so
- * they outlive the daemon; each frame stays there until it is sent. Frames are in the daemon's memory only if the kernel
- * has no room for more. Every method throws HostFault `traffic_failed`.
+ * its user id, and finds the VM by the outgoing device of a frame. The kernel keeps the counters and the held frames,
+ * so they outlive the daemon; each frame stays there until it is sent. Frames are in the daemon's memory only if the
+ * kernel has no room for more. Every method throws HostFault `traffic_failed`.
  */
 export interface Traffic {
   inspect(subject: HostIdentity): Promise<TrafficState>

@@ -8,8 +8,8 @@ import type { Store } from '../store/store.ts'
 import type { PassContext } from './context.ts'
 
 /**
- * Sweeps once: removes host objects of our naming whose VM is not on record: units, consoles and taps that carry the mark of this
- * store. Runs only after the first looks of a start, and never on a listing that failed.
+ * Sweeps once: removes host objects of our naming whose VM is not on record: units, consoles and taps that carry the
+ * mark of this store. Runs only after the first looks of a start, and never on a listing that failed.
  *
  * A VM is left alone and reported if its unit carries the mark of another store, or if it has a disk. A deletion
  * removes the disk before it forgets the VM. So a VM with a disk was not deleted: this host's state directory is older
