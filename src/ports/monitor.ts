@@ -28,9 +28,28 @@ export type RestoredGuest = {
 /** A guest that a monitor is to save. */
 export type SavedGuest = Pick<RestoredGuest, 'id' | 'path' | 'memoryMib'>
 
+/** The agents in guests that have one. None of these methods fails. */
+export interface GuestAgent {
+  /** Sends the current time to a restored guest, if an agent in it listens; does not wait. */
+  setGuestTime(id: VmId): void
+  /**
+   * Asks an agent in the running guest to flush and freeze its file systems. If no agent listens, if it cannot do so
+   * within `freezeMs`, or on abort, the agent is asked to thaw what it froze. The caller that froze a guest must thaw
+   * it, or the guest stays frozen forever.
+   */
+  freeze(id: VmId, signal: AbortSignal): Promise<FreezeOutcome>
+  /**
+   * Returns true if nothing is frozen any more: an agent confirmed it, or the guest has ended. Returns false on abort,
+   * and if no agent confirms it within `freezeMs` because the guest is paused or the agent is busy; ask again later.
+   * Harmless if nothing was frozen.
+   */
+  thaw(id: VmId, signal: AbortSignal): Promise<boolean>
+}
+
 /** The program that runs a guest, reached over its control socket. Throws HostFault. */
 export interface Monitor {
   readonly capabilities: MonitorCapabilities
+  readonly agent: GuestAgent
   /** The memory that a monitor may take besides its guest, in MiB; its unit may not use more. Pure. */
   memoryMib(guestMib: number): number
   /** The command and sandbox that run this machine. Pure. */
@@ -54,7 +73,7 @@ export interface Monitor {
    */
   installed(): Promise<SavingMonitor>
   /** The processor that a guest sees here. */
-  processor(): Promise<Processor>
+  readonly processor: Processor
   /**
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
    * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused. Writes nothing if
@@ -69,20 +88,6 @@ export interface Monitor {
    * no way to ask. It may be asked again.
    */
   askToEnd(id: VmId, signal: AbortSignal): Promise<void>
-  /** Sends the current time to a restored guest, if an agent in it listens; does not wait, and never fails. */
-  setGuestTime(id: VmId): void
-  /**
-   * Asks an agent in the running guest to flush and freeze its file systems. If no agent listens, if it cannot do so
-   * within `freezeMs`, or on abort, the agent is asked to thaw what it froze. The caller that froze a guest must thaw
-   * it, or the guest stays frozen forever. Never fails.
-   */
-  freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome>
-  /**
-   * Returns true if nothing is frozen any more: an agent confirmed it, or the guest has ended. Returns false on abort,
-   * and if no agent confirms it within `freezeMs` because the guest is paused or the agent is busy; ask again later.
-   * Harmless if nothing was frozen. Never fails.
-   */
-  thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean>
   /**
    * Returns whether a program in the running guest listens as its agent. It does not prove that the agent obeys. A
    * guest that does not run may appear to have none.

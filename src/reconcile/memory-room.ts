@@ -20,13 +20,13 @@ export type MemoryPromises = Pick<Capacity, 'allocatable' | 'memoryTerms'>
  */
 export class MemoryRoom {
   readonly #store: Store
-  readonly #capacity: MemoryPromises
+  readonly #capacity: () => MemoryPromises
   readonly #clock: Clock
   readonly #call: (id: VmId, reason: string) => void
 
   /** @param call asks for a pass of this VM */
   constructor(
-    { store, capacity, clock }: { store: Store; capacity: MemoryPromises; clock: Clock },
+    { store, capacity, clock }: { store: Store; capacity: () => MemoryPromises; clock: Clock },
     call: (id: VmId, reason: string) => void,
   ) {
     this.#store = store
@@ -46,11 +46,11 @@ export class MemoryRoom {
     const { desired, monitor } = record
     const queue = this.#store.memoryLoans.queue()
     const place = queue.indexOf(record.id)
-    const terms = this.#capacity.memoryTerms()
+    const terms = this.#capacity().memoryTerms()
     return judgeMemory({
       needMib: commitmentOf({ desired, monitor }, terms).memoryMib,
       heldMib: heldMemoryMib(this.#store.vms.recorded(), terms),
-      allocatable: this.#capacity.allocatable().memoryMib,
+      allocatable: this.#capacity().allocatable().memoryMib,
       ahead: place === -1 ? queue.length : place,
     })
   }
@@ -143,6 +143,6 @@ export class MemoryRoom {
   }
 
   get #lends(): boolean {
-    return this.#capacity.memoryTerms().sleepRatio < 1
+    return this.#capacity().memoryTerms().sleepRatio < 1
   }
 }

@@ -40,16 +40,13 @@ export class Reconciler {
       {
         store: context.store,
         clock: context.host.clock,
-        capacity: {
-          allocatable: () => capacity().allocatable(),
-          memoryTerms: () => capacity().memoryTerms(),
-        },
+        capacity,
       },
       (id, reason) => this.notice(id, reason),
     )
     this.memory = memory
     this.graces = new Graces(context.host.clock)
-    this.#lostChanges = new ReportedLooks(context.host.clock, (reason) => this.notice(undefined, reason), {
+    this.#lostChanges = new ReportedLooks(context.host.clock, (reason) => this.noticeAll(reason), {
       burst: 1,
       everyMs: limits.lostChangesLookEveryMs,
     })
@@ -75,7 +72,9 @@ export class Reconciler {
   async start(): Promise<void> {
     if (this.#stopping) return
     const { store, host } = this.#context
-    host.units.watch((id) => this.notice(id, 'unit changed'))
+    host.units.watch((id) =>
+      id === undefined ? this.noticeAll('unit changed') : this.notice(id, 'unit changed'),
+    )
     for (const kind of MONITOR_KINDS)
       host.monitors[kind].watch((id) => this.#workers.get(id)?.report('guest changed'))
     host.taps.watch((device) => this.#noticeDevice(device))
@@ -88,7 +87,7 @@ export class Reconciler {
     })
     // Counts as a change: the reason of the refusal is gone, and so is the back-off.
     host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', { change: true }))
-    host.firewall.watch(() => this.notice(undefined, 'firewall changed'))
+    host.firewall.watch(() => this.noticeAll('firewall changed'))
     const ids = store.vms.ids()
     // Before the first wait: what is noticed meanwhile finds its worker.
     for (const id of ids) this.#worker(id)
@@ -115,10 +114,14 @@ export class Reconciler {
     for (const worker of this.#workers.values()) worker.poke(reason, { change: true, ofAll: true })
   }
 
-  /** Wakes the worker of a VM, or all workers, for a look. Unlike a poke, that ends no back-off. */
-  notice(id: VmId | undefined, reason: string): void {
-    if (id !== undefined) this.#workers.get(id)?.poke(reason)
-    else for (const worker of this.#workers.values()) worker.poke(reason, { ofAll: true })
+  /** Wakes the worker of a VM for a look. Unlike a poke, that ends no back-off. */
+  notice(id: VmId, reason: string): void {
+    this.#workers.get(id)?.poke(reason)
+  }
+
+  /** Does the same with all workers, for a reason that concerns all VMs. */
+  noticeAll(reason: string): void {
+    for (const worker of this.#workers.values()) worker.poke(reason, { ofAll: true })
   }
 
   /**

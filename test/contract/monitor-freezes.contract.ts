@@ -46,15 +46,15 @@ export function freezePromises({ promise, reaches }: Promises): void {
     await useDisk(id)
     assert.equal(await write(id), 'written')
     for (const _ of [1, 2]) {
-      assert.equal(await monitor.freezeFileSystems(id, never), 'frozen')
+      assert.equal(await monitor.agent.freeze(id, never), 'frozen')
       assert.equal(await write(id), 'waits')
       await monitor.ensurePaused(id, never)
       await monitor.ensureRunning(id, never)
       assert.equal(await write(id), 'waits')
-      assert.equal(await monitor.thawFileSystems(id, never), true)
+      assert.equal(await monitor.agent.thaw(id, never), true)
       assert.equal(await write(id), 'written')
     }
-    assert.equal(await monitor.thawFileSystems(id, never), true)
+    assert.equal(await monitor.agent.thaw(id, never), true)
     assert.equal(await write(id), 'written')
   })
 
@@ -63,10 +63,10 @@ export function freezePromises({ promise, reaches }: Promises): void {
     await started(stage)
     await useDisk(id)
     const aborting = new AbortController()
-    const freezing = monitor.freezeFileSystems(id, aborting.signal)
+    const freezing = monitor.agent.freeze(id, aborting.signal)
     aborting.abort(new Error('the VM is being deleted'))
     assert.equal(await freezing, 'none')
-    assert.equal(await monitor.freezeFileSystems(id, aborting.signal), 'none')
+    assert.equal(await monitor.agent.freeze(id, aborting.signal), 'none')
     assert.equal(await write(id), 'written')
   })
 
@@ -76,13 +76,13 @@ export function freezePromises({ promise, reaches }: Promises): void {
       const { monitor, useDisk, write } = stage
       await started(stage)
       await useDisk(id)
-      assert.equal(await monitor.freezeFileSystems(id, never), 'frozen')
+      assert.equal(await monitor.agent.freeze(id, never), 'frozen')
       await monitor.ensurePaused(id, never)
-      assert.equal(await monitor.thawFileSystems(id, never), false)
-      assert.equal(await monitor.thawFileSystems(id, AbortSignal.abort()), false)
+      assert.equal(await monitor.agent.thaw(id, never), false)
+      assert.equal(await monitor.agent.thaw(id, AbortSignal.abort()), false)
       await monitor.ensureRunning(id, never)
       await until(
-        () => monitor.thawFileSystems(id, never),
+        () => monitor.agent.thaw(id, never),
         (isThawed) => isThawed,
         60_000,
       )
@@ -93,8 +93,8 @@ export function freezePromises({ promise, reaches }: Promises): void {
   promise('a guest that has ended has nothing frozen', async (stage) => {
     const { monitor, end } = stage
     const isOver = async (): Promise<void> => {
-      assert.equal(await monitor.freezeFileSystems(id, never), 'none')
-      assert.equal(await monitor.thawFileSystems(id, never), true)
+      assert.equal(await monitor.agent.freeze(id, never), 'none')
+      assert.equal(await monitor.agent.thaw(id, never), true)
     }
     await isOver()
     await started(stage)

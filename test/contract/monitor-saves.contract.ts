@@ -141,7 +141,7 @@ export function restorePromises({ disk, promise, reaches }: Promises): void {
   promise('saving and restoring a VM without a monitor are faults', async ({ monitor, guest }) => {
     await assert.rejects(monitor.save(guest(id), never), isFault('monitor_unreachable'))
     await assert.rejects(monitor.ensureRestored(guest(id), never), isFault('restore_failed'))
-    monitor.setGuestTime(id)
+    monitor.agent.setGuestTime(id)
   })
 
   promise('a caller can stop waiting for a guest to be restored', async ({ monitor, guest }) => {

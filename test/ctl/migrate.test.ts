@@ -243,7 +243,7 @@ test('a change of a VM that is offered is refused, with the commands that help',
   assert.match(err, /\n {2}vmhostctl vm migrate web-1 --cancel keeps it here\n/)
   const there = await hosts.destination.run('vm pause web-1')
   assert.match(there.err, /vmhostctl vm get web-1 shows how far it is, and from where it comes\n/)
-  hosts.destination.host.host.monitor.processorHere = { vendor: 'OtherVendor', features: [] }
+  hosts.destination.host.host.monitor.processor = { vendor: 'OtherVendor', features: [] }
   await hosts.source.run('vm migrate web-1 --cancel')
   hosts.arrives({ stage: 'refused', because: 'withdrawn' })
   const again = hosts.start()

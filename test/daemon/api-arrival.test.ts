@@ -81,7 +81,7 @@ test('what cannot come is refused before anything is stored', async (t) => {
   const { host, take } = await start(t)
   assertProblem(await take({ migration_id: 'move-8' }), 409, 'migration_unavailable')
   assertProblem(await take({}, '/v1/vms/web-2/arrival'), 400, 'invalid_request')
-  host.host.monitor.processorHere = { vendor: 'OtherVendor', features: [] }
+  host.host.monitor.processor = { vendor: 'OtherVendor', features: [] }
   assertProblem(await take(), 409, 'migration_incompatible')
   host.host.sourceHosts.isCut = true
   assertProblem(await take(), 503, 'source_unreachable')

@@ -8,7 +8,13 @@ import type { Processor } from '../../src/core/monitor/processor.ts'
 import type { UnitSpec } from '../../src/core/unit/unit-spec.ts'
 import type { Disk, DiskLimits } from '../../src/core/desired.ts'
 import type { VmId } from '../../src/core/ids.ts'
-import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../src/ports/monitor.ts'
+import type {
+  FreezeOutcome,
+  GuestAgent,
+  Monitor,
+  RestoredGuest,
+  SavedGuest,
+} from '../../src/ports/monitor.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import { SavedFiles } from './saved-files.ts'
 import { unitSpecOn } from './unit-spec.ts'
@@ -23,12 +29,11 @@ export type MonitorMethod =
   | 'ensureDiskLimits'
   | 'diskCounters'
   | 'installed'
-  | 'processor'
   | 'save'
   | 'ensureRestored'
   | 'askToEnd'
-  | 'freezeFileSystems'
-  | 'thawFileSystems'
+  | 'freeze'
+  | 'thaw'
   | 'agentListens'
 
 const FOLDER = '/usr/bin/'
@@ -46,6 +51,11 @@ type Restoring = { readonly file: SavedFile | undefined; readonly disk: Disk; se
  */
 export class FakeMonitor implements Monitor {
   readonly capabilities: MonitorCapabilities
+  readonly agent: GuestAgent = {
+    setGuestTime: (id) => void this.clocksSet.push(id),
+    freeze: (id, signal) => this.#freeze(id, signal),
+    thaw: (id, signal) => this.#thaw(id, signal),
+  }
   /** Its name without a path; each monitor of a host has its own. */
   readonly program: string
   /** Whether it begins to read a saved guest at its start, and not when it is asked to. */
@@ -55,7 +65,7 @@ export class FakeMonitor implements Monitor {
   /** Version of the installed program; an upgrade changes it for the next starts. */
   version = '1.0'
   /** Processor of this host. */
-  processorHere: Processor = { vendor: 'FakeVendor', features: ['fpu', 'avx2'] }
+  processor: Processor = { vendor: 'FakeVendor', features: ['fpu', 'avx2'] }
   /** Files that saved guests are written to and read from. */
   readonly files: SavedFiles
   /** Guests whose clock was set, in order. */
@@ -176,10 +186,6 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('installed', () => this.#program())
   }
 
-  processor(): Promise<Processor> {
-    return this.#faults.run('processor', () => this.processorHere)
-  }
-
   save({ id, path }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     const write = (): SavingMonitor => {
       const { kind } = this.#live(id)
@@ -219,18 +225,14 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('askToEnd', ask, signal)
   }
 
-  setGuestTime(id: VmId): void {
-    this.clocksSet.push(id)
-  }
-
-  async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
+  async #freeze(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
     const freeze = (): FreezeOutcome => {
       if (!this.#hears(id)) return 'none'
       this.frozen.add(id)
       return this.mute.has(id) ? 'unknown' : 'frozen'
     }
     try {
-      return await this.#faults.run('freezeFileSystems', freeze, signal)
+      return await this.#faults.run('freeze', freeze, signal)
     } catch (error) {
       if (!signal.aborted && !(error instanceof HostFault)) throw error
       // The guest is frozen although no caller heard of it, so the caller that reports failure also thaws it.
@@ -240,7 +242,7 @@ export class FakeMonitor implements Monitor {
     }
   }
 
-  async thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean> {
+  async #thaw(id: VmId, signal: AbortSignal): Promise<boolean> {
     const thaw = (): boolean => {
       if (this.stateOf(id).kind === 'silent') return true
       if (!this.#hears(id)) return false
@@ -248,7 +250,7 @@ export class FakeMonitor implements Monitor {
       return !this.mute.has(id)
     }
     // A fault stands for a lost answer.
-    return this.#faults.run('thawFileSystems', thaw, signal).catch(() => false)
+    return this.#faults.run('thaw', thaw, signal).catch(() => false)
   }
 
   /** Whether an agent obeys: never in a paused guest. */

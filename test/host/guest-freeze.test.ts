@@ -13,10 +13,10 @@ const never = new AbortController().signal
 async function freezes({ monitor, ask }: SandboxStage): Promise<number> {
   const write = 'touch /root/$RANDOM </dev/null >/dev/null 2>&1 &'
   const beganAt = performance.now()
-  assert.equal(await monitor.freezeFileSystems(id, never), 'frozen')
+  assert.equal(await monitor.agent.freeze(id, never), 'frozen')
   const tookMs = performance.now() - beganAt
   assert.equal(await ask(`${write} sleep 1; kill -0 $! && echo waits`), 'waits')
-  assert.equal(await monitor.thawFileSystems(id, never), true)
+  assert.equal(await monitor.agent.thaw(id, never), true)
   assert.equal(await ask('touch /root/$RANDOM && wait && echo written'), 'written')
   return tookMs
 }
@@ -28,11 +28,11 @@ test('a guest freezes the disk that it runs on, even after a restore', { skip },
   await until(said, (text) => text.includes('demo guest ready'), BOOT_MS)
   assert.match(await ask('grep " / " /proc/mounts'), /^\/dev\/\S+ \/ ext4 rw/m)
   await until(
-    () => monitor.freezeFileSystems(id, never),
+    () => monitor.agent.freeze(id, never),
     (outcome) => outcome === 'frozen',
     BOOT_MS,
   )
-  assert.equal(await monitor.thawFileSystems(id, never), true)
+  assert.equal(await monitor.agent.thaw(id, never), true)
   t.diagnostic(`freezing took ${(await freezes(stage)).toFixed(1)} ms`)
 
   await monitor.ensurePaused(id, never)

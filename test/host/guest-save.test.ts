@@ -102,7 +102,7 @@ test(
       Date.now() - (behind?.timeMs ?? 0) > asleepMs - 1000,
       'the guest knows the time although the daemon did not set it',
     )
-    monitor.setGuestTime(id)
+    monitor.agent.setGuestTime(id)
     const after = await until(page, (seen) => seen !== undefined && Date.now() - seen.timeMs < 2500, BOOT_MS)
     assert.equal(after?.boot, before?.boot)
   },
@@ -119,9 +119,9 @@ test(
     // Its child processes hold the port too, for a moment.
     const closed = "while ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q '/dev/vport'; do sleep 0.1; done"
     assert.equal(await ask(`${kill}; ${closed}; echo gone`), 'gone')
-    for (const _ of [1, 2, 3]) monitor.setGuestTime(id)
+    for (const _ of [1, 2, 3]) monitor.agent.setGuestTime(id)
     const beganAt = performance.now()
-    assert.equal(await monitor.freezeFileSystems(id, never), 'none')
+    assert.equal(await monitor.agent.freeze(id, never), 'none')
     t.diagnostic(
       `it was known that the guest has no agent after ${(performance.now() - beganAt).toFixed(1)} ms`,
     )

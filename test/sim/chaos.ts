@@ -3,7 +3,7 @@ import type { MonitorKind } from '../../src/core/monitor/monitor-kind.ts'
 import type { FaultCode } from '../../src/core/errors.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { Host } from '../../src/ports/host.ts'
-import type { Monitor } from '../../src/ports/monitor.ts'
+import type { GuestAgent, Monitor } from '../../src/ports/monitor.ts'
 import type { ObjectStore, Unsent } from '../../src/ports/object-store.ts'
 import type { Staging } from '../../src/ports/staging.ts'
 
@@ -171,12 +171,13 @@ export class Chaos {
       await this.#mayDie()
       return this.#random() < silence ? unheard : answer
     }
-    const agents: Pick<Monitor, 'freezeFileSystems' | 'thawFileSystems'> = {
-      freezeFileSystems: (id, signal) => ask(() => monitor.freezeFileSystems(id, signal), 'unknown'),
-      thawFileSystems: (id, signal) => ask(() => monitor.thawFileSystems(id, signal), false),
+    const agent: GuestAgent = {
+      setGuestTime: (id) => monitor.agent.setGuestTime(id),
+      freeze: (id, signal) => ask(() => monitor.agent.freeze(id, signal), 'unknown'),
+      thaw: (id, signal) => ask(() => monitor.agent.thaw(id, signal), false),
     }
     return new Proxy(this.#around(monitor, 'monitor_refused'), {
-      get: (target, name) => Reflect.get(name in agents ? agents : target, name),
+      get: (target, name) => (name === 'agent' ? agent : Reflect.get(target, name)),
     })
   }
 
@@ -241,4 +242,4 @@ export class Chaos {
 }
 
 const asynchronous =
-  /^(inspect|ensure|rebuild|remove|list|restart|installed|processor|save|publish|verify|flushDisk|clone|keep|pack|discard|held|inject|describe|open|manifest|roundFrames|memoryFrames|handOver|image$|console$|release|abort|write$|flush$|close$)/
+  /^(inspect|ensure|rebuild|remove|list|restart|installed|save|publish|verify|flushDisk|clone|keep|pack|discard|held|inject|describe|open|manifest|roundFrames|memoryFrames|handOver|image$|console$|release|abort|write$|flush$|close$)/

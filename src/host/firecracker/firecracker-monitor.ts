@@ -24,7 +24,7 @@ import { never } from '../../lib/abortable.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { outsideLogContext } from '../../log/log.ts'
 import type { Log } from '../../log/log.ts'
-import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
+import type { Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { orStorageFault } from '../files/storage-fault.ts'
 import { stat } from '../files/pool-files.ts'
 import { listensOnVsock } from '../guest-agent/guest-agent.ts'
@@ -72,11 +72,11 @@ type Known = {
  * process.
  */
 export class FirecrackerMonitor implements Monitor {
+  readonly agent: GuestAgents
+  readonly processor: Processor
   readonly capabilities: MonitorCapabilities
   readonly #host: FirecrackerHost
-  readonly #processor: Processor
   readonly #installed: InstalledProgram<FirecrackerVersion>
-  readonly #agents: GuestAgents
   readonly #diskPath: (id: VmId) => string
   readonly #known = new Map<VmId, Known>()
   #onChange: (id: VmId) => void = () => {}
@@ -84,7 +84,7 @@ export class FirecrackerMonitor implements Monitor {
   constructor(options: FirecrackerMonitorOptions) {
     const { program, metadataService, architecture, runDirectory, diskPath, log } = options
     this.#diskPath = diskPath
-    this.#processor = processorOf(readFileSync('/proc/cpuinfo', 'utf8'))
+    this.processor = processorOf(readFileSync('/proc/cpuinfo', 'utf8'))
     this.#host = {
       program,
       architecture: architecture ?? (process.arch === 'arm64' ? 'arm64' : 'x64'),
@@ -98,7 +98,7 @@ export class FirecrackerMonitor implements Monitor {
       kernelFormats: [this.#host.architecture === 'arm64' ? 'Image' : 'ELF'],
     }
     const listens = (id: VmId) => listensOnVsock(this.#agentOf(id))
-    this.#agents = new GuestAgents({ address: (id) => this.#agentOf(id), listens, log })
+    this.agent = new GuestAgents({ address: (id) => this.#agentOf(id), listens, log })
   }
 
   memoryMib(guestMib: number): number {
@@ -145,10 +145,6 @@ export class FirecrackerMonitor implements Monitor {
     return { program: basename(this.#host.program), version, accelerator: 'kvm', format, form: 'backing' }
   }
 
-  async processor(): Promise<Processor> {
-    return this.#processor
-  }
-
   async save({ id, ...guest }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     const doing = `saving VM ${id}`
     const task = async (): Promise<SavingMonitor> => {
@@ -178,24 +174,12 @@ export class FirecrackerMonitor implements Monitor {
 
   /** A reboot ends Firecracker. A guest that powers off on x86 leaves it running, without a word. */
   async askToEnd(id: VmId, signal: AbortSignal): Promise<void> {
-    if (await this.#agents.shutDown(id, 'reboot', signal)) return
+    if (await this.agent.shutDown(id, 'reboot', signal)) return
     // Firecracker has a keyboard controller on x86 only, and refuses elsewhere.
     const body = { action_type: 'SendCtrlAltDel' }
     await this.#talk(`asking the guest of VM ${id} to end`, () =>
       this.#ask(id, { method: 'PUT', target: '/actions', body }, signal),
     )
-  }
-
-  setGuestTime(id: VmId): void {
-    void this.#agents.setGuestTime(id)
-  }
-
-  async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
-    return this.#agents.freeze(id, signal)
-  }
-
-  async thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean> {
-    return this.#agents.thaw(id, signal)
   }
 
   async agentListens(id: VmId): Promise<boolean> {
@@ -219,7 +203,7 @@ export class FirecrackerMonitor implements Monitor {
 
   /** Closes all connections. Guests continue. */
   close(): void {
-    this.#agents.close()
+    this.agent.close()
     const known = [...this.#known.values()]
     this.#known.clear()
     for (const { socket } of known) socket.destroy()

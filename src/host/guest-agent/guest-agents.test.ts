@@ -36,8 +36,13 @@ async function stage(
 }
 
 test('an agent gets the time in nanoseconds', async (t) => {
-  const { agents, agent } = await stage(t, () => '{"return": {}}\n')
-  await agents.setGuestTime(id)
+  const { promise: heard, resolve: hear } = Promise.withResolvers<void>()
+  const { agents, agent } = await stage(t, () => {
+    hear()
+    return '{"return": {}}\n'
+  })
+  agents.setGuestTime(id)
+  await heard
   assert.equal(agent.heard[1], '{"execute":"guest-set-time","arguments":{"time":1893456000123000000}}')
 })
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Log } from '../../log/log.ts'
-import type { FreezeOutcome } from '../../ports/monitor.ts'
+import type { FreezeOutcome, GuestAgent } from '../../ports/monitor.ts'
 import { askAgent } from './guest-agent.ts'
 import type { AgentAddress, AgentAnswer, AgentCommand } from './guest-agent.ts'
 
@@ -23,8 +23,8 @@ const FREEZE: AgentCommand = { name: 'guest-fsfreeze-freeze' }
 const THAW: AgentCommand = { name: 'guest-fsfreeze-thaw' }
 const STATUS: AgentCommand = { name: 'guest-fsfreeze-status' }
 
-/** The agents in guests that have one. None of these methods fails. */
-export class GuestAgents {
+/** The agents in guests, each behind a socket of its monitor. */
+export class GuestAgents implements GuestAgent {
   readonly #options: Required<GuestAgentsOptions>
   readonly #log: Log
   readonly #telling = new Map<VmId, AbortController>()
@@ -43,7 +43,11 @@ export class GuestAgents {
   }
 
   /** Sends a guest the current time. The last call for a guest replaces earlier ones. */
-  async setGuestTime(id: VmId): Promise<void> {
+  setGuestTime(id: VmId): void {
+    void this.#setTime(id)
+  }
+
+  async #setTime(id: VmId): Promise<void> {
     this.#telling.get(id)?.abort()
     const telling = new AbortController()
     this.#telling.set(id, telling)
@@ -64,7 +68,6 @@ export class GuestAgents {
     return kind === 'unknown' || kind === 'returned'
   }
 
-  /** See `Monitor.freezeFileSystems`. */
   async freeze(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
     if (!(await this.#listens(id)) || signal.aborted) return 'none'
     const answer = await this.#ask(id, () => FREEZE, this.#options.freezeMs, signal)
@@ -76,7 +79,7 @@ export class GuestAgents {
   }
 
   /**
-   * See `Monitor.thawFileSystems`. A closed port does not mean that nothing is frozen: while an agent restarts, its
+   * Does what the port describes. A closed port does not mean that nothing is frozen: while an agent restarts, its
    * port is closed for a moment, and what its predecessor froze stays frozen.
    */
   async thaw(id: VmId, signal: AbortSignal): Promise<boolean> {

@@ -24,7 +24,7 @@ import type { DiskLimits } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import { abortable, never } from '../../lib/abortable.ts'
 import type { Log } from '../../log/log.ts'
-import type { FreezeOutcome, Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
+import type { Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { diskCountersOf, diskOf, isAgentOpen, migrationOf, statusOf } from './qemu-answers.ts'
 import { AgentPorts } from './agent-ports.ts'
@@ -71,13 +71,13 @@ const STATE_EVENTS: ReadonlySet<string> = new Set([
  * at that moment.
  */
 export class QemuMonitor implements Monitor {
+  readonly agent: GuestAgents
+  readonly processor: Processor
   readonly #host: QemuHost
-  readonly #processor: Processor
   readonly #log: Log
   readonly #savesStreams: boolean
   readonly #clients: QmpClients
   readonly #installed: InstalledProgram<string>
-  readonly #agents: GuestAgents
   readonly #agentPorts = new AgentPorts()
   #onChange: (id: VmId) => void = () => {}
 
@@ -85,7 +85,7 @@ export class QemuMonitor implements Monitor {
     const { program, accelerator, architecture, runDirectory, greetingMs, log } = options
     const cpuinfo = readFileSync('/proc/cpuinfo', 'utf8')
     const tscKhz = knownTscKhz(cpuinfo)
-    this.#processor = accelerator === 'kvm' ? processorOf(cpuinfo) : EMULATED
+    this.processor = accelerator === 'kvm' ? processorOf(cpuinfo) : EMULATED
     this.#host = {
       program,
       accelerator,
@@ -107,7 +107,7 @@ export class QemuMonitor implements Monitor {
         this.#onChange(id)
       },
     })
-    this.#agents = new GuestAgents({
+    this.agent = new GuestAgents({
       address: (id) => ({ path: agentSocketPath(this.#host.runDirectory, id) }),
       listens: async (id) => isAgentOpen(await this.#clients.of(id)),
       log,
@@ -184,10 +184,6 @@ export class QemuMonitor implements Monitor {
     return this.#program(await this.#installed.version())
   }
 
-  async processor(): Promise<Processor> {
-    return this.#processor
-  }
-
   async save({ id, path }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
       const { kind } = await stateOf(client, signal)
@@ -216,22 +212,10 @@ export class QemuMonitor implements Monitor {
   }
 
   async askToEnd(id: VmId, signal: AbortSignal): Promise<void> {
-    if (await this.#agents.shutDown(id, 'powerdown', signal)) return
+    if (await this.agent.shutDown(id, 'powerdown', signal)) return
     await this.#talk({ id, doing: `asking the guest of VM ${id} to end`, signal }, (client) =>
       client.execute('system_powerdown', undefined, signal),
     )
-  }
-
-  setGuestTime(id: VmId): void {
-    void this.#agents.setGuestTime(id)
-  }
-
-  async freezeFileSystems(id: VmId, signal: AbortSignal): Promise<FreezeOutcome> {
-    return this.#agents.freeze(id, signal)
-  }
-
-  async thawFileSystems(id: VmId, signal: AbortSignal): Promise<boolean> {
-    return this.#agents.thaw(id, signal)
   }
 
   async agentListens(id: VmId): Promise<boolean> {
@@ -252,7 +236,7 @@ export class QemuMonitor implements Monitor {
 
   /** Closes all connections. Guests continue. */
   close(): void {
-    this.#agents.close()
+    this.agent.close()
     this.#clients.close()
   }
 

@@ -39,7 +39,7 @@ export async function readOffer(
       const notHere = refuseMonitor(kind)
       if (notHere !== undefined) return err(notHere)
       const monitor = monitors[kind]
-      const here = { monitor: await monitor.installed(), processor: await monitor.processor() }
+      const here = { monitor: await monitor.installed(), processor: monitor.processor }
       const refusal = refuseMemory(manifest.value, here)
       return refusal === undefined
         ? ok({ manifest: manifest.value, arrivalId: randomUUID() as ArrivalId })

@@ -78,7 +78,7 @@ export class SourceSide {
       ...given({ sshHostKey: store.sshHostKeys.get(record.id) }),
     }
     const driver = host.monitors[record.monitor]
-    const [monitor, processor] = [await driver.installed(), await driver.processor()]
+    const [monitor, processor] = [await driver.installed(), driver.processor]
     await store.flushed()
     return ok(manifestOf(record, departure, { ...belongings, monitor, processor }))
   }

@@ -25,7 +25,7 @@ test('the disk of a running guest is captured with its file systems frozen, and 
   assert.equal(host.monitor.stateOf(vmId).kind, 'paused')
   assert.equal(host.monitor.frozen.has(vmId), true)
   clock.advance(7)
-  const thawed = host.monitor.holdNext('thawFileSystems')
+  const thawed = host.monitor.holdNext('thaw')
   captured()
   await quiet()
   assert.equal(host.monitor.stateOf(vmId).kind, 'running', 'it is thawed before its worker looks')
@@ -118,7 +118,7 @@ test('processes that are left of a VM may write to its disk, which is captured o
 })
 
 for (const [method, where] of [
-  ['freezeFileSystems', 'frozen'],
+  ['freeze', 'frozen'],
   ['ensurePaused', 'paused'],
 ] as const) {
   for (const moment of ['before', 'after'] as const) {

@@ -174,7 +174,7 @@ async function cloneRunning(task: Task, vm: VmRecord, { until, guestMustEnd }: B
   })
   await store.flushed()
   try {
-    freeze = await host.monitors[vm.monitor].freezeFileSystems(id, until)
+    freeze = await host.monitors[vm.monitor].agent.freeze(id, until)
     until.throwIfAborted()
     const cloned = await clonePaused(task, vm, { until, guestMustEnd })
     return { ...cloned, consistency: freeze === 'frozen' ? 'file_system' : 'crash' }

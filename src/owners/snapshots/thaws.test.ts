@@ -139,7 +139,7 @@ test('if no agent listens, a capture leaves nothing to thaw', async (t) => {
 test('a hard stop does not wait for a thaw without an answer', async (t) => {
   const stage = await snapshotStage(t)
   const { context, host, vmId, vm, upload, take, quiet } = stage
-  host.monitor.holdNext('thawFileSystems')
+  host.monitor.holdNext('thaw')
   take(urlsOf(upload))
   await quiet()
   assert.equal(vm().observed.state, 'running')

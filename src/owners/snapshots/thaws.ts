@@ -34,7 +34,7 @@ export async function thaw(
       return 'none'
     }
     if (kind !== 'active' || (await monitor.inspect(id)).kind !== 'running') return 'not_yet'
-    if (!(await monitor.thawFileSystems(id, signal))) {
+    if (!(await monitor.agent.thaw(id, signal))) {
       log.warn({}, 'guest thaw not confirmed by an agent; its file systems may be frozen')
       return 'not_yet'
     }

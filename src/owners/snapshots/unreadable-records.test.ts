@@ -78,7 +78,7 @@ for (const [when, isHeld] of [
     store.frozenGuests.note(vmId)
     host.monitor.frozen.add(vmId)
     host.monitor.busy.add(vmId)
-    const release = isHeld ? host.monitor.holdNext('thawFileSystems') : () => {}
+    const release = isHeld ? host.monitor.holdNext('thaw') : () => {}
     await restart()
     if (isHeld) setPower(context, vmId, 'running')
     await quiet()

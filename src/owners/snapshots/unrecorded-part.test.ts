@@ -80,7 +80,7 @@ async function slowDiskStage(t: TestContext, options: { readonly stagingQuotaMib
 }
 
 for (const [what, at, methodOf] of [
-  ['the guest is frozen', 'capturing', ({ monitor }) => mock.method(monitor, 'freezeFileSystems')],
+  ['the guest is frozen', 'capturing', ({ monitor }) => mock.method(monitor.agent, 'freeze')],
   ['the image is packed', 'packing', ({ staging }) => mock.method(staging, 'pack')],
   ['the upload is completed', 'completing', ({ objectStore }) => mock.method(objectStore, 'complete')],
 ] as readonly [string, string, (host: Stage['host']) => { readonly mock: { callCount(): number } }][])

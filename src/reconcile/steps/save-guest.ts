@@ -109,7 +109,7 @@ async function undoSave(context: StepContext, { mayBePublished }: Publication): 
   // It must be resumed even if a change comes or the daemon ends.
   if (record.desired.power === 'running') await host.monitors[record.monitor].ensureRunning(id, abandoned)
   abandoned.throwIfAborted()
-  host.monitors[record.monitor].setGuestTime(id)
+  host.monitors[record.monitor].agent.setGuestTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(record.host, { deliver: true })
   } finally {

@@ -127,7 +127,7 @@ const table: { readonly [K in StepKind]: Entry<K> } = {
   'monitor.ensure-running': {
     execute: async (_step, { host, record, signal }) => {
       await host.monitors[record.monitor].ensureRunning(record.id, signal)
-      host.monitors[record.monitor].setGuestTime(record.id)
+      host.monitors[record.monitor].agent.setGuestTime(record.id)
     },
   },
   // The guest's vCPUs are stopped.
