@@ -55,7 +55,7 @@ test('the page of limits has the limits that hold', () => {
     `${limits.consoleViewersMax} viewers, and ${limits.consoleViewersMax} shells`,
     `${limits.imageBytesMax / MIB / TIB} TiB unpacked; kernel and initrd ${limits.bootImageBytesMax / MIB / GIB} GiB each`,
     `running VMs | ${count(limits.consolePlacesMax)}, because`,
-    `${limits.savesMax} saves, ${limits.restoresMax} restores after a boot, ${limits.imageFetchesMax} fetches of images`,
+    `${limits.savesMax} VMs that fall asleep, ${limits.longStepsMax} saves at a shutdown of the host, ${limits.restoresMax} restores after a boot or a drain, ${limits.imageFetchesMax} fetches of images`,
     `${limits.packsMax} snapshots that are packed, ${limits.departuresAtOnceMax} disks that are copied`,
     `${count(limits.snapshotsMax)}, each of at most ${count(limits.partsMax)} parts`,
     `the last ${count(limits.eventsMax)} of the last ${limits.eventsAgeMsMax / 86_400_000} days; the last ${count(limits.eventsKeptMin)} stay`,
