@@ -7,16 +7,23 @@ import { parseConfig } from '../config/config.ts'
 import { silentLog } from '../log/log.ts'
 import { buildMonitors } from './build-monitors.ts'
 
-test('a Firecracker that is too old is not offered, and its version is the reason', async (t) => {
+test('a Firecracker that is too old is not offered, with its version as the reason, until a newer one is seen', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'vmhostd-monitors-'))
   t.after(() => rmSync(directory, { recursive: true }))
   const program = join(directory, 'firecracker')
-  const answers = '#!/bin/sh\n[ "$1" = --version ] && echo Firecracker v1.14.0 || echo v8.0.0\n'
-  writeFileSync(program, answers, { mode: 0o755 })
+  const install = (version: string): void => {
+    rmSync(program, { force: true })
+    const answers = `#!/bin/sh\n[ "$1" = --version ] && echo Firecracker v${version} || echo v8.0.0\n`
+    writeFileSync(program, answers, { mode: 0o755 })
+  }
+  install('1.14.0')
   const text = `[monitor]\nfirecracker_program = "${program}"\n`
   const config = parseConfig(text, { path: 'config.toml', hostname: 'host-1' })
-  const { offers } = await buildMonitors(config, silentLog)
+  const { offers, monitors } = await buildMonitors(config, silentLog)
   const { isOffered, because } = offers().kinds.firecracker
   assert.equal(isOffered, false)
   assert.match(because, /it is 1\.14\.0, and 1\.16 is the first that can be used/)
+  install('1.16.1')
+  await monitors.firecracker.installed()
+  assert.doesNotMatch(offers().kinds.firecracker.because, /1\.14/)
 })

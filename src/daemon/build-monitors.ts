@@ -9,15 +9,12 @@ import { given } from '../lib/given.ts'
 import type { Config } from '../config/config.ts'
 import type { KvmJudgement, MonitorOffers, MonitorQuestion } from '../core/monitor/choose-monitor.ts'
 import type { Log } from '../log/log.ts'
-import type { Monitor, Monitors } from '../ports/monitor.ts'
+import type { Monitors } from '../ports/monitor.ts'
 
 export type BuiltMonitors = {
   readonly monitors: Monitors
   readonly programs: MonitorQuestion['programs']
-  /**
-   * Returns what this host offers now: a program may be installed or removed while the daemon runs. The version of
-   * Firecracker is the one at the start.
-   */
+  /** Returns what this host offers now: a program may be installed, replaced or removed while the daemon runs. */
   readonly offers: () => MonitorOffers
   /** The result of the one try of KVM. */
   readonly kvm: KvmJudgement
@@ -40,10 +37,11 @@ export async function buildMonitors(
     metadataService: monitor.metadataService,
     diskPath: poolPaths(storage.poolDirectory).disk,
   })
-  const refusal = isExecutable(programs.firecracker) ? await refusalOf(firecracker) : undefined
+  // Whether it is offered depends on its version. Each later look notes it again.
+  if (isExecutable(programs.firecracker)) await firecracker.installed().catch(onlyFaults)
   const offers = (): MonitorOffers =>
     chooseMonitor({
-      ...given({ firecrackerRefusal: refusal }),
+      ...given({ firecrackerRefusal: firecracker.refusal }),
       kind: monitor.kind,
       accelerator: monitor.accelerator,
       isExecutable: {
@@ -67,15 +65,8 @@ export async function buildMonitors(
   return { monitors, programs, offers, kvm: judgeKvm(kvm) }
 }
 
-/** Returns why the program of a monitor cannot be used; undefined if it can. */
-async function refusalOf(monitor: Monitor): Promise<string | undefined> {
-  try {
-    await monitor.installed()
-    return undefined
-  } catch (error) {
-    if (error instanceof HostFault) return error.message
-    throw error
-  }
+function onlyFaults(error: unknown): void {
+  if (!(error instanceof HostFault)) throw error
 }
 
 const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'

@@ -46,7 +46,7 @@ export const vms = {
       status: 422,
       title: 'The host does not offer this monitor',
       meaning:
-        'The VM asks for a monitor that this host does not offer: its program is not installed, or it needs KVM.',
+        'The VM asks for a monitor that this host does not offer: its program is not installed or is too old, or it needs KVM.',
       remedy:
         'Leave `monitor` out, ask for one that `host.monitors` of `/v1/sync` offers, or place the VM on another host. To offer it here, do what the error names.',
       example:

@@ -43,7 +43,7 @@ import { connectToMonitor, onceListening } from '../monitors/monitor-socket.ts'
 import { askFirecracker } from './firecracker-api.ts'
 import type { ApiRequest } from './firecracker-api.ts'
 import { loadGuest, resetVsock, saveGuest } from './firecracker-saving.ts'
-import { firecrackerVersion } from './firecracker-version.ts'
+import { firecrackerVersion, TooOld } from './firecracker-version.ts'
 import type { FirecrackerVersion } from './firecracker-version.ts'
 
 export type FirecrackerMonitorOptions = {
@@ -99,6 +99,12 @@ export class FirecrackerMonitor implements Monitor {
     }
     const listens = (id: VmId) => listensOnVsock(this.#agentOf(id))
     this.agent = new GuestAgents({ address: (id) => this.#agentOf(id), listens, log })
+  }
+
+  /** Why the program is too old to be used, by the last look at it; undefined if that look found no such thing. */
+  get refusal(): string | undefined {
+    const { lastFailure } = this.#installed
+    return lastFailure instanceof TooOld ? lastFailure.message : undefined
   }
 
   memoryMib(guestMib: number): number {

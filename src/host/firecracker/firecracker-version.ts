@@ -5,7 +5,12 @@ import { run } from '../exec/exec.ts'
 /** The version of a program, e.g. `1.16.1`, and of the states that it saves, e.g. `10.0.0`. */
 export type FirecrackerVersion = { readonly version: string; readonly format: string }
 
-/** Returns the versions of a Firecracker program. Throws HostFault `monitor_missing` if it cannot be run. */
+/** Thrown for a program that is older than the daemon can use. */
+export class TooOld extends HostFault {}
+
+/**
+ * Returns the versions of a Firecracker program. Throws TooOld, and HostFault `monitor_missing` if it cannot be run.
+ */
 export async function firecrackerVersion(program: string): Promise<FirecrackerVersion> {
   const doing = `asking ${basename(program)} for its version`
   let found: FirecrackerVersion | undefined
@@ -21,7 +26,7 @@ export async function firecrackerVersion(program: string): Promise<FirecrackerVe
   if (found === undefined)
     throw new HostFault('monitor_missing', `${doing}: it does not answer like Firecracker`)
   if (isTooOld(found.version))
-    throw new HostFault(
+    throw new TooOld(
       'monitor_missing',
       `${doing}: it is ${found.version}, and ${FIRST.join('.')} is the first that can be used: install a newer one`,
     )

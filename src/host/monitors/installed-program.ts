@@ -11,6 +11,8 @@ export class InstalledProgram<Version> {
   #known: { readonly file: string; readonly version: Promise<Version> } | undefined
   /** The version that was last seen; undefined before the first. */
   lastVersion: Version | undefined
+  /** Why the last look failed; undefined if it did not. */
+  lastFailure: unknown
 
   /** @param ask runs the program, and throws HostFault `monitor_missing` if it cannot */
   constructor(program: string, ask: (program: string) => Promise<Version>) {
@@ -21,6 +23,17 @@ export class InstalledProgram<Version> {
 
   /** Returns the version. Throws HostFault `monitor_missing`. */
   async version(): Promise<Version> {
+    try {
+      this.lastVersion = await this.#look()
+      this.lastFailure = undefined
+      return this.lastVersion
+    } catch (error) {
+      this.lastFailure = error
+      throw error
+    }
+  }
+
+  async #look(): Promise<Version> {
     const file = await this.#files.take()
     if (this.#known?.file !== file) {
       const version = this.#ask(this.#program)
@@ -30,8 +43,7 @@ export class InstalledProgram<Version> {
         if (this.#known === known) this.#known = undefined
       })
     }
-    this.lastVersion = await this.#known.version
-    return this.lastVersion
+    return this.#known.version
   }
 }
 
