@@ -23,7 +23,7 @@ export function errorChain(error: unknown): string {
 }
 
 /** Returns why something could not be done, from the error that says so. */
-export const hindranceOf = (fault: Pick<HostFault, 'code' | 'retry' | 'message'>): Hindrance => ({
+export const hindranceOf = (fault: Error & Pick<HostFault, 'code' | 'retry'>): Hindrance => ({
   code: fault.code,
   retry: fault.retry,
   message: errorChain(fault),

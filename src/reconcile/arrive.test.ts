@@ -40,7 +40,7 @@ test('the error of a VM that comes ends when its source answers, long before the
 })
 
 test('the attempt that is shown of a VM that comes is that of its course, however often its worker looks', async (t) => {
-  const { clock, context, id, vm, happens, idle, later } = await arriveStage(t)
+  const { clock, context, id, vm, happens, idle, later, lines } = await arriveStage(t)
   const nextAttemptAtMs = clock.now() + 31_000
   await happens({ trouble: { ...UNREACHABLE, attempt: 6, nextAttemptAtMs } })
   const shown = () => [vm().observed.fault?.attempt, vm().observed.fault?.nextAttemptAtMs]
@@ -54,6 +54,7 @@ test('the attempt that is shown of a VM that comes is that of its course, howeve
   await idle()
   assert.deepEqual(shown(), [6, nextAttemptAtMs])
   assert.ok((clock.nextMs() ?? 0) > 0)
+  assert.equal(lines.filter(({ message }) => message === 'pass failed').length, 1)
 })
 
 test('the error of a VM that comes has ended when the host begins to prepare for its guest', async (t) => {

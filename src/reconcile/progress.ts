@@ -5,7 +5,7 @@ import { failedState } from '../core/status/observed-state.ts'
 import { observedAfter } from '../core/status/observed.ts'
 import { given } from '../lib/given.ts'
 import type { Failure } from '../core/retry/retry.ts'
-import type { Observed, ObservedState, Progress, VmRecord } from '../core/vm/record.ts'
+import type { Fault, Observed, ObservedState, Progress, VmRecord } from '../core/vm/record.ts'
 import type { Later, Pass } from './context.ts'
 
 /** The state to show with a failure, if it is not the usual one, and other progress to record with it. */
@@ -26,12 +26,19 @@ export function fail(
   const waits = given({ waitingFor: failure.waitingFor, memoryQueue: failure.memoryQueue })
   write(pass, { ...also, observed: { ...observed(pass, shown), ...waits, fault } })
   const { code, step, attempt, nextAttemptAtMs } = fault
-  log.warn({ step, code, attempt, reasons: cause.reasons, error: failure.message }, 'pass failed')
-  pass.observer?.passFailed(step, code)
-  // What tries again by itself pokes the worker then, and its time may be over while it does.
-  const isOfOther = failure.nextAttemptAtMs !== undefined
-  return { kind: 'after', ms: isOfOther ? limits.resyncMs : nextAttemptAtMs - nowMs }
+  // A course that makes the attempts itself is looked at more often than it fails.
+  const isOfCourse = failure.nextAttemptAtMs !== undefined
+  if (!isOfCourse || !isSameAttempt(record.observed.fault, fault)) {
+    log.warn({ step, code, attempt, reasons: cause.reasons, error: failure.message }, 'pass failed')
+    pass.observer?.passFailed(step, code)
+  }
+  // The course pokes the worker at each outcome. While an attempt runs, the recorded time has passed,
+  // so it sets no delay.
+  return { kind: 'after', ms: isOfCourse ? limits.resyncMs : nextAttemptAtMs - nowMs }
 }
+
+const isSameAttempt = (before: Fault | undefined, { code, step, nextAttemptAtMs }: Fault): boolean =>
+  before?.code === code && before.step === step && before.nextAttemptAtMs === nextAttemptAtMs
 
 /** Returns what the record shows in this state after the look of this pass. */
 export function observed({ record, world, found, host }: Pass, state: ObservedState): Observed {

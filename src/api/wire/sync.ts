@@ -39,7 +39,7 @@ const hostSchema = Type.Object(
         default: Type.Boolean({ description: 'Whether VMs that are created without `monitor` get it.' }),
         program: Type.String({ examples: ['qemu-system-x86_64'] }),
         version: Type.Optional(
-          Type.String({ description: 'Absent if the program cannot be run.', examples: ['10.0.2'] }),
+          Type.String({ description: 'Absent if the program cannot be run, or is too old.', examples: ['10.0.2'] }),
         ),
         accelerator: Type.String({
           description: '`kvm`, or `tcg` for emulation.',
@@ -88,7 +88,7 @@ const hostSchema = Type.Object(
         seen_at: Type.String({ format: 'date-time', description: 'When it last had a connection.' }),
       }),
       {
-        description: `Certificates of clients that had a connection in the last seven days, at most ${limits.clientCertificatesMax}, without those that are revoked. A name may have several.`,
+        description: `Certificates of clients that had a connection since the daemon started and in the last seven days, at most ${limits.clientCertificatesMax}, without those that are revoked. A name may have several.`,
       },
     ),
     revocation_list: Type.Optional(

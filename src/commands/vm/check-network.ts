@@ -43,9 +43,12 @@ function refuseAddress(context: CommandContext, id: VmId, address: string): Refu
   return { code: 'address_in_use', detail: `${address} ${HOSTS}: choose another address` }
 }
 
-/** Leads to the advice to take another address, which a VM that is being deleted makes needless. */
+/**
+ * Returns the words between the holder of an address and the advice to choose another one: a VM that is being deleted
+ * frees it soon.
+ */
 const unlessGone = (store: Store, holder: VmId): string =>
-  store.vms.get(holder)?.deleting === true ? ', which is being deleted: wait until it is gone, or' : ':'
+  store.vms.readable(holder)?.deleting === true ? ', which is being deleted: wait until it is gone, or' : ':'
 
 function refusePrefix(context: CommandContext, id: VmId, prefix: string): Refusal | undefined {
   const { store, capacity, guestRanges } = context

@@ -134,7 +134,7 @@ test('asleep is not stopped: CPU and memory stay, and the refusal says what a st
   }
 })
 
-test('a VM that is still stopped is about to start, and one that still runs has a stop that is not done', (t) => {
+test('a refusal says that a VM which shows as stopped is about to start or to be stopped, and that another still runs', (t) => {
   const { context, id, store, create, accepted, refusal } = commandStage(t)
   const compute = { ...idle, memoryMib: 512 }
   const text = (): string => refusal(setCompute(context, id, compute)).text

@@ -103,9 +103,11 @@ export function copiedFurther(arrival: Arrival, progress: CopyProgress): Arrival
   return { ...rest, ...poolTrouble(arrival), progress }
 }
 
-/** Returns the trouble of a pool. Its code does not say whether it is that of this host. */
+/** Returns whether a pool is in trouble. The code does not say whether it is that of this host. */
+export const isPoolTrouble = ({ code }: ArrivalTrouble): boolean => POOL_FAULTS.has(code)
+
 const poolTrouble = ({ trouble }: Arrival): Pick<Arrival, 'trouble'> =>
-  trouble !== undefined && POOL_FAULTS.has(trouble.code) ? { trouble } : {}
+  trouble !== undefined && isPoolTrouble(trouble) ? { trouble } : {}
 
 const POOL_FAULTS: ReadonlySet<FaultCode> = new Set([
   'storage_failed',

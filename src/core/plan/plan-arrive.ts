@@ -60,7 +60,7 @@ const holdPackets = (record: VmRecord, { world, facts }: Now): readonly (() => F
 function waitFor(what: WaitReason, { trouble }: Arrival): Waiting | Blocked {
   if (trouble === undefined) return waiting(what)
   const { attempt, nextAttemptAtMs } = trouble
-  const attemptsBefore = attempt && attempt - 1
+  const attemptsBefore = attempt === undefined ? undefined : attempt - 1
   return { ...blockedBy('arrival.pull', trouble, what), ...given({ attemptsBefore, nextAttemptAtMs }) }
 }
 

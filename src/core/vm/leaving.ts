@@ -1,3 +1,4 @@
+import { isPoolTrouble } from '../migration/arrival.ts'
 import { afterEvent, isHandover, isUndecided } from '../migration/departure.ts'
 import type { Desired } from '../desired.ts'
 import type { Rejection } from '../errors.ts'
@@ -56,7 +57,7 @@ function refuseArriving(id: VmId, { migrationId, stage, trouble }: Arrival): Rej
     if (stage === 'refused')
       return `${id} has not come by migration ${migrationId}, and stays at its source: delete it here`
     const coming = `${id} is coming by migration ${migrationId}: wait until it is here, or withdraw the offer at its source`
-    if (trouble === undefined) return coming
+    if (trouble === undefined || isPoolTrouble(trouble)) return coming
     return stage === 'pulled'
       ? `${coming}; if that host is lost for good, delete the VM here with source_lost=true`
       : `${coming}; if that host is lost for good, delete it here`

@@ -91,7 +91,7 @@ async function endOf(
       status: exitStatus.failed,
       advice: [
         ...endWords(there, hostOf(destination)),
-        'run the command again to begin a new migration; it first removes what this one has left there',
+        `run the command again to begin a new migration${there === undefined ? '' : '; it first removes what this one has left there'}`,
       ],
     },
   )

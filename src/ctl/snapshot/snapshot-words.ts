@@ -53,15 +53,15 @@ function runsOf(numbers: readonly number[]): string {
 }
 
 /**
- * Says why a snapshot makes no progress: its error, or else `urls` that it needs, or what it waits for; undefined if
- * it does.
+ * Says why a snapshot makes no progress: its error, or else that it needs URLs, or what it waits for; undefined if it
+ * does. `afterUrls` follows the words `needs URLs`; undefined if it needs none.
  */
 export function troubleWords(
   { error, waiting_for: waitingFor }: { error?: string; waiting_for?: string },
-  urls: string | undefined,
+  afterUrls: string | undefined,
 ): string | undefined {
   if (error !== undefined) return causeFirst(error)
-  if (urls !== undefined) return `needs URLs${urls}`
+  if (afterUrls !== undefined) return `needs URLs${afterUrls}`
   return waitingFor === undefined ? undefined : `waits for ${waitingFor}`
 }
 

@@ -25,7 +25,10 @@ export async function capture(task: Task): Promise<Outcome> {
   const { vmId } = entry.record
   const vm = vmOf(task)
   if (vm === undefined) return gone(entry.record)
-  if (vm.observed.disk === undefined) return vmBusy('its disk is not made yet; a start makes it')
+  if (vm.observed.disk === undefined) {
+    const { disk } = await host.storage.inspect(vmId, [])
+    if (disk.kind === 'absent') return vmBusy('its disk is not made yet; if nothing makes it, start the VM')
+  }
   await flushes.run(() => host.staging.flushDisk(vmId, signal), signal)
   // Takes a place for captures first: a task that already holds a worker must not wait for another capture.
   const cloned = await captures.run(() => cloneBetweenPasses(task), signal)
