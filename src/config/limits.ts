@@ -320,8 +320,11 @@ export const limits = {
   residentRenewMs: 5000,
   /** How long a measurement of the memory of running VMs is shown. Without one a request waits for the next. */
   residentAgeMsMax: 10_000,
-  /** VMs whose memory is measured in one turn of the event loop; about a millisecond. */
-  residentLooksATurn: 32,
+  /**
+   * VMs whose memory is measured in one turn of the event loop; about half a millisecond. An answer takes some ten
+   * turns, and each of them waits for one of these.
+   */
+  residentLooksATurn: 8,
   /** Readers of metrics share an answer for so long after its end: many of them cost no more than one. */
   metricsAgeMsMax: 2000,
   /** Common names in the configuration that may read metrics. */
