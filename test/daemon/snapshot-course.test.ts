@@ -21,6 +21,10 @@ async function working(t: TestContext) {
   const host = await startControllerHost(t, pki)
   const body = createBody({ network: undefined, power: 'stopped' })
   await host.call({ method: 'PUT', path: '/v1/vms/web-1', body })
+  host.store.vms.recordProgress('web-1' as VmId, {
+    observed: { state: 'stopped', sinceMs: 1, disk: { sizeMib: 20 } },
+    nowMs: 1,
+  })
   const content = randomBytes(12 * MIB)
   host.host.staging.disks.set('web-1' as VmId, { content, sizeBytes: 20 * MIB })
   const snapshots = new Snapshots({
