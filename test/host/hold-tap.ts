@@ -34,12 +34,16 @@ export async function holdTap(t: TestContext, { device, userId }: TapSpec): Prom
 }
 
 /**
- * The kernel reports the state of a new device some time after the device, up to a second (linkwatch,
- * net/core/link_watch.c).
+ * The kernel reports two things some time after a new device: its state, up to a second later (linkwatch,
+ * net/core/link_watch.c), and the routes of its link-local address (addrconf_dad_work, net/ipv6/addrconf.c).
  */
 export async function isSettled(device: string): Promise<void> {
   await until(
     async () => (await run(['ip', 'link', 'show', 'dev', device])).stdout,
     (text) => text.includes('state DOWN'),
+  )
+  await until(
+    async () => (await run(['ip', '-6', 'route', 'show', 'table', 'local', 'dev', device])).stdout,
+    (text) => text.includes('anycast fe80::'),
   )
 }
