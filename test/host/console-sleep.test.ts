@@ -10,6 +10,7 @@ import { ready, sh, unitProperty } from '../../lab/inside/shell.ts'
 import { asleep, awake, sleepAfter, sleeper } from '../../lab/inside/sleepers.ts'
 import { typeInto, untilPrompt } from '../../lab/inside/type-into.ts'
 import { until } from '../../lab/inside/until.ts'
+import { atEnd } from '../contract/at-end.ts'
 import { adoptionReport } from './adoption-report.ts'
 import { IDLE_SECONDS, sleeperOfTests } from './sleeper-of-tests.ts'
 import { story } from './story.ts'
@@ -55,9 +56,10 @@ class Counter {
   }
 }
 
-test('a viewer that stays through sleeps and wakes loses and doubles no byte', async () => {
+test('a viewer that stays through sleeps and wakes loses and doubles no byte', async (t) => {
   const counter = new Counter()
   const { follower, others } = counter
+  atEnd(t, () => follower.end())
   const following = follower.follow()
   await until('the viewer is there', async () => (follower.lives > 0 ? true : undefined))
   await typeInto(id, 'echo ready')
