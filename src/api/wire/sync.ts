@@ -39,7 +39,10 @@ const hostSchema = Type.Object(
         default: Type.Boolean({ description: 'Whether VMs that are created without `monitor` get it.' }),
         program: Type.String({ examples: ['qemu-system-x86_64'] }),
         version: Type.Optional(
-          Type.String({ description: 'Absent if the program cannot be run, or is too old.', examples: ['10.0.2'] }),
+          Type.String({
+            description: 'Absent if the program cannot be run, or is too old.',
+            examples: ['10.0.2'],
+          }),
         ),
         accelerator: Type.String({
           description: '`kvm`, or `tcg` for emulation.',

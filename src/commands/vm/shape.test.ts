@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict'
-import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { commandStage, createRequest } from '../../../test/command-stage.ts'
 import { createVm } from './create-vm.ts'
-import { deleteVm } from './delete-vm.ts'
 import { resize, setCompute, setDisk, setNetwork, setSeed } from './reshape.ts'
 import { setBoot } from './set-boot.ts'
 import { setPower } from './set-power.ts'
-import { databaseIn } from '../../store/database/open-database.ts'
 import type { CreateNetwork, SetNetwork } from '../../core/vm/create.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
 import type { MacAddress, OperationId, Sha256 } from '../../core/ids.ts'
@@ -279,27 +276,6 @@ test('an address of another VM, of the host, or outside the ranges for guests is
   seenAs('stopped')
   assert.equal(refusal(setNetwork(context, id, { ipv6Address: '2001:db8:1::1' })).code, 'address_not_allowed')
   accepted(setNetwork(context, id, { ipv4Address: '192.0.2.10', ipv6Address: '2001:db8::1' }))
-})
-
-test('an address of a VM that is being deleted becomes free, and the refusal says when', (t) => {
-  const { context, id, create, refusal, accepted } = commandStage(t)
-  const network = { ipv4Address: '192.0.2.10' }
-  accepted(create({ network }))
-  accepted(deleteVm(context, id))
-  assert.equal(
-    refusal(create({ network }, 'web-2')).text,
-    '192.0.2.10 belongs to the VM web-1, which is being deleted: wait until it is gone, or choose another address',
-  )
-})
-
-test('an address of a VM whose record cannot be read is in use', (t) => {
-  const { create, refusal, accepted, directory } = commandStage(t)
-  const network = { ipv4Address: '192.0.2.10' }
-  accepted(create({ network }))
-  const db = new DatabaseSync(databaseIn(directory))
-  db.exec("UPDATE vms SET launch = '{'")
-  db.close()
-  assert.equal(refusal(create({ network }, 'web-2')).code, 'address_in_use')
 })
 
 test('a prefix of a VM overlaps no address and no prefix of others, and stays in the ranges for guests', (t) => {

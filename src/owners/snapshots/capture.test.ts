@@ -200,7 +200,10 @@ test('a VM whose disk is not made yet is captured as soon as it is', async (t) =
   await quiet()
   await after(limits.captureRetryMs)
   assert.equal(shown(), 'waiting vm_unsettled')
-  assert.equal(snap().trouble?.message, 'waiting for VM web-2: its disk is not made yet; if nothing makes it, start the VM')
+  assert.equal(
+    snap().trouble?.message,
+    'waiting for VM web-2: its disk is not made yet; if nothing makes it, start the VM',
+  )
   made()
   await quiet()
   assert.equal(shown(), 'completed')
