@@ -38,4 +38,4 @@ export const FIRST_VM = {
 /** Two lines for a terminal. */
 export const ABOUT_WAIT =
   'A command that changes something returns when the daemon has stored it, and with --wait when the host has done it.\n' +
-  'vm migrate and host drain --to wait a day at most, host drain alone an hour, unless --timeout says otherwise.'
+  'vm migrate and host drain always wait: a day at most, a drain without --to an hour; --timeout sets another time.'
