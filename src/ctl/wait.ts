@@ -96,7 +96,9 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
   })
   try {
     for await (const sight of wait.watch(context.client(), wait.id, options)) {
-      if (last === undefined) void raiseAfter(over, timeoutMs - spentMs(wait, shell), context)
+      // The time begins with the first answer, because having no answer at all is another failure.
+      if (last === undefined)
+        void abortAfter(over, timeoutMs - spentMs(wait, shell), { shell, reason: TIMED_OUT })
       if (sight.kind === 'gone') return undefined
       if (sight.kind === 'silent') {
         progress.status(silenceWords(wait, sight))
@@ -127,15 +129,19 @@ export async function waitFor<T>(context: Context, wait: Wait<T>): Promise<T | u
 const spentMs = <T>({ beganMs }: Wait<T>, { monotonicMs }: Shell): number =>
   beganMs === undefined ? 0 : monotonicMs() - beganMs
 
-/** Aborts after `ms`. The time begins with the first answer, because having no answer at all is another failure. */
-async function raiseAfter(over: AbortController, ms: number, { shell }: Context): Promise<void> {
+/** Aborts with the reason after `ms`, unless it was aborted before. */
+export async function abortAfter(
+  over: AbortController,
+  ms: number,
+  { shell, reason }: { readonly shell: Shell; readonly reason?: unknown },
+): Promise<void> {
   try {
     await shell.sleep(Math.max(0, ms), over.signal)
   } catch {
     // The wait ended before the bound.
     return
   }
-  over.abort(TIMED_OUT)
+  over.abort(reason)
 }
 
 const silenceWords = <T>({ id }: Wait<T>, { because }: Extract<Sight<T>, { kind: 'silent' }>): string =>

@@ -2,7 +2,7 @@ import { limits } from '../../config/limits.ts'
 import { CtlError } from '../ctl-error.ts'
 import { exitStatus } from '../exit-status.ts'
 import { isInTrouble } from '../vm/vm-words.ts'
-import { waitFor } from '../wait.ts'
+import { abortAfter, waitFor } from '../wait.ts'
 import { arrivalOf, departureOf, hostOf, lookAt } from './hosts.ts'
 import { hasArrived, lineOf, moveNotes, moveWriter, stageWords } from './migrate-words.ts'
 import { watchVm } from '../../client/watch.ts'
@@ -115,10 +115,7 @@ async function lastSightOf(
 ): Promise<Vm | undefined> {
   const over = new AbortController()
   const { sleep, monotonicMs } = shell
-  sleep(limits.ctlMigrationEndMs, over.signal).then(
-    () => over.abort(),
-    () => {},
-  )
+  void abortAfter(over, limits.ctlMigrationEndMs, { shell })
   let last = seen
   try {
     for await (const sight of watchVm(client, id, {

@@ -9,8 +9,7 @@ import { recordOf } from '../../../test/record.ts'
 import { takeVm } from '../../commands/migration/take-vm.ts'
 import { limits } from '../../config/limits.ts'
 import { err } from '../../lib/result.ts'
-import { silentLog } from '../../log/log.ts'
-import { Arrivals } from './arrivals.ts'
+import { arrivalsOf } from '../../../test/arrivals-of.ts'
 import type { TestContext } from 'node:test'
 import type { Arrival } from '../../core/migration/arrival.ts'
 import type { SourceHost } from '../../ports/source-host.ts'
@@ -33,14 +32,7 @@ async function busyStage(t: TestContext, begun: Partial<Arrival> = {}) {
     return err('busy')
   }
   t.mock.method(host.sourceHosts, 'at', () => ({ manifest: busy, release: busy }) as unknown as SourceHost)
-  const arrivals = new Arrivals({
-    store,
-    host,
-    poke: () => {},
-    betweenPasses: async () => undefined,
-    log: silentLog,
-  })
-  t.after(() => arrivals.stop())
+  const arrivals = arrivalsOf(t, { store, host })
   await arrivals.start()
   let seen = 0
   /** Returns how long the course waits after each of the next attempts. */

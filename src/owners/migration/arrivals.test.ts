@@ -15,9 +15,8 @@ import { HostFault } from '../../core/errors.ts'
 import { abortable } from '../../lib/abortable.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import { err, ok } from '../../lib/result.ts'
-import { silentLog } from '../../log/log.ts'
 import { StateUnwritable } from '../../store/database/transactions.ts'
-import { Arrivals } from './arrivals.ts'
+import { arrivalsOf } from '../../../test/arrivals-of.ts'
 import type { TestContext } from 'node:test'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
@@ -46,14 +45,7 @@ async function arrivalsStage(t: TestContext) {
   const [first, second] = ['web-1' as VmId, 'web-2' as VmId]
   await take(first, 'a-1' as ArrivalId)
   await take(second, 'a-2' as ArrivalId)
-  const arrivals = new Arrivals({
-    store,
-    host,
-    poke: () => {},
-    betweenPasses: async () => undefined,
-    log: silentLog,
-  })
-  t.after(() => arrivals.stop())
+  const arrivals = arrivalsOf(t, { store, host })
   return {
     context,
     directory,
