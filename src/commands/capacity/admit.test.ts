@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commandStage } from '../../../test/command-stage.ts'
 import { limits } from '../../config/limits.ts'
+import { deleteVm } from '../vm/delete-vm.ts'
 import { setCompute } from '../vm/reshape.ts'
 import { setPower } from '../vm/set-power.ts'
 import type { Unknown } from '../../core/world/world.ts'
@@ -31,6 +32,25 @@ test('VMs that never sleep hold console places, and one more is refused', (t) =>
   assert.equal(codeOf(setCompute(context, 'web-2' as VmId, compute)), 'console_places_exhausted')
   assert.equal(codeOf(setPower(context, 'web-1' as VmId, 'stopped')), 'taken')
   assert.equal(codeOf(setPower(context, 'web-2' as VmId, 'paused')), 'taken')
+})
+
+test('a refusal says if there is room when VMs under deletion are gone', (t) => {
+  const { context, id, capacity, create } = commandStage(t)
+  capacity.total.memoryMib = 1024
+  create({ compute, power: 'running' })
+  create({ compute, power: 'running', network: another }, 'web-2')
+  const asked = { compute: { ...compute, memoryMib: 1024 }, power: 'running', network: {} } as const
+  const detailOf = (result: CommandResult): string | undefined =>
+    !result.ok && 'detail' in result.error ? result.error.detail : undefined
+  const short = 'the host is short of memory by 1024 MiB (1024 MiB more asked for, 0 MiB free of 1024 MiB)'
+  assert.equal(detailOf(create(asked, 'web-3')), short)
+  deleteVm(context, id)
+  assert.equal(detailOf(create(asked, 'web-3')), short)
+  deleteVm(context, 'web-2' as VmId)
+  assert.equal(
+    detailOf(create(asked, 'web-3')),
+    `${short}; it has room when the 2 VMs under deletion are gone`,
+  )
 })
 
 test('more VMs than there are console places may sleep', (t) => {

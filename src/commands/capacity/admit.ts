@@ -1,5 +1,12 @@
-import { NO_SHARES, commitmentOf, shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
-import type { Commitment } from '../../core/capacity/ledger.ts'
+import {
+  NO_SHARES,
+  commitmentOf,
+  increaseOf,
+  shortages,
+  ledgerOf,
+  totalsOf,
+} from '../../core/capacity/ledger.ts'
+import type { Commitment, MemoryTerms } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Desired } from '../../core/desired.ts'
@@ -33,14 +40,20 @@ export function refuseIncrease(
     shares.known ? shares.value : NO_SHARES,
     capacity.memoryTerms(),
   )
-  const short = shortages(totalsOf(ledger), increase, {
-    memoryMib: memoryMib.known ? memoryMib.value : 0,
-    diskMib: diskMib.known ? diskMib.value : 0,
-    consolePlaces: consolePlaces.known ? consolePlaces.value : 0,
-  })
+  const committed = totalsOf(ledger)
+  const shortBeyond = (promised: Commitment): ReturnType<typeof shortages> =>
+    shortages(promised, increase, {
+      memoryMib: memoryMib.known ? memoryMib.value : 0,
+      diskMib: diskMib.known ? diskMib.value : 0,
+      consolePlaces: consolePlaces.known ? consolePlaces.value : 0,
+    })
+  const short = shortBeyond(committed)
   const room = short.filter(({ kind }) => kind !== 'consolePlaces')
   if (room.length > 0) {
-    const detail = `the host is short of ${room.map(({ words }) => words).join(' and of ')}`
+    const missing = `the host is short of ${room.map(({ words }) => words).join(' and of ')}`
+    const { count, promised } = underDeletion(store, capacity.memoryTerms())
+    const hasRoomThen = shortBeyond(increaseOf(promised, committed)).length === 0
+    const detail = hasRoomThen ? `${missing}; it has room when ${vmsUnderDeletion(count)} gone` : missing
     return { code: 'insufficient_capacity', detail }
   }
   const [places] = short
@@ -50,6 +63,19 @@ export function refuseIncrease(
     detail: `VMs that never sleep hold all the console places they may have, ${consolePlaces.known ? consolePlaces.value : 0}: stop one, or let one sleep (sleep_after_idle_seconds above 0)`,
   }
 }
+
+/** Returns how many VMs are under deletion, and what they are promised until they are gone. */
+function underDeletion(
+  store: Store,
+  terms: MemoryTerms,
+): { readonly count: number; readonly promised: Commitment } {
+  const recorded = store.vms.recordedUnderDeletion()
+  const count = recorded.classes.reduce((all, { vms }) => all + vms, 0)
+  return { count, promised: totalsOf(ledgerOf(recorded, NO_SHARES, terms)) }
+}
+
+const vmsUnderDeletion = (count: number): string =>
+  count === 1 ? 'the VM under deletion is' : `the ${count} VMs under deletion are`
 
 /**
  * Returns why the VM must not become larger than all VMs together may be. A VM that has lent its memory is promised

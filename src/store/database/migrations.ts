@@ -205,6 +205,9 @@ const migrations: readonly string[] = [
   `
   ALTER TABLE snapshots ADD COLUMN waiting_for TEXT;
   `,
+  `
+  CREATE INDEX vms_under_deletion ON vms (monitor, memory_mib) WHERE deleting;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

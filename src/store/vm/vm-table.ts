@@ -131,7 +131,12 @@ export class VmTable {
 
   /** Returns the sums for the capacity ledger over every VM on record, including those under deletion. */
   recorded(): Recorded {
-    return readRecorded(this.#statements, this.#unwritten)
+    return readRecorded(this.#statements, this.#unwritten, 'all')
+  }
+
+  /** Returns the same sums over the VMs under deletion. */
+  recordedUnderDeletion(): Recorded {
+    return readRecorded(this.#statements, this.#unwritten, 'under deletion')
   }
 
   withUserId(userId: UserId): VmId | undefined {
