@@ -13,6 +13,7 @@ import { FakeCapacity } from './fakes/fake-capacity.ts'
 import { FakeClock } from './fakes/fake-clock.ts'
 import { FakeHost } from './fakes/fake-host.ts'
 import type { GuestsAtShutdown } from '../src/core/plan/facet.ts'
+import type { ExplainContext } from '../src/reconcile/explain-vm.ts'
 import type { TaskBetweenPasses } from '../src/reconcile/worker.ts'
 import type { TestContext } from 'node:test'
 import type { CommandContext } from '../src/commands/context.ts'
@@ -130,12 +131,14 @@ export async function reconcileStage(
     /** Resolves when no worker has anything to do before a timer or a poke. */
     idle: () => parts.reconciler.idle(),
     pokeAll: (reason: string) => parts.reconciler.pokeAll(reason),
-    silences: () => parts.reconciler.silences,
-    graces: () => parts.reconciler.graces,
+    /** Returns what a plan for a reader is made from. */
+    looker: (): ExplainContext => {
+      const { silences, memory, graces, hostEnd } = parts.reconciler
+      return { store, host, silences, memory, graces, hostEnd }
+    },
     /** Ends the guests as at a shutdown of the host; `signal` ends the wait for guests that were asked to end. */
     endWithHost: (policy: GuestsAtShutdown = 'save', signal = AbortSignal.abort()) =>
       parts.reconciler.endWithHost(policy, { savesMs: SAVES_MS, signal }),
-    memory: () => parts.reconciler.memory,
     metrics: () => parts.metrics,
     capacity,
     stop,

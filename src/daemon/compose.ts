@@ -194,13 +194,10 @@ function buildApi(
   }
 }
 
-const lookerOf = ({ store, host }: Parts, { silences, memory, graces }: Reconciler): ExplainContext => ({
-  store,
-  host,
-  silences,
-  memory,
-  graces,
-})
+const lookerOf = (
+  { store, host }: Parts,
+  { silences, memory, graces, hostEnd }: Reconciler,
+): ExplainContext => ({ store, host, silences, memory, graces, hostEnd })
 
 /**
  * Builds the looks at the host for clients. They share a bound, so that those of the daemon wait for a few of them at

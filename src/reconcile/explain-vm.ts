@@ -13,14 +13,17 @@ import type { VmInputs } from '../core/vm/create.ts'
 import type { VmRecord } from '../core/vm/record.ts'
 import type { WorkerContext } from './context.ts'
 
-export type ExplainContext = Pick<WorkerContext, 'store' | 'host' | 'silences' | 'memory' | 'graces'>
+export type ExplainContext = Pick<
+  WorkerContext,
+  'store' | 'host' | 'silences' | 'memory' | 'graces' | 'hostEnd'
+>
 
 /**
  * Returns what a pass would do now for this record, after a new look at the host.
  * Changes nothing on the host or on record.
  */
 export async function planFor(
-  { store, host, silences, memory, graces }: ExplainContext,
+  { store, host, silences, memory, graces, hostEnd }: ExplainContext,
   record: VmRecord,
   inputs: VmInputs,
 ): Promise<Plan> {
@@ -31,7 +34,13 @@ export async function planFor(
   const { record: graced } = withGrace(graces.timed(record, nowMs), world, { nowMs, bootId: host.bootId })
   // Plans as if no other guest were being saved or restored.
   const drain = drainFact(store.maintenance.get(), graced)
-  const own = { maySave: true, mayRestore: true, silentMs, ...given({ drain }) }
+  const own = {
+    maySave: true,
+    mayRestore: true,
+    silentMs,
+    ...hostEnd.factsFor(record.id),
+    ...given({ drain }),
+  }
   const shared = { memory: () => memory.standing(record), memoryIsShort: memory.isShort }
   return plan(graced, world, factsOf(host, graced, { intent, own: { ...own, ...shared } }))
 }

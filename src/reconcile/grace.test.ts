@@ -154,12 +154,12 @@ test('a daemon whose clock is behind the stop gives the whole time, and no more'
 
 test('the plan of another stop changes nothing of the time of this one', async (t) => {
   const stage = await running(t, { hasAgent: false })
-  const { clock, context, id, vm, store, host, shown, idle, noticed, memory, silences, graces } = stage
+  const { clock, context, id, vm, store, shown, idle, noticed } = stage
   setPower(context, id, 'stopped', GRACE)
   await idle()
   clock.set(DAY_MS)
   const record = vm()
-  const looker = { store, host, silences: silences(), memory: memory(), graces: graces() }
+  const looker = stage.looker()
   const grace = { stop: 9, fromMs: clock.now(), untilMs: clock.now() + 1 }
   const other = { ...record, stops: { ...record.stops, grace } }
   assert.equal((await planFor(looker, other, store.vms.inputs(id))).outcome, 'act')

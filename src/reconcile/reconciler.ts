@@ -24,6 +24,7 @@ const DEVICE_CHANGED = 'network device changed'
 export class Reconciler {
   readonly silences = new Silences()
   readonly graces: Graces
+  readonly hostEnd: HostEnd
   readonly memory: MemoryRoom
   readonly #context: WorkerContext
   readonly #workers = new Map<VmId, Worker>()
@@ -46,6 +47,7 @@ export class Reconciler {
     )
     this.memory = memory
     this.graces = new Graces(context.host.clock)
+    this.hostEnd = new HostEnd(context.host.clock)
     this.#lostChanges = new ReportedLooks(context.host.clock, (reason) => this.noticeAll(reason), {
       burst: 1,
       everyMs: limits.lostChangesLookEveryMs,
@@ -59,7 +61,7 @@ export class Reconciler {
       waits: new UnchangedSince(),
       stopped: new StoppedVms(),
       graces: this.graces,
-      hostEnd: new HostEnd(context.host.clock),
+      hostEnd: this.hostEnd,
       memory,
     }
   }
