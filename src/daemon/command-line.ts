@@ -51,7 +51,7 @@ async function versionCommand(args: readonly string[]): Promise<number> {
     console.log(renderHelp(versionHelp))
     return 0
   }
-  const { descriptorStoreSupport } = await import('../host/systemd/own-unit.ts')
+  const { descriptorStoreSupport } = await import('../host/systemd/sd-notify.ts')
   const support = descriptorStoreSupport()
   console.log(`vmhostd ${build.version}`)
   console.log(`commit ${build.commit}`)

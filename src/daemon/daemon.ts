@@ -2,13 +2,8 @@ import { limits } from '../config/limits.ts'
 import { systemClock } from '../host/system-clock.ts'
 import { poolIdOf } from '../host/pool/pool-marker.ts'
 import { isHostShuttingDown } from '../host/systemd/host-shutdown.ts'
-import {
-  findOwnUnit,
-  forgetRestarts,
-  notifyReady,
-  notifyStarting,
-  notifyStopping,
-} from '../host/systemd/own-unit.ts'
+import { findOwnUnit, forgetRestarts } from '../host/systemd/own-unit.ts'
+import { notifyReady, notifyStarting, notifyStopping } from '../host/systemd/sd-notify.ts'
 import { startWatchdog } from '../host/systemd/watchdog.ts'
 import { FileFlusher } from '../host/threads/file-flusher.ts'
 import { errorChain } from '../log/error-chain.ts'

@@ -6,5 +6,5 @@ import type { VmId } from '../core/ids.ts'
  */
 export type BetweenPasses = <T>(
   id: VmId,
-  task: (vmMustChange: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>,
+  task: (ending: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>,
 ) => Promise<T | undefined>

@@ -42,7 +42,7 @@ export async function act(
   write(pass, { observed: shown, ...given({ launch }), ...(isSave(free) ? { mayBeSaved: true } : {}) })
   // The note that the daemon ends the guest must be on the disk before the guest ends.
   if (launch !== undefined) await pass.store.flushed()
-  return inSavePlace(pass, free, () => runSteps(pass, free, state))
+  return inPlaceIfNeeded(pass, free, () => runSteps(pass, free, state))
 }
 
 /** Returns the steps that may run now, and for how long the back-off holds the others. It never holds a change. */
@@ -54,8 +54,8 @@ function holdOf(
   return backOffOf(steps, record.observed.fault, host.clock.now())
 }
 
-/** Runs the steps in a place among those that save a guest, or restore one in its turn, if they do that. */
-function inSavePlace(
+/** Runs the steps. A save, or a restore in its turn, takes one of a few places first. */
+function inPlaceIfNeeded(
   { store, saves, restores, record }: Pass,
   steps: readonly Step[],
   run: () => Promise<Next>,

@@ -88,7 +88,7 @@ export class Reconciler {
       this.notice(id, 'traffic')
     })
     // Counts as a change: the reason of the refusal is gone, and so is the back-off.
-    host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free', { change: true }))
+    host.consoles.onPlace((id) => this.#workers.get(id)?.poke('a console place is free'))
     host.firewall.watch(() => this.noticeAll('firewall changed'))
     const ids = store.vms.ids()
     // Before the first wait: what is noticed meanwhile finds its worker.
@@ -102,28 +102,28 @@ export class Reconciler {
 
   async #look(ids: readonly VmId[]): Promise<void> {
     const workers = ids.map((id) => this.#worker(id))
-    for (const worker of workers) worker.poke('daemon started', { change: true, ofAll: true })
+    for (const worker of workers) worker.poke('daemon started', { ofAll: true })
     await Promise.all(workers.map((worker) => worker.firstPass()))
   }
 
-  /** Wakes the worker of a VM whose desired state changed. */
+  /** Asks for a pass of a VM whose desired state changed; it ends a back-off. */
   poke(id: VmId, reason: string): void {
-    if (!this.#stopping) this.#worker(id).poke(reason, { change: true })
+    if (!this.#stopping) this.#worker(id).poke(reason)
   }
 
-  /** Wakes all workers after a change on the host that any VM may depend on; it ends every back-off. */
+  /** Does the same for all VMs, after a change on the host that any of them may depend on. */
   pokeAll(reason: string): void {
-    for (const worker of this.#workers.values()) worker.poke(reason, { change: true, ofAll: true })
-  }
-
-  /** Wakes the worker of a VM for a look. Unlike a poke, that ends no back-off. */
-  notice(id: VmId, reason: string): void {
-    this.#workers.get(id)?.poke(reason)
-  }
-
-  /** Does the same with all workers, for a reason that concerns all VMs. */
-  noticeAll(reason: string): void {
     for (const worker of this.#workers.values()) worker.poke(reason, { ofAll: true })
+  }
+
+  /** Asks for a look at a VM. Unlike a poke, that ends no back-off. */
+  notice(id: VmId, reason: string): void {
+    this.#workers.get(id)?.notice(reason)
+  }
+
+  /** Does the same for all VMs, for a reason that concerns all of them. */
+  noticeAll(reason: string): void {
+    for (const worker of this.#workers.values()) worker.notice(reason, { ofAll: true })
   }
 
   /**

@@ -18,18 +18,16 @@ export type WorkerOptions = {
   readonly onGone: () => void
 }
 
-type PokeTerms = {
-  /** Desired state or its inputs changed. That overrides a back-off. */
-  readonly change?: boolean
+type ReasonTerms = {
   /** The reason concerns all VMs. A pass with only such reasons comes after the passes of others. */
   readonly ofAll?: boolean
 }
 
 /** A task while no pass of its VM runs. {@link Reconciler.betweenPasses} describes its signals. */
-export type TaskBetweenPasses<T> = (vmMustChange: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>
+export type TaskBetweenPasses<T> = (ending: AbortSignal, guestMustEnd: AbortSignal) => Promise<T>
 
 /** The means to end what runs, a pass or a task between passes. */
-type Ends = {
+type Aborts = {
   /** Cancels the timer that aborts both when the grace of a stop is over. */
   cancelGrace: () => void
   /** Aborts what runs. */
@@ -38,14 +36,14 @@ type Ends = {
   readonly guestMustEnd: AbortController
 }
 
-const newEnds = (): Ends => ({
+const newAborts = (): Aborts => ({
   abort: new AbortController(),
   guestMustEnd: new AbortController(),
   cancelGrace: () => {},
 })
 
 /** The pass under way: the record it read, and the step it has reached. */
-type Running = Ends & { record?: VmRecord; step?: StepKind }
+type Running = Aborts & { record?: VmRecord; step?: StepKind }
 
 /** Steps that make something for a guest, which a VM that must end no longer needs. */
 const PREPARING: ReadonlySet<StepKind | undefined> = new Set([
@@ -55,8 +53,8 @@ const PREPARING: ReadonlySet<StepKind | undefined> = new Set([
 ])
 
 /**
- * The only actor for a VM; it runs one pass at a time. A poke carries no payload and sets a flag. The flag is cleared
- * before desired state is read, so no poke is lost and the newest desired state wins. A hard stop or a deletion aborts
+ * The only actor for a VM; it runs one pass at a time. A reason to run carries no payload. It is taken before desired
+ * state is read, so no reason is lost and the newest desired state wins. A hard stop or a deletion aborts
  * the running step, and so does the end of a stop's grace. Any stop aborts a step that only prepares a start. Any
  * change, or a request for the guest, aborts a running save. While the host shuts down, only a save goes on. Every
  * other change waits for the end of the step.
@@ -72,7 +70,7 @@ export class Worker {
   #running: Running | undefined
   /** Held by a pass, or by a task between passes. */
   readonly #lock = new Semaphore(1)
-  #task: (Ends & { readonly record: VmRecord }) | undefined
+  #task: (Aborts & { readonly record: VmRecord }) | undefined
   readonly #reported: ReportedLooks
   #cancelTimer = (): void => {}
   #stopping = false
@@ -85,27 +83,40 @@ export class Worker {
     this.#context = context
     this.#id = id
     this.#options = options
-    this.#reported = new ReportedLooks(context.host.clock, (reason) => this.poke(reason))
+    this.#reported = new ReportedLooks(context.host.clock, (reason) => this.notice(reason))
   }
 
   /** Asks for a pass because of something that the VM's monitor can cause. Too many such passes are put off. */
   report(reason: string): void {
     if (this.#stopping) return
     // A pass that is due anyway looks at it, and costs nothing more.
-    if (this.#reasons.size > 0) this.poke(reason)
+    if (this.#reasons.size > 0) this.notice(reason)
     else this.#reported.report(reason)
   }
 
-  /** Asks for a pass. */
-  poke(reason: string, { change = false, ofAll = false }: PokeTerms = {}): void {
+  /** Asks for a pass because desired state or its inputs changed. That ends a back-off, and may abort what runs. */
+  poke(reason: string, { ofAll = false }: ReasonTerms = {}): void {
     if (this.#stopping) return
+    this.#addReason(reason, ofAll)
+    this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
+    this.#preempt()
+    this.#preemptTask()
+    this.#ensureRuns()
+  }
+
+  /** Asks for a look. A back-off stays, and what runs goes on. */
+  notice(reason: string, { ofAll = false }: ReasonTerms = {}): void {
+    if (this.#stopping) return
+    this.#addReason(reason, ofAll)
+    this.#ensureRuns()
+  }
+
+  #addReason(reason: string, ofAll: boolean): void {
     this.#reasons.add(reason)
     if (!ofAll) this.#isWanted = true
-    if (change) {
-      this.#changedAtMs ??= this.#context.host.clock.monotonicMs()
-      this.#preempt()
-      this.#preemptTask()
-    }
+  }
+
+  #ensureRuns(): void {
     if (this.#running === undefined) this.#idle = inLogContext({ vm_id: this.#id }, () => this.#run())
   }
 
@@ -113,12 +124,12 @@ export class Worker {
    * Asks for the first pass after this time. A pass that something else asked for says itself when the next one is due.
    */
   firstPassAfter(ms: number): void {
-    if (!this.#hasBegun && !this.#stopping) this.#pokeAfter(ms)
+    if (!this.#hasBegun && !this.#stopping) this.#noticeAfter(ms)
   }
 
-  #pokeAfter(ms: number): void {
+  #noticeAfter(ms: number): void {
     this.#cancelTimer()
-    this.#cancelTimer = this.#context.host.clock.after(ms, () => this.poke('timer'))
+    this.#cancelTimer = this.#context.host.clock.after(ms, () => this.notice('timer'))
   }
 
   /** Does what {@link Reconciler.betweenPasses} describes. */
@@ -126,9 +137,9 @@ export class Worker {
     return this.#lock.run(async () => {
       const record = this.#context.store.vms.get(this.#id)
       if (this.#stopping || record === undefined) return undefined
-      const current = { ...newEnds(), record }
+      const current = { ...newAborts(), record }
       if (mustEndNow(record, this.#context.graces.leftMs(record))) current.guestMustEnd.abort()
-      this.#endWithGrace(current, record)
+      this.#abortWhenGraceEnds(current, record)
       this.#task = current
       try {
         return await task(current.abort.signal, current.guestMustEnd.signal)
@@ -149,7 +160,7 @@ export class Worker {
     return this.#idle
   }
 
-  /** Ignores later pokes, aborts the running step, and resolves when nothing runs. The guest keeps running. */
+  /** Ignores later reasons to run, aborts the running step, and resolves when nothing runs. The guest keeps running. */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#cancelTimer()
@@ -165,7 +176,7 @@ export class Worker {
     this.#hasBegun = true
     while (this.#reasons.size > 0 && !this.#stopping) {
       this.#cancelTimer()
-      const running: Running = newEnds()
+      const running: Running = newAborts()
       this.#running = running
       const pass = async (inPlace: RunInPlace): Promise<void> => {
         const cause = this.#takeCause()
@@ -200,7 +211,7 @@ export class Worker {
       const record = store.vms.get(this.#id)
       if (record === undefined) return { kind: 'gone' }
       running.record = record
-      this.#endWithGrace(running, record)
+      this.#abortWhenGraceEnds(running, record)
       const { signal } = running.abort
       return await runPass(this.#context, record, {
         cause,
@@ -251,7 +262,7 @@ export class Worker {
         this.#changedAtMs ??= cause.changedAtMs
         return
       case 'after':
-        this.#pokeAfter(next.ms)
+        this.#noticeAfter(next.ms)
         return
       case 'gone':
         this.#stopping = true
@@ -270,20 +281,20 @@ export class Worker {
     const now = this.#context.store.vms.get(this.#id)
     if (now === undefined) return
     if (this.#isPreempted(running.record, now, running.step)) {
-      if (endsVm(running.record, now)) running.guestMustEnd.abort()
+      if (mustEndAtOnceSince(running.record, now)) running.guestMustEnd.abort()
       running.abort.abort()
-    } else this.#endWithGrace(running, now)
+    } else this.#abortWhenGraceEnds(running, now)
   }
 
   #isPreempted(started: VmRecord, now: VmRecord, step: StepKind | undefined): boolean {
     const { saves, hostEnd } = this.#context
     if (hostEnd.policy !== undefined) return !saves.has(this.#id)
     if (saves.has(this.#id)) return isOvertaken(started, now)
-    return endsVm(started, now) || (PREPARING.has(step) && isToEnd(started, now))
+    return mustEndAtOnceSince(started, now) || (PREPARING.has(step) && mustEndSince(started, now))
   }
 
   /** Aborts what runs when the time that the guest has to end by itself is over. */
-  #endWithGrace(current: Ends, record: VmRecord): void {
+  #abortWhenGraceEnds(current: Aborts, record: VmRecord): void {
     current.cancelGrace()
     const { graces, host } = this.#context
     graces.note(record)
@@ -301,10 +312,10 @@ export class Worker {
     if (task === undefined) return
     const now = this.#context.store.vms.get(this.#id)
     if (now === undefined) return
-    const endsNow = endsVm(task.record, now)
+    const endsNow = mustEndAtOnceSince(task.record, now)
     if (endsNow) task.guestMustEnd.abort()
-    if (endsNow || hasStop(task.record, now)) task.abort.abort()
-    this.#endWithGrace(task, now)
+    if (endsNow || stopAcceptedSince(task.record, now)) task.abort.abort()
+    this.#abortWhenGraceEnds(task, now)
   }
 }
 
@@ -316,12 +327,13 @@ const mustEndNow = (record: VmRecord, graceLeftMs = 0): boolean =>
  * Returns whether the VM must end at once since `started`: a stop without grace was accepted, whatever power followed,
  * or a deletion of a VM that was to run or whose guest could end by itself.
  */
-const endsVm = (started: VmRecord, now: VmRecord): boolean =>
-  (hasStop(started, now) && now.stops.grace === undefined) ||
+const mustEndAtOnceSince = (started: VmRecord, now: VmRecord): boolean =>
+  (stopAcceptedSince(started, now) && now.stops.grace === undefined) ||
   (now.deleting && !started.deleting && (!mustEnd(started) || started.stops.grace !== undefined))
 
 /** Returns whether a stop, even one with grace, or a deletion was accepted since `started`. */
-const isToEnd = (started: VmRecord, now: VmRecord): boolean =>
-  hasStop(started, now) || (now.deleting && !started.deleting)
+const mustEndSince = (started: VmRecord, now: VmRecord): boolean =>
+  stopAcceptedSince(started, now) || (now.deleting && !started.deleting)
 
-const hasStop = (started: VmRecord, now: VmRecord): boolean => now.stops.accepted > started.stops.accepted
+const stopAcceptedSince = (started: VmRecord, now: VmRecord): boolean =>
+  now.stops.accepted > started.stops.accepted

@@ -106,7 +106,7 @@ export class FakeConsoles implements Consoles {
       const [stored, session] = [this.#store.terminals.get(id), this.#sessions.get(id)]
       if (session?.isAttached === true)
         return stored === undefined ? { kind: 'unstored' } : { kind: 'stored', ptsPath: stored.path }
-      if (stored !== undefined) return { kind: 'unprotected' }
+      if (stored !== undefined) return { kind: 'unopened' }
       if (session === undefined) return { kind: 'absent' }
       return { kind: session.terminal.isOver ? 'ended' : 'detached' }
     })

@@ -240,7 +240,7 @@ function consoleOf(words: Words): ConsoleState {
     case 'detached':
     case 'ended':
     case 'unstored':
-    case 'unprotected':
+    case 'unopened':
       return { kind }
     default:
       return assert.fail(`no such console state: ${kind}`)

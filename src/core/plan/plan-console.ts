@@ -1,7 +1,12 @@
 import { isGone } from '../world/world.ts'
 import { when } from './facet.ts'
-import type { World } from '../world/world.ts'
+import type { ConsoleState, World } from '../world/world.ts'
 import type { Facet } from './facet.ts'
+import type { Step } from './step.ts'
+
+/** Stores the console before its unit starts. */
+export const storeConsole = ({ kind }: ConsoleState): Step[] =>
+  kind === 'stored' ? [] : [{ kind: 'console.ensure-master', because: `the console is ${kind}` }]
 
 /**
  * Ends the console session at a stop; its output stays. Evaluated only if the unit is gone or goes in the same plan.
@@ -32,6 +37,6 @@ export const keepConsole = ({ console }: World): Facet =>
 /** Takes the terminal of a guest that has no unit. Its session is whole then, and continues when the guest does. */
 export function detachConsole({ unit, console }: World, because: string): Facet {
   if (!unit.known || !isGone(unit.value) || !console.known) return []
-  if (!['stored', 'unstored', 'unprotected'].includes(console.value.kind)) return []
+  if (!['stored', 'unstored', 'unopened'].includes(console.value.kind)) return []
   return [{ kind: 'console.remove-master', because }]
 }

@@ -1,7 +1,6 @@
 import { when, inOrder } from './facet.ts'
-import { saveAnyway } from './plan-host-end.ts'
 import { removeUnit } from './plan-power.ts'
-import { holdFrames } from './plan-sleep.ts'
+import { holdFrames, saveAnyway } from './plan-sleep.ts'
 import { hasForeignDisk } from './plan-storage.ts'
 import { WAIT_FOR_MAINTENANCE } from './plan-waits.ts'
 import type { VmRecord } from '../vm/record.ts'

@@ -1,10 +1,9 @@
-import { unreachable } from '../../lib/assert.ts'
 import { isHeldBack } from '../vm/leaving.ts'
 import { mustEnd } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { watchedOf } from '../world/world.ts'
 import { inOrder, when } from './facet.ts'
 import { askToEnd } from './plan-power.ts'
+import { saveAnyway } from './plan-sleep.ts'
 import { WAIT_FOR_HOST, waitForMonitor, waitForUnit } from './plan-waits.ts'
 import { hasWholeGuest, removeUnusable } from './plan-wake.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
@@ -95,28 +94,4 @@ const resumeUnsaved = (record: VmRecord, monitor: World['monitor'], saved: Unusa
     const remove = removeUnusable(saved)
     if (record.desired.power !== 'running') return [remove]
     return [remove, { kind: 'monitor.ensure-running', because: remove.because }]
-  })
-
-/** Saves a guest whatever its traffic. */
-export const saveAnyway = (
-  { monitor, traffic }: Pick<World, 'monitor' | 'traffic'>,
-  silentMs: number,
-  because: string,
-): Facet =>
-  when('monitor', monitor, ({ kind }) => {
-    switch (kind) {
-      case 'running':
-      case 'paused': {
-        const packets = watchedOf({ traffic })?.packets ?? 0
-        return [{ kind: 'monitor.ensure-saved', packets, anyway: true, because }]
-      }
-      case 'silent':
-        return waitForMonitor(silentMs)
-      case 'restoring':
-      case 'stalled':
-      case 'broken':
-        return []
-      default:
-        return unreachable(kind)
-    }
   })

@@ -1,12 +1,11 @@
 import { limits } from '../../config/limits.ts'
 import { areHeld } from '../world/network-state.ts'
-import { isLive } from '../world/world.ts'
+import { isUnitActive } from '../world/world.ts'
 import { beside, inOrder, when } from './facet.ts'
 import { detachConsole, removeConsole } from './plan-console.ts'
-import { saveAnyway } from './plan-host-end.ts'
 import { ensureNetwork, removeNetwork } from './plan-network.ts'
 import { removeUnit } from './plan-power.ts'
-import { holdFrames } from './plan-sleep.ts'
+import { holdFrames, saveAnyway } from './plan-sleep.ts'
 import { removeDisk } from './plan-storage.ts'
 import { waitForMonitor } from './plan-waits.ts'
 import { hasWholeGuest, removeUnusable } from './plan-wake.ts'
@@ -85,7 +84,7 @@ function endForMove(world: World): Facet {
 /** Saves the guest whatever its traffic, then ends its unit. */
 function saveForMove(record: VmRecord, world: World, { silentMs }: Facts): Facet {
   const { unit, monitor, saved, traffic } = world
-  if (!isLive(world)) return when('unit', unit, () => [])
+  if (!isUnitActive(world)) return when('unit', unit, () => [])
   return when('storage', saved, (state) => {
     if (state.kind === 'present') return [{ kind: 'unit.ensure-stopped', because: 'the guest is saved' }]
     if (state.kind === 'unusable') return saveAgain(record, monitor, { state, silentMs })

@@ -6,14 +6,13 @@ import { mustEnd, owesStop } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
 import { brokenWords, leftoverWords } from '../world/world.ts'
 import { when, inOrder } from './facet.ts'
-import { endConsole } from './plan-console.ts'
+import { endConsole, storeConsole } from './plan-console.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { removeUnfinished } from './plan-sleep.ts'
 import { WAIT_FOR_MAINTENANCE, waitForMonitor, waitForUnit, whenUnit } from './plan-waits.ts'
 import type { Grace, VmRecord } from '../vm/record.ts'
 import type { MonitorState, UnitState, World } from '../world/world.ts'
 import type { Facet, Facts } from './facet.ts'
-import type { Step } from './step.ts'
 
 /** The reason of each removal of a VM that is deleted. */
 export const DELETED = 'the VM is being deleted'
@@ -86,18 +85,13 @@ function start(record: VmRecord, world: World, facts: Facts): Facet {
   const memory = ensureMemory(facts)
   if ('outcome' in memory) return memory
   return when('console', world.console, (console) => {
-    const steps: Step[] = [...memory]
-    if (console.kind !== 'stored') {
-      steps.push({ kind: 'console.ensure-master', because: `the console is ${console.kind}` })
-    }
     const paused = record.desired.power === 'paused' && capabilities.startPaused
-    steps.push({
-      kind: 'unit.ensure-started',
-      paused,
-      restore: false,
-      because: `desired power is ${record.desired.power} and the unit is not active`,
-    })
-    return steps
+    const because = `desired power is ${record.desired.power} and the unit is not active`
+    return [
+      ...memory,
+      ...storeConsole(console),
+      { kind: 'unit.ensure-started', paused, restore: false, because },
+    ]
   })
 }
 

@@ -1,12 +1,14 @@
 import { limits } from '../../config/limits.ts'
+import { unreachable } from '../../lib/assert.ts'
 import { mayLend } from '../capacity/ledger.ts'
 import { idleTimeoutMs, isFlapping } from '../sleep/idle-timeout.ts'
 import { isLeaving } from '../vm/leaving.ts'
 import { hasBegun } from '../vm/record.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isLive, isLiveMonitor, watchedOf } from '../world/world.ts'
+import { isUnitActive, isLiveMonitor, watchedOf } from '../world/world.ts'
 import { when } from './facet.ts'
+import { waitForMonitor } from './plan-waits.ts'
 import { wakeReasonNow } from './plan-wake.ts'
 import type { Fault, VmRecord } from '../vm/record.ts'
 import type { WatchedTraffic } from '../world/network-state.ts'
@@ -38,6 +40,30 @@ export const holdFrames = ({ traffic }: World, { tap }: Facts, because: string):
   tap === undefined
     ? []
     : when('traffic', traffic, (seen) => (areHeld(seen) ? [] : [{ kind: 'traffic.ensure-held', because }]))
+
+/** Saves a guest whatever its traffic. */
+export const saveAnyway = (
+  { monitor, traffic }: Pick<World, 'monitor' | 'traffic'>,
+  silentMs: number,
+  because: string,
+): Facet =>
+  when('monitor', monitor, ({ kind }) => {
+    switch (kind) {
+      case 'running':
+      case 'paused': {
+        const packets = watchedOf({ traffic })?.packets ?? 0
+        return [{ kind: 'monitor.ensure-saved', packets, anyway: true, because }]
+      }
+      case 'silent':
+        return waitForMonitor(silentMs)
+      case 'restoring':
+      case 'stalled':
+      case 'broken':
+        return []
+      default:
+        return unreachable(kind)
+    }
+  })
 
 /** Lets frames flow only to a guest that is there, never to a monitor that is about to end with its guest saved. */
 export function ensureFlowing(record: VmRecord, world: World, { tap }: Facts): Facet {
@@ -172,7 +198,7 @@ function maySleep(record: VmRecord, world: World, { capabilities, tap }: Facts):
   if (desired.power !== 'running' || observed.state !== 'running') return undefined
   if (generations.observed !== generations.desired) return undefined
   if (observed.fault !== undefined && !FALLING_ASLEEP.has(observed.fault.step)) return undefined
-  if (!isLive(world) || !storage.known || !firewall.known) return undefined
+  if (!isUnitActive(world) || !storage.known || !firewall.known) return undefined
   if (!monitor.known || monitor.value.kind !== 'running') return undefined
   if (!console.known || console.value.kind !== 'stored') return undefined
   if (!saved.known || isSaved(saved.value)) return undefined

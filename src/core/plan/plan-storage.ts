@@ -1,8 +1,7 @@
 import { diskLimitsOf, imagesOf } from '../desired.ts'
 import { unfitWords, unreadableKernel } from '../images/image-look.ts'
-import { owesBootImages, owesRebuild } from '../vm/record.ts'
-import { isGone } from '../world/world.ts'
-import { isLiveMonitor } from '../world/world.ts'
+import { owesBootImages, owesGrowth, owesRebuild } from '../vm/record.ts'
+import { isGone, isLiveMonitor } from '../world/world.ts'
 import { when } from './facet.ts'
 import type { DiskLimits, ImageRole } from '../desired.ts'
 import type { VmRecord } from '../vm/record.ts'
@@ -44,9 +43,7 @@ export function ensureBootable(record: VmRecord, world: World): Facet {
  * waits for the pool. Of the images, only that of the disk is needed.
  */
 export function changeStoppedDisk(record: VmRecord, world: World): Facet {
-  const { disk: known } = record.observed
-  const mustGrow = known !== undefined && known.sizeMib < record.desired.disk.sizeMib
-  if (!mustGrow && !owesRebuild(record)) return []
+  if (!owesGrowth(record) && !owesRebuild(record)) return []
   return when(
     'storage',
     world.storage,

@@ -2,10 +2,11 @@ import { limits } from '../../config/limits.ts'
 import { canSleep } from '../sleep/idle-timeout.ts'
 import { mayHaveSaved } from '../vm/at-rest.ts'
 import { isHeldBack } from '../vm/leaving.ts'
+import { owesGrowth } from '../vm/record.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isLive, isLiveMonitor, watchedOf } from '../world/world.ts'
+import { isUnitActive, isLiveMonitor, watchedOf } from '../world/world.ts'
 import { when } from './facet.ts'
-import { detachConsole } from './plan-console.ts'
+import { detachConsole, storeConsole } from './plan-console.ts'
 import { ensureMemory } from './plan-memory.ts'
 import { ensureBootable } from './plan-storage.ts'
 import { WAIT_FOR_MAINTENANCE, WAIT_FOR_TURN, waitForMonitor, whenUnit } from './plan-waits.ts'
@@ -34,10 +35,8 @@ export function wakeReason(record: VmRecord, { traffic, storage }: World): WakeR
  * Blocks the plan of a guest that sleeps on if the record says that its disk must grow, and the pool cannot be
  * inspected. Otherwise the change would be reached without being done.
  */
-function mayOweGrowth(record: VmRecord, { storage }: World): Facet {
-  const { observed, desired } = record
-  const isSmaller = observed.disk !== undefined && observed.disk.sizeMib < desired.disk.sizeMib
-  return isSmaller && !isHeldBack(record) ? when('storage', storage, () => []) : []
+function requireLookAtGrowth(record: VmRecord, { storage }: World): Facet {
+  return owesGrowth(record) && !isHeldBack(record) ? when('storage', storage, () => []) : []
 }
 
 /** Returns whether packets wait for a guest that is not there. */
@@ -68,7 +67,7 @@ export function wakeGuest(record: VmRecord, world: World, facts: Facts): Facet {
     return whenUnit(world, {
       gone: () => {
         const reason = wakeReason(record, world)
-        if (reason === undefined) return mayOweGrowth(record, world)
+        if (reason === undefined) return requireLookAtGrowth(record, world)
         if (facts.drain !== undefined) return WAIT_FOR_MAINTENANCE
         if (isInTurn(reason) && !facts.mayRestore && !isTrafficWaiting(world)) return WAIT_FOR_TURN
         return startRestoring(record, world, { facts, reason })
@@ -117,14 +116,14 @@ export function restorePaused(
   if ('outcome' in memory) return memory
   const images = ensureBootable(record, world)
   if ('outcome' in images) return images
-  return when('console', world.console, ({ kind }) => {
-    const steps: Step[] = [...memory, ...images]
-    if (kind !== 'stored') {
-      steps.push({ kind: 'console.ensure-master', because: `the console is ${kind}` })
-    }
-    steps.push({ kind: 'unit.ensure-started', paused: true, restore: true, because })
-    steps.push({ kind: 'monitor.ensure-restored', because })
-    return steps
+  return when('console', world.console, (console) => {
+    return [
+      ...memory,
+      ...images,
+      ...storeConsole(console),
+      { kind: 'unit.ensure-started', paused: true, restore: true, because },
+      { kind: 'monitor.ensure-restored', because },
+    ]
   })
 }
 
@@ -149,7 +148,7 @@ function resumeSteps(record: VmRecord, facts: Facts, because: string): Step[] {
  */
 export function fallAsleepOrResume(record: VmRecord, world: World, facts: Facts): Facet {
   const { monitor, saved } = world
-  if (!isLive(world)) return []
+  if (!isUnitActive(world)) return []
   // A running guest is no longer the one that was saved. removeRemains removes the saved state.
   if (monitor.known && monitor.value.kind === 'running') return []
   if (!saved.known) {

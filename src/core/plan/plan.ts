@@ -1,7 +1,7 @@
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack, isLeaving, isNotReleased } from '../vm/leaving.ts'
 import { owesStop, mustEnd } from '../vm/record.ts'
-import { isLive, isSavedOutsideUnit, isGone } from '../world/world.ts'
+import { isUnitActive, isSavedOutsideUnit, isGone } from '../world/world.ts'
 import { backOffOf } from './back-off.ts'
 import { beside, inOrder } from './facet.ts'
 import { planArrival } from './plan-arrive.ts'
@@ -79,7 +79,7 @@ function planHere(record: VmRecord, world: World, facts: Facts): Plan {
   }
   if (hasEnded(record))
     return inOrder(...removeEnded(record, world), () => changeAtRest(record, world, facts))
-  if (isLive(world)) return planLive(record, world, facts)
+  if (isUnitActive(world)) return planActive(record, world, facts)
   return isSavedOutsideUnit(world) ? planAsleep(record, world, facts) : planStart(record, world, facts)
 }
 
@@ -107,7 +107,7 @@ const changeAtRest = (record: VmRecord, world: World, facts: Facts): Facet =>
  * not written to its disk yet would be lost with its saved state.
  */
 function planEnding(record: VmRecord, world: World, facts: Facts & { readonly grace: Grace }): Plan {
-  const live = isLive(world)
+  const live = isUnitActive(world)
   if (!live && isSavedOutsideUnit(world)) return planAsleep(record, world, facts)
   const saved = live ? planBesideSaved(record, world, facts) : SETTLED
   if (saved.outcome !== 'settled') return saved
@@ -146,7 +146,7 @@ function planStart(record: VmRecord, world: World, facts: Facts): Plan {
 const planBesideSaved = (record: VmRecord, world: World, facts: Facts): Plan =>
   hasForeignDisk(world) ? SETTLED : inOrder(() => fallAsleepOrResume(record, world, facts))
 
-function planLive(record: VmRecord, world: World, facts: Facts): Plan {
+function planActive(record: VmRecord, world: World, facts: Facts): Plan {
   const saved = planBesideSaved(record, world, facts)
   if (saved.outcome !== 'settled') return saved
   const drained = mustSaveForDrain(world, facts) ? planSaveForDrain(record, world, facts) : undefined
@@ -208,7 +208,7 @@ function planForeign(record: VmRecord, world: World): Plan | undefined {
   if (record.deleting) return hasUnit ? undefined : SETTLED
   // Console and saved guest are those of this very VM, whichever of its disks is there.
   if (storage.value.disk.ofRebuild !== undefined && mustEnd(record)) return undefined
-  if (isLive(world) && !mustEnd(record)) return undefined
+  if (isUnitActive(world) && !mustEnd(record)) return undefined
   return inOrder(
     () => removeUnit(record, world),
     () => blocked,

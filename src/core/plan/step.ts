@@ -32,7 +32,9 @@ type StepArguments = {
   'console.end-session': NoArguments
   'console.remove': NoArguments
   /** `restore`: start from the saved state, with the vCPUs stopped. */
-  'unit.ensure-started': { readonly paused: boolean; readonly restore: boolean }
+  'unit.ensure-started':
+    | { readonly restore: false; readonly paused: boolean }
+    | { readonly restore: true; readonly paused: true }
   'unit.ensure-stopped': NoArguments
   'monitor.ensure-running': NoArguments
   /**

@@ -4,7 +4,7 @@ import { isSleepingOrWaking } from '../vm/at-rest.ts'
 import { hasEnded } from '../vm/exit-policy.ts'
 import { hasLeft, isHeldBack, isNotReleased } from '../vm/leaving.ts'
 import { hasBegun, mustEnd, owesBootImages, owesRebuild, owesStop } from '../vm/record.ts'
-import { isAsleep, isGone, isInPool, isLive } from '../world/world.ts'
+import { isAsleep, isGone, isInPool, isUnitActive } from '../world/world.ts'
 import type { Blocked, Plan, Step } from '../plan/step.ts'
 import type { ObservedState, VmRecord } from '../vm/record.ts'
 import type { World } from '../world/world.ts'
@@ -62,7 +62,7 @@ function settledState(record: VmRecord, world: World): ObservedState {
  */
 function stateAtHostEnd(record: VmRecord, world: World): ObservedState {
   if (hasStopped(record, world)) return 'stopped'
-  const isThere = isAsleep(world) || (isLive(world) && !mustEnd(record))
+  const isThere = isAsleep(world) || (isUnitActive(world) && !mustEnd(record))
   return isThere ? settledState(record, world) : record.observed.state
 }
 
@@ -163,7 +163,7 @@ const wasSleepingOrWaking = ({ observed: { state }, desired }: VmRecord): boolea
 /** Returns whether the guest is being restored. The wake lasts until the guest runs and has its held frames. */
 const isWaking = ({ wake }: VmRecord): boolean => hasBegun(wake)
 
-const isSavedInUnit = (world: World): boolean => isLive(world) && isInPool(world)
+const isSavedInUnit = (world: World): boolean => isUnitActive(world) && isInPool(world)
 
 /** Returns the state that unit and monitor show; undefined if one of them could not be inspected, or is changing. */
 function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' | undefined {
@@ -199,6 +199,6 @@ function seenState({ unit, monitor }: World): 'running' | 'paused' | 'stopped' |
 }
 
 const isStalled = (world: World): boolean =>
-  isLive(world) && world.monitor.known && world.monitor.value.kind === 'stalled'
+  isUnitActive(world) && world.monitor.known && world.monitor.value.kind === 'stalled'
 
 const isFirstDisk = ({ storage }: World): boolean => storage.known && storage.value.disk.kind === 'absent'

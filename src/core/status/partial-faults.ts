@@ -1,7 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { isDiskMissing } from '../plan/plan-storage.ts'
 import { idleTimeoutMs } from '../sleep/idle-timeout.ts'
-import { isLive, isLiveMonitor, leftoverWords } from '../world/world.ts'
+import { isUnitActive, isLiveMonitor, leftoverWords } from '../world/world.ts'
 import type { Facts } from '../plan/facet.ts'
 import type { PartialFault, VmRecord } from '../vm/record.ts'
 import type { Probe, World } from '../world/world.ts'
@@ -25,7 +25,7 @@ export function partialFaults(
     ...failedLooks(world),
     ...leftover(record, world),
     ...foreign(record, world),
-    ...(isLive(world) ? ofLive() : []),
+    ...(isUnitActive(world) ? ofLive() : []),
   ]
 }
 

@@ -4,7 +4,7 @@ import { isInTurn, wakeReason } from '../plan/plan-wake.ts'
 import { hasBegun, hereSinceMs, mustEnd } from '../vm/record.ts'
 import { areHeld } from '../world/network-state.ts'
 import { isSaved } from '../world/saved-state.ts'
-import { isAsleep, isGone, isLive, watchedOf } from '../world/world.ts'
+import { isAsleep, isGone, isUnitActive, watchedOf } from '../world/world.ts'
 import type { Observed, VmRecord, LastWake, PendingWake } from '../vm/record.ts'
 import type { Delivery } from '../world/network-state.ts'
 import type { World } from '../world/world.ts'
@@ -90,7 +90,7 @@ const lastWakeOf = ({ reason, atMs, packet, delivery }: PendingWake, nowMs: numb
 /** Returns whether the guest is as desired, nothing saved is left, and frames flow to it. */
 function isAwake({ desired, wake }: VmRecord, world: World, nowMs: number): boolean {
   const { monitor, saved, traffic } = world
-  if (!isLive(world) || !monitor.known) return false
+  if (!isUnitActive(world) || !monitor.known) return false
   const { kind } = monitor.value
   const lives = kind === 'running' || kind === 'stalled' || (kind === 'paused' && desired.power === 'paused')
   if (!lives || !saved.known || isSaved(saved.value)) return false

@@ -264,6 +264,13 @@ export const isOvertaken = (read: Wanted, now: Wanted): boolean =>
  */
 export const owesStop = ({ stops }: Pick<VmRecord, 'stops'>): boolean => stops.accepted > stops.carriedOut
 
+/** Returns whether the disk, as last seen, must still grow. */
+export const owesGrowth = ({
+  desired,
+  observed: { disk },
+}: Pick<VmRecord, 'desired' | 'observed'>): boolean =>
+  disk !== undefined && disk.sizeMib < desired.disk.sizeMib
+
 /**
  * Returns whether a rebuild was accepted whose disk was not seen yet. Until then the VM may have the old disk, which is
  * promised its room beside the new one.

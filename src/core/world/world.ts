@@ -49,7 +49,7 @@ export type ConsoleState =
   /** Open in this daemon, but not in the store: the guest ends with the daemon, unless the master is stored again. */
   | { readonly kind: 'unstored' }
   /** In the store, but not open in this daemon: it cannot be used. */
-  | { readonly kind: 'unprotected' }
+  | { readonly kind: 'unopened' }
 
 /** A monitor, as its control socket reports it. */
 export type MonitorState =
@@ -151,7 +151,7 @@ export const isInPool = ({ saved }: Pick<World, 'saved'>): boolean => saved.know
 export const isAsleep = (world: World): boolean =>
   world.unit.known && isGone(world.unit.value) && isInPool(world)
 
-/** Returns whether a guest is saved in the pool, and the unit that might also have it is not known to run. */
+/** Returns whether a guest is saved in the pool, and the unit, which might also have it, is known not to run. */
 export const isSavedOutsideUnit = (world: World): boolean =>
   world.unit.known && world.unit.value.kind !== 'active' && isInPool(world)
 
@@ -159,8 +159,9 @@ export const isSavedOutsideUnit = (world: World): boolean =>
 export const watchedOf = ({ traffic }: Pick<World, 'traffic'>): WatchedTraffic | undefined =>
   traffic.known && traffic.value.kind === 'watched' ? traffic.value : undefined
 
-/** Returns whether the unit of the VM runs. */
-export const isLive = ({ unit }: Pick<World, 'unit'>): boolean => unit.known && unit.value.kind === 'active'
+/** Returns whether the unit of the VM is active, whatever its monitor says. */
+export const isUnitActive = ({ unit }: Pick<World, 'unit'>): boolean =>
+  unit.known && unit.value.kind === 'active'
 
 /** Returns whether no process of the VM has its guest. */
 export const isGone = ({ kind }: UnitState): boolean =>

@@ -58,9 +58,8 @@ export class BoundedCalls {
   }
 
   /**
-   * Makes a call that nothing makes up for if it is left out, such as one that closes a file. It waits for a place
-   * without an end. Resolves when the call has ended, or when it takes longer than a call may.
-   * Throws only what the call throws.
+   * Makes a call that must not be skipped, such as one that closes a file. It waits for a place for as long as that
+   * takes. Resolves when the call has ended, or when it takes longer than a call may. Throws only what the call throws.
    */
   async takeAtLast(call: () => Promise<void>): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()

@@ -60,7 +60,7 @@ export class NftFirewall implements Firewall {
   /** Prefixes that may have left their guests, until their connections are removed after the change of the rules. */
   #formerPrefixes: readonly DeviceAddress[] = []
   /** Whether a guest should come into force, which also writes a table that is absent. A removal does not. */
-  #comes = false
+  #writesAbsent = false
   /** Whether the last transaction failed. Then the whole table is written. */
   #failed = false
   #closed = false
@@ -82,12 +82,12 @@ export class NftFirewall implements Firewall {
 
   /** Puts the table in force, with the guests given to the constructor. */
   async start(): Promise<void> {
-    this.#comes = true
+    this.#writesAbsent = true
     await this.#enforce(`writing the table inet ${TABLE}`)
   }
 
   async ensureGuest(rule: GuestRule): Promise<void> {
-    this.#comes = true
+    this.#writesAbsent = true
     this.#wanted.set(rule.device, rule)
     await this.#enforce(`letting the guest of ${rule.device} through the table inet ${TABLE}`)
   }
@@ -166,8 +166,8 @@ export class NftFirewall implements Firewall {
   async #transact(): Promise<void> {
     const guests: Guests = new Map(this.#wanted)
     const leaving = [...this.#leaving.values()]
-    const writesAbsent = this.#comes || this.#failed
-    this.#comes = false
+    const writesAbsent = this.#writesAbsent || this.#failed
+    this.#writesAbsent = false
     const kind = await this.#written.state()
     // Without a change that is known, the whole table is written, and any address may leave its guest.
     const change = kind === 'intact' && !this.#failed ? this.#written.changeTo(guests) : undefined

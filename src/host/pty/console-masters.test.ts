@@ -103,7 +103,7 @@ test('a stored descriptor that is broken or not a console does not keep the othe
   const consoles = newLife(t, store)
   assert.equal(await consoles.adopt(), 1)
   assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath: path })
-  assert.deepEqual(await consoles.inspect('broken' as VmId), { kind: 'unprotected' })
+  assert.deepEqual(await consoles.inspect('broken' as VmId), { kind: 'unopened' })
 })
 
 test('an adoption of many lets other work through, and a console that is asked for comes first', async (t) => {
@@ -166,7 +166,7 @@ test('a stored console that could not be adopted is replaced by a new one', asyn
   const store = new MemoryDescriptorStore()
   await storeMaster(store, 'console-web-1')
   const consoles = newLife(t, store)
-  assert.deepEqual(await consoles.inspect(web), { kind: 'unprotected' })
+  assert.deepEqual(await consoles.inspect(web), { kind: 'unopened' })
   const ptsPath = await consoles.ensureMaster(web)
   assert.deepEqual(await consoles.inspect(web), { kind: 'stored', ptsPath })
   assert.equal(store.takeInherited().length, 1)
@@ -184,7 +184,7 @@ test('a stored console that could not be adopted protects no VM, even if its his
   closeSync(file)
   const second = newLife(t, store, { runDirectory })
   assert.equal(await second.adopt(), 0)
-  assert.deepEqual(await second.inspect(web), { kind: 'unprotected' })
+  assert.deepEqual(await second.inspect(web), { kind: 'unopened' })
   assert.deepEqual(await second.stored(), [])
 })
 

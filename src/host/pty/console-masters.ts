@@ -75,7 +75,7 @@ export class ConsoleMasters implements Consoles {
     const session = this.#session(id)
     if (session?.master !== undefined)
       return isStored ? { kind: 'stored', ptsPath: session.master.path } : { kind: 'unstored' }
-    if (isStored) return { kind: 'unprotected' }
+    if (isStored) return { kind: 'unopened' }
     if (session === undefined) return { kind: 'absent' }
     return { kind: session.isOver ? 'ended' : 'detached' }
   }

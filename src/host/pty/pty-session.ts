@@ -108,6 +108,7 @@ export class PtySession implements ConsoleSession {
    */
   attach(master: ConsoleMaster, { holdsInput }: InputTerms = { holdsInput: false }): void {
     this.#master = master
+    // Until passInput, which also writes what waits.
     this.#holdsInput = true
     master.onOutput(() => this.#outputs.notify())
     master.onInputRoom(() => this.#roomListeners.notify())

@@ -50,11 +50,11 @@ export class PoolSavedStates implements SavedStates {
   readonly #sync: (path: string) => Promise<void>
   readonly #flushes = new Semaphore(limits.saveFlushesMax)
   /**
-   * The VMs whose saved state cannot come back after a power failure. A daemon that died during a removal may have left
+   * VMs that have no saved state, not even after a power failure. A daemon that died during a removal may have left
    * a saved state that exists only on the disk. A guest continues when a look finds none, so the look must first bring
    * the removal to the disk.
    */
-  readonly #lasting = new Set<VmId>()
+  readonly #durablyAbsent = new Set<VmId>()
   /** The publications that are moving the monitor's file, including those that were given up meanwhile. */
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
   /** Empties the directory of one VM for one save at a time: a caller may have given up, and another one have begun. */
@@ -77,7 +77,7 @@ export class PoolSavedStates implements SavedStates {
 
   /** Drops what is kept in memory about a VM. Must be called when the VM's directory is removed. */
   forget(id: VmId): void {
-    this.#lasting.delete(id)
+    this.#durablyAbsent.delete(id)
     this.#metadata.forget(id)
     this.#checked.forget(id)
     this.#digests.forget(id)
@@ -87,20 +87,20 @@ export class PoolSavedStates implements SavedStates {
     return this.#looks.take(`inspecting the saved state of VM ${id}`, async () => {
       await this.#verifyPool()
       const found = await lookForSaved({ paths: this.#paths, metadata: this.#metadata }, id, monitor)
-      if (found.kind === 'absent') await this.#makeAbsenceLast(id)
+      if (found.kind === 'absent') await this.#ensureAbsenceDurable(id)
       return found
     })
   }
 
-  async #makeAbsenceLast(id: VmId): Promise<void> {
-    if (!this.#lasting.has(id)) await this.#makeLast(id)
+  async #ensureAbsenceDurable(id: VmId): Promise<void> {
+    if (!this.#durablyAbsent.has(id)) await this.#syncAbsence(id)
     // As in Pool: a state that went out of sight meanwhile is not reported as absent.
     await this.#verifyPool()
   }
 
-  async #makeLast(id: VmId): Promise<void> {
+  async #syncAbsence(id: VmId): Promise<void> {
     const vm = await ifThere(this.#sync(this.#paths.vm(id)).then(() => true))
-    if (vm === true) this.#lasting.add(id)
+    if (vm === true) this.#durablyAbsent.add(id)
   }
 
   ensureDirectory(id: VmId): Promise<void> {
@@ -113,8 +113,8 @@ export class PoolSavedStates implements SavedStates {
     await orStorageFault(`making the directory for the saves of VM ${id}`, async () => {
       if ((await ifThere(stat(this.#paths.save(id)))) === undefined) {
         await makeSaveDirectory(this.#paths, id)
-        // A VM without this directory was never saved. So the same sync makes the absence of a saved state last.
-        await this.#makeLast(id)
+        // A VM without this directory was never saved. So the same sync makes the absence of a saved state durable.
+        await this.#syncAbsence(id)
       }
       await emptySaveDirectory(this.#paths, id)
       this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
@@ -160,7 +160,7 @@ export class PoolSavedStates implements SavedStates {
       const { memory } = await abortable(this.#prepare({ id, terms, doing, signal }), signal)
       signal.throwIfAborted()
       tooLate = true
-      this.#lasting.delete(id)
+      this.#durablyAbsent.delete(id)
       await rename(this.#paths.savedUnfinished(id), this.#paths.saved(id))
       await this.#sync(this.#paths.vm(id))
       return { storedBytes: memory.storedBytes }
@@ -264,7 +264,7 @@ export class PoolSavedStates implements SavedStates {
     await this.#ready()
     await orStorageFault(`removing the published state of VM ${id}`, async () => {
       // Until the removal is on the disk, each caller makes sure of it, even if there is nothing to move away.
-      const isGoneForGood = this.#lasting.delete(id)
+      const isGoneForGood = this.#durablyAbsent.delete(id)
       const retired = await this.#retire(this.#paths.saved(id))
       this.#metadata.forget(id)
       this.#checked.forget(id)
@@ -272,10 +272,10 @@ export class PoolSavedStates implements SavedStates {
       if (isGoneForGood && retired === undefined) {
         // A save that was given up before its publication comes here. A flush of what it has written would delay the
         // guest.
-        this.#lasting.add(id)
+        this.#durablyAbsent.add(id)
         return
       }
-      await this.#makeLast(id)
+      await this.#syncAbsence(id)
       // The space is freed later: that keeps the disk busy, on which flushes wait, and a core that the guest can use.
       setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
     })

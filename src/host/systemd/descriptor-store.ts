@@ -5,12 +5,13 @@ import { SharedLook } from '../../lib/shared-look.ts'
 import { HostFault } from '../../core/errors.ts'
 import { isBusError } from './bus.ts'
 import { isReload } from './early-signals.ts'
-import { notify, notifyBarrier, descriptorStoreSupport, findOwnUnit } from './own-unit.ts'
+import { findOwnUnit } from './own-unit.ts'
+import { descriptorStoreSupport, notify, notifyBarrier } from './sd-notify.ts'
 import { setCloseOnExec } from '../ffi/descriptor.ts'
 import { StoredEntries } from './stored-entries.ts'
 import type { StoreFact } from '../../core/doctor/host-facts.ts'
 import type { Entry } from './stored-entries.ts'
-import type { OwnUnit } from './own-unit.ts'
+import type { ServiceUnit } from './own-unit.ts'
 import type { SystemdBus } from './systemd-bus.ts'
 
 /** systemd returns this error if the unit has FileDescriptorStoreMax=0. */
@@ -36,7 +37,7 @@ export interface DescriptorStore {
 /** The store that systemd keeps for the daemon's own unit (systemd.io/FILE_DESCRIPTOR_STORE). */
 export class SystemdDescriptorStore implements DescriptorStore {
   readonly #bus: SystemdBus
-  #ownUnit: OwnUnit | undefined
+  #ownUnit: ServiceUnit | undefined
   /**
    * The newest listing. It is valid while the number of entries is the same, because only this process changes them.
    */
@@ -234,7 +235,7 @@ export class SystemdDescriptorStore implements DescriptorStore {
     return read
   }
 
-  async #findUnit(): Promise<OwnUnit | undefined> {
+  async #findUnit(): Promise<ServiceUnit | undefined> {
     this.#ownUnit ??= await findOwnUnit(this.#bus)
     return this.#ownUnit
   }
@@ -311,7 +312,7 @@ const REFERENCES = ['WantedBy', 'RequiredBy', 'RequisiteOf', 'BoundBy', 'UpheldB
 const SPEAKERS = ['main', 'exec', 'all']
 
 /** Checks how the daemon's unit is set up. Throws HostFault `systemd_unavailable`. */
-export async function checkDescriptorStore(unit: OwnUnit | undefined): Promise<StoreFact> {
+export async function checkDescriptorStore(unit: ServiceUnit | undefined): Promise<StoreFact> {
   const support = descriptorStoreSupport()
   if (!support.supported) return no(support.because, 'install libsystemd0')
   if (unit === undefined)

@@ -1,5 +1,5 @@
 import { limits } from '../../config/limits.ts'
-import { notify } from './own-unit.ts'
+import { notify } from './sd-notify.ts'
 
 /**
  * Returns how often systemd must be notified, in milliseconds: a third of the time after which it ends this process, as

@@ -5,7 +5,7 @@ import type { Units } from '../../ports/units.ts'
 /** Counts running VMs whose consoles survive the end of the daemon, and those whose consoles do not. */
 export type ConsoleCensus = {
   readonly runningUnits: number
-  /** Running VMs whose console master is stored with systemd, and those whose master is not. */
+  /** Running VMs whose console is `stored`, and those whose console is anything else. */
   readonly protected: number
   readonly unprotected: readonly VmId[]
 }

@@ -14,7 +14,7 @@ export type DrainerOptions = {
   readonly store: Store
   readonly clock: Clock
   readonly bootId: string
-  /** Wakes the worker of a VM. */
+  /** Asks for a pass of a VM. */
   readonly poke: (id: VmId, reason: string) => void
   /** Accepts a stop of a guest that leaves its desired power as it is. */
   readonly stop: (id: VmId, graceSeconds: number) => void

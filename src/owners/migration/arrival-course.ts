@@ -68,9 +68,8 @@ export class ArrivalCourse {
   /** Looks at the record again; it has changed. */
   notice(): void {
     const { vms } = this.#context.store
+    if (vms.isUnreadable(this.#id)) return
     const record = vms.readable(this.#id)
-    // A record that cannot be read does not mean that the VM is gone.
-    if (record === undefined && vms.revisionOf(this.#id) !== undefined) return
     const isSame = record?.arrival?.id === this.#arrival.id
     if (isSame) this.#arrival = record.arrival
     if (!isSame || record.deleting) this.#end.abort(new Gone())

@@ -55,7 +55,7 @@ export class Moves {
   }
 
   /** Stores what follows from a request of a destination, and returns it. It is on the disk after a flush. */
-  happens(move: Move, eventOf: (leaving: FoundMove) => DepartureEvent): Result<FoundMove, SourceRefusal> {
+  advance(move: Move, eventOf: (leaving: FoundMove) => DepartureEvent): Result<FoundMove, SourceRefusal> {
     const { store, clock, poke, log } = this.#context
     const nowMs = clock.now()
     const found = this.find(move)

@@ -41,7 +41,7 @@ export class Pulling {
     this.signal = signal
   }
 
-  /** Returns the same one for a task that ends with another signal too. */
+  /** Returns a copy whose signal also aborts with `ending`. */
   until(ending: AbortSignal): Pulling {
     return new Pulling(this.context, this.record(), AbortSignal.any([this.signal, ending]))
   }

@@ -103,11 +103,11 @@ export class SourceSide {
 
   async #ensure(id: VmId, move: Move, number: number, signal: AbortSignal): Answered<Round> {
     const { arrival } = move
-    const copied = this.#moves.happens(move, () => ({ kind: 'copy', arrival }))
+    const copied = this.#moves.advance(move, () => ({ kind: 'copy', arrival }))
     if (!copied.ok) return copied
     const { stage, round } = copied.value.departure
     if (stage === 'copying' && round === undefined) await this.#rounds.clear(id)
-    const taken = this.#moves.happens(move, () => ({ kind: 'take_round', arrival, number }))
+    const taken = this.#moves.advance(move, () => ({ kind: 'take_round', arrival, number }))
     if (!taken.ok) return taken
     // The record must know of the round before it exists: the last round gets a number that no earlier one has.
     await this.#context.store.flushed()
@@ -122,7 +122,7 @@ export class SourceSide {
   async handOver(move: Move, signal: AbortSignal): Answered<HandOver> {
     const { store, host } = this.#context
     const { arrival } = move
-    const asked = this.#moves.happens(move, ({ record, departure }) => ({
+    const asked = this.#moves.advance(move, ({ record, departure }) => ({
       kind: 'hand_over',
       arrival,
       lived: record === undefined ? (departure.lived ?? 'stopped') : powerOf(record),
@@ -168,7 +168,7 @@ export class SourceSide {
   /** Releases the guest to the destination, which has this round and all before it. From then on it never runs here. */
   async release(move: Move, lastRound: number): Answered<Stage> {
     const { arrival } = move
-    const released = this.#moves.happens(move, () => ({ kind: 'release', arrival, lastRound }))
+    const released = this.#moves.advance(move, () => ({ kind: 'release', arrival, lastRound }))
     if (!released.ok) return released
     await this.#context.store.flushed()
     return ok({ stage: released.value.departure.stage })

@@ -52,10 +52,10 @@ async function cloneBetweenPasses(task: Task): Promise<Cloned | Outcome> {
   const { entry, host, betweenPasses, signal } = task
   const late = new AbortController()
   let begun = false
-  const capturing = betweenPasses(entry.record.vmId, async (vmMustChange, guestMustEnd) => {
+  const capturing = betweenPasses(entry.record.vmId, async (ending, guestMustEnd) => {
     if (late.signal.aborted) return UNDER_WAY
     begun = true
-    return cloneUnlessPreempted(task, vmMustChange, guestMustEnd)
+    return cloneUnlessPreempted(task, ending, guestMustEnd)
   })
   const cancel = host.clock.after(limits.captureRetryMs, () => late.abort())
   let outcome: Cloned | Outcome | undefined
@@ -91,17 +91,17 @@ const vmBusy = (because: string): Outcome => ({ kind: 'vm_busy', because })
 
 const UNDER_WAY = vmBusy('the VM is in the middle of a longer change')
 
-/** Clones the disk now, unless the VM has to change before that is done: then `vmMustChange` aborts. */
+/** Clones the disk now, unless `ending` aborts before that is done: the VM must stop, or the daemon does. */
 async function cloneUnlessPreempted(
   task: Task,
-  vmMustChange: AbortSignal,
+  ending: AbortSignal,
   guestMustEnd: AbortSignal,
 ): Promise<Cloned | Outcome> {
   try {
-    const until = AbortSignal.any([vmMustChange, task.signal])
+    const until = AbortSignal.any([ending, task.signal])
     return await cloneNow(task, { until, guestMustEnd })
   } catch (error) {
-    if (vmMustChange.aborted && error === vmMustChange.reason) return vmBusy('the VM has to change')
+    if (ending.aborted && error === ending.reason) return vmBusy('the VM must stop')
     throw error
   }
 }

@@ -107,12 +107,12 @@ export class SnapshotEntry {
   }
 
   advance(change: Omit<SnapshotChange, 'nowMs'>): SnapshotRecord {
-    void this.record
+    this.#checkThere()
     return this.#store.snapshots.advance(this.id, { ...change, nowMs: this.#clock.now() })
   }
 
   addPart(part: PackedPart, next: PackPoint): void {
-    void this.record
+    this.#checkThere()
     const { staged } = this.#store.snapshots.addPart(this.id, part, next, this.#clock.now())
     this.#parts.push(part)
     this.#unsent.set(part.number, part)
@@ -130,7 +130,7 @@ export class SnapshotEntry {
 
   /** Records that the store has the part. If that fails, {@link unrecordedEtag} has the ETag. */
   setEtag(number: number, etag: string, url: SignedUrl): SnapshotRecord {
-    void this.record
+    this.#checkThere()
     this.#unrecorded.set(number, { url, etag })
     const record = this.#store.snapshots.setEtag(this.id, number, { etag, url }, this.#clock.now())
     const part = this.#unsent.get(number)
@@ -148,7 +148,7 @@ export class SnapshotEntry {
    * concern them.
    */
   dropUrls(purpose: UrlPurpose, used: SignedUrl): boolean {
-    void this.record
+    this.#checkThere()
     if (this.url(purpose)?.equals(used) !== true) return false
     this.#store.snapshots.dropUrls(this.id, this.#clock.now(), purpose)
     this.readUrls()
@@ -156,7 +156,12 @@ export class SnapshotEntry {
   }
 
   touch(): void {
-    void this.record
+    this.#checkThere()
     this.#store.snapshots.touch(this.id, this.#clock.now())
+  }
+
+  /** Throws SnapshotGone if the snapshot was deleted: nothing may be written to another one with its id. */
+  #checkThere(): void {
+    if (this.find() === undefined) throw new SnapshotGone()
   }
 }

@@ -120,7 +120,7 @@ export class Thaws {
     let outcome: ThawOutcome | undefined
     try {
       // Waits for a capture that is running; the capture thaws the guest itself.
-      outcome = await betweenPasses(id, (vmMustChange) => thaw(this.#context, id, vmMustChange))
+      outcome = await betweenPasses(id, (ending) => thaw(this.#context, id, ending))
       if (outcome === 'thawed') log.info({}, 'guest thawed after a capture')
     } catch (error) {
       log.error({ error }, 'guest thaw failed: internal error')

@@ -2,7 +2,7 @@ import { imagesOf } from '../../core/desired.ts'
 import { HostFault } from '../../core/errors.ts'
 import { judgeShape } from '../../core/saved/judge-saved-state.ts'
 import { judgeDisk, judgeUnit } from '../../core/vm/judge-owner.ts'
-import { isLive } from '../../core/world/world.ts'
+import { isUnitActive } from '../../core/world/world.ts'
 import { unknownBy } from '../../log/error-chain.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
 import type { TrafficState } from '../../core/world/network-state.ts'
@@ -37,7 +37,7 @@ async function inspectStorage(host: Host, record: VmRecord): Promise<StorageStat
 
 /** Inspects the monitor only while its unit is active: a socket file without a process proves nothing. */
 async function inspectMonitor(host: Host, record: VmRecord, unit: Probe<UnitState>): Promise<MonitorState> {
-  return isLive({ unit }) ? host.monitors[record.monitor].inspect(record.id) : { kind: 'silent' }
+  return isUnitActive({ unit }) ? host.monitors[record.monitor].inspect(record.id) : { kind: 'silent' }
 }
 
 const WITHOUT_TRAFFIC: Promise<TrafficState> = Promise.resolve({ kind: 'unwatched' })

@@ -113,6 +113,11 @@ export class VmTable {
     return readRevision(this.#statements, this.#unwritten, id)
   }
 
+  /** Returns whether the VM is on record, but its record cannot be read. That does not mean that the VM is gone. */
+  isUnreadable(id: VmId): boolean {
+    return this.readable(id) === undefined && this.revisionOf(id) !== undefined
+  }
+
   /** Lists VMs with a later revision, in the order of revisions. */
   changedAfter(revision: number, limit: number): readonly ChangedVm[] {
     return readChanged(this.#statements, this.#unwritten, { revision, limit })
