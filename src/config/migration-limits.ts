@@ -114,6 +114,11 @@ export const migrationLimits = {
    * processor reads and hashes.
    */
   roundSkippedBytesPerSecond: 512 * 1024 * 1024,
+  /**
+   * The largest count that one host sends to another, such as an offset in bytes. It is half of what a number of
+   * JavaScript holds exactly, so that as much may be added to it.
+   */
+  movedCountMax: 2 ** 52,
   /** The states that are kept of one round. They must cover what connections may have under way. */
   roundDigestsMax: 16,
 } as const

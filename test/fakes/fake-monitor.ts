@@ -111,7 +111,7 @@ export class FakeMonitor implements Monitor {
     }
   }
 
-  failNext(method: MonitorMethod, fault: HostFault, moment: FaultMoment = 'before'): void {
+  failNext(method: MonitorMethod, fault: Error, moment: FaultMoment = 'before'): void {
     this.#faults.failNext(method, fault, moment)
   }
 

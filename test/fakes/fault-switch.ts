@@ -1,4 +1,3 @@
-import type { HostFault } from '../../src/core/errors.ts'
 import { abortable } from '../../src/lib/abortable.ts'
 
 /** `before`: the effect did not happen. `after`: the effect happened, and the caller got an error. */
@@ -8,7 +7,7 @@ type Planned<Method> =
   | {
       readonly method: Method
       readonly kind: 'fault'
-      readonly fault: HostFault
+      readonly fault: Error
       readonly moment: FaultMoment
     }
   | { readonly method: Method; readonly kind: 'hold'; readonly released: Promise<void> }
@@ -19,8 +18,8 @@ const never = new AbortController().signal
 export class FaultSwitch<Method extends string> {
   readonly #planned: Planned<Method>[] = []
 
-  /** Lets the next call of a method fail. */
-  failNext(method: Method, fault: HostFault, moment: FaultMoment = 'before'): void {
+  /** Lets the next call of a method fail: with a HostFault, or with any other error as if by a bug. */
+  failNext(method: Method, fault: Error, moment: FaultMoment = 'before'): void {
     this.#planned.push({ method, kind: 'fault', fault, moment })
   }
 

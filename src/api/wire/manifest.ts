@@ -88,7 +88,11 @@ const movingVmSchema = Type.Object(
     }),
     last_traffic_at: Type.Optional(timeSchema),
     keep_awake_until: Type.Optional(timeSchema),
-    exit_streak: Type.Integer({ minimum: 0, description: 'Exits in a row, each soon after its start.' }),
+    exit_streak: Type.Integer({
+      minimum: 0,
+      maximum: limits.movedCountMax,
+      description: 'Exits in a row, each soon after its start.',
+    }),
     ended: Type.Optional(
       Type.Boolean({
         description: 'The guest has ended for good by its `restart_policy`, and stays so at the destination.',

@@ -4,7 +4,7 @@ import { manifest } from '../../../test/daemon/support/coordination-host.ts'
 import { limits } from '../../config/limits.ts'
 import { checkerFor } from '../../lib/schema-check.ts'
 import { manifestToWire } from './manifest.ts'
-import { heldPacketsSchema } from './moves.ts'
+import { heldPacketsSchema, movedConsoleSchema } from './moves.ts'
 import { handOverToWire } from './moves-to-wire.ts'
 import { handOverFromWire, manifestFromWire } from './moves-from-wire.ts'
 
@@ -37,4 +37,19 @@ test('a packet may be somewhat too old, and not so old that its arrival has no t
   assert.deepEqual(check(aged(2 * limits.heldFrameAgeMs)), [])
   const [complaint] = check(aged(Number.MAX_SAFE_INTEGER))
   assert.deepEqual([complaint?.pointer, complaint?.code], ['/packets/0/age_ms', 'out_of_range'])
+})
+
+test('the end of a moved console leaves room for all later output', () => {
+  const check = checkerFor(movedConsoleSchema, new Map())
+  const endingAt = (end: number) => ({
+    session: '0123456789abcdef',
+    end,
+    window: { columns: 80, rows: 24 },
+    output: '',
+  })
+  assert.deepEqual(check(endingAt(limits.movedCountMax)), [])
+  for (const end of [2 ** 53 + 2, 2 ** 60]) {
+    const [complaint] = check(endingAt(end))
+    assert.deepEqual([complaint?.pointer, complaint?.code], ['/end', 'out_of_range'])
+  }
 })

@@ -15,9 +15,15 @@ export const arrivalSchema = Type.String({
   examples: ['5e2f8c31-77d0a1b4'],
 })
 
-const roundNumberSchema = Type.Integer({ minimum: 1, description: 'From 1.', examples: [2] })
+const roundNumberSchema = Type.Integer({
+  minimum: 1,
+  maximum: limits.movedCountMax,
+  description: 'From 1.',
+  examples: [2],
+})
 
-const bytesSchema = (description: string) => Type.Integer({ minimum: 0, description, examples: [1_048_576] })
+const bytesSchema = (description: string) =>
+  Type.Integer({ minimum: 0, maximum: limits.movedCountMax, description, examples: [1_048_576] })
 
 export const fromSchema = Type.Optional(
   bytesSchema('0, or the end of a frame after which an earlier stream was cut.'),
@@ -107,7 +113,11 @@ const windowSide = Type.Integer({ minimum: 1, maximum: 65_535 })
 export const movedConsoleSchema = Type.Object(
   {
     session: Type.String({ pattern: SESSION_PATTERN }),
-    end: Type.Integer({ minimum: 0, description: 'Offset of the end of the output in its session.' }),
+    end: Type.Integer({
+      minimum: 0,
+      maximum: limits.movedCountMax,
+      description: 'Offset of the end of the output in its session.',
+    }),
     window: Type.Object({ columns: windowSide, rows: windowSide }),
     output: Type.String({
       description: `The newest output in Base64, at most ${limits.consoleHistoryBytes} bytes of it.`,
@@ -122,7 +132,11 @@ export const movedConsoleSchema = Type.Object(
 )
 
 const heldPacketSchema = Type.Object({
-  number: Type.Integer({ minimum: 1, description: 'From 1, since the frames are held.' }),
+  number: Type.Integer({
+    minimum: 1,
+    maximum: limits.movedCountMax,
+    description: 'From 1, since the frames are held.',
+  }),
   gso_size: Type.Integer({
     minimum: 0,
     maximum: 65_535,

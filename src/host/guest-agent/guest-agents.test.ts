@@ -57,6 +57,7 @@ test('a guest is frozen when its agent returns how many file systems it froze, a
 for (const [how, answer] of [
   ['refuses', '{"error": {"class": "GenericError", "desc": "it failed at the second one"}}\n'],
   ['has nothing to freeze', '{"return": 0}\n'],
+  ['answers something else than a number', '{"return": {"valueOf": 0, "toString": 0}}\n'],
 ] as const) {
   test(`a guest whose agent ${how} is not frozen, and nothing in it stays frozen`, async (t) => {
     const { agents, agent } = await stage(t, ({ execute }) =>

@@ -72,7 +72,8 @@ export class GuestAgents implements GuestAgent {
     if (!(await this.#listens(id)) || signal.aborted) return 'none'
     const answer = await this.#ask(id, () => FREEZE, this.#options.freezeMs, signal)
     if (UNSENT.has(answer.kind)) return 'none'
-    if (answer.kind === 'returned' && Number(answer.value) > 0 && !signal.aborted) return 'frozen'
+    const frozen = answer.kind === 'returned' && typeof answer.value === 'number' && answer.value > 0
+    if (frozen && !signal.aborted) return 'frozen'
     this.#log.debug({ answer: answer.kind }, 'no file system frozen by the guest agent')
     // The agent may have frozen some of them, or may be about to. It runs commands in order.
     return (await this.thaw(id, this.#closing.signal)) ? 'none' : 'unknown'

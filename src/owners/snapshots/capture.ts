@@ -170,7 +170,8 @@ async function cloneRunning(task: Task, vm: VmRecord, { until, guestMustEnd }: B
   const { store, host, entry } = task
   const { id } = vm
   const wasNoted = store.frozenGuests.has(id)
-  let freeze: FreezeOutcome = 'none'
+  // Whatever ends the request, the guest may have been frozen by it.
+  let freeze: FreezeOutcome = 'unknown'
   store.transaction(() => {
     entry.advance({ stage: 'capturing' })
     store.frozenGuests.note(id)

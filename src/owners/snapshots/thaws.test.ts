@@ -147,3 +147,13 @@ test('a hard stop does not wait for a thaw without an answer', async (t) => {
   await quiet()
   assert.equal(vm().observed.state, 'stopped')
 })
+
+test('a guest is thawed although a bug ends the request to freeze it', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, quiet, snap } = stage
+  host.monitor.failNext('freeze', new TypeError('on purpose'), 'after')
+  take(urlsOf(upload))
+  await quiet()
+  assert.equal(snap().trouble?.code, 'bug')
+  isThawed(stage)
+})
