@@ -217,3 +217,54 @@ test('a round that is on record and was not taken keeps no guest from its handov
   assert.deepEqual([stage, lastRound], ['handed_over', 3])
   await got(answer)
 })
+
+test('a guest that was taken back from its handover is handed over to the next migration', async (t) => {
+  const { toHandedOver, source, move, offer, idle, settle, stageNow } = await leaveStage(t)
+  await toHandedOver()
+  await got(source().abort(move))
+  await idle()
+  const again = { ...move, id: 'move-8' as MigrationId }
+  await offer(again.id)
+  await got(source().ensureRound(again, 1, never))
+  const answer = source().handOver(again, never)
+  await settle()
+  // The answer comes with the stage, or at the end of the daemon.
+  assert.equal(stageNow(), 'handed_over')
+  await got(answer)
+})
+
+test('a daemon that stops does not wait for a last round that is being taken', async (t) => {
+  const { round, source, move, host, settle, stageNow } = await leaveStage(t)
+  await got(round(1))
+  const taken = host.rounds.holdNext('ensureRound')
+  void said(source().handOver(move, never))
+  await settle()
+  let stopped = false
+  const stopping = source()
+    .stop()
+    .then(() => (stopped = true))
+  await settle()
+  const early = stopped
+  taken()
+  await stopping
+  assert.ok(early)
+  assert.equal(stageNow(), 'handing_over')
+})
+
+test('a daemon that stops waits for the end of a look at a guest that is handed over', async (t) => {
+  const { round, source, move, host, settle } = await leaveStage(t)
+  await got(round(1))
+  const answers = Promise.withResolvers<never>()
+  t.mock.method(host.rounds, 'ensureRound', () => answers.promise)
+  void said(source().handOver(move, never))
+  await settle()
+  let stopped = false
+  const stopping = source()
+    .stop()
+    .then(() => (stopped = true))
+  await settle()
+  const early = stopped
+  answers.reject(new HostFault('storage_failed', 'cloning'))
+  await stopping
+  assert.ok(!early)
+})
