@@ -135,6 +135,41 @@ test('the next daemon removes the rounds of a migration that is decided', async 
   assert.deepEqual(await host.rounds.list(), [])
 })
 
+test('the rounds of a migration that is decided are removed once, however often the VM changes', async (t) => {
+  const { round, source, move, host, context, id, idle, settle } = await leaveStage(t)
+  await got(round(1))
+  const removals = t.mock.method(host.rounds, 'remove')
+  await got(source().abort(move))
+  for (const power of ['paused', 'running'] as const) {
+    assert.ok(setPower(context, id, power).ok)
+    await idle()
+    await settle()
+  }
+  assert.equal(removals.mock.callCount(), 1)
+})
+
+test('a daemon that stops waits for a removal of rounds, and does not try again if it fails', async (t) => {
+  const { round, source, move, host, settle, later } = await leaveStage(t)
+  await got(round(1))
+  const removal = Promise.withResolvers<never>()
+  t.mock.method(host.rounds, 'remove', () => removal.promise)
+  await got(source().abort(move))
+  await settle()
+  let stopped = false
+  const stopping = source()
+    .stop()
+    .then(() => (stopped = true))
+  await settle()
+  const early = stopped
+  removal.reject(new HostFault('storage_failed', 'removing'))
+  await stopping
+  assert.ok(!early)
+  const lists = t.mock.method(host.rounds, 'list')
+  await later(limits.roundsRetryMs)
+  await settle()
+  assert.equal(lists.mock.callCount(), 0)
+})
+
 test('a handover goes on after its record could not be read for a while', async (t) => {
   const { directory, round, host, id, stageNow, source, handOver, move, later, settle } = await leaveStage(t)
   await got(round(1))
