@@ -51,3 +51,19 @@ test('snapshots of VMs in a long pass keep no snapshot of another VM waiting', a
     vms.map(() => 'sending'),
   )
 })
+
+test('a capture that waited too long for a pass of its VM does not begin after that pass', async (t) => {
+  const { context, host, vmId, upload, take, turns, quiet, shown, after } = await snapshotStage(t)
+  const paused = host.monitor.holdNext('ensurePaused')
+  setPower(context, vmId, 'paused')
+  await turns()
+  const clones = t.mock.method(host.staging, 'clone')
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.captureRetryMs)
+  paused()
+  await quiet()
+  await after(limits.captureRetryMs)
+  assert.equal(shown(), 'completed')
+  assert.equal(clones.mock.callCount(), 1)
+})

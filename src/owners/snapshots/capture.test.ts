@@ -232,6 +232,20 @@ test('a snapshot whose VM is deleted before it is captured has failed', async (t
   assert.equal(shown(), 'failed vm_gone')
 })
 
+test('a VM whose deletion takes long is not captured any more', async (t) => {
+  const { context, host, vmId, upload, take, quiet, shown, after, staged } = await snapshotStage(t)
+  host.staging.failNext('flushDisk', new HostFault('storage_failed', 'on purpose'))
+  take(urlsOf(upload))
+  await quiet()
+  t.mock.method(host.storage, 'remove', async () => {
+    throw new HostFault('storage_failed', 'on purpose')
+  })
+  deleteVm(context, vmId)
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  assert.deepEqual([shown(), await staged()], ['failed vm_gone', 0])
+})
+
 test('a snapshot is of the VM that it was asked of, and not of another that has its id since', async (t) => {
   const stage = await snapshotStage(t)
   const { context, create, vmId, upload, take, quiet, shown, after, stopSnapshots, restart, clock } = stage

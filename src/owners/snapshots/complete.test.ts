@@ -27,6 +27,24 @@ test('a completion whose answer was lost is asked for again', async (t) => {
   isComplete(stage)
 })
 
+test('a completion is asked for only after the disk says that it may have been', async (t) => {
+  let flushing: Promise<void> = Promise.resolve()
+  const stage = await snapshotStage(t, { flush: () => flushing })
+  const { host, store, upload, take, quiet, shown } = stage
+  const completions = () => host.objectStore.requests.filter(({ method }) => method === 'complete').length
+  const disk = Promise.withResolvers<void>()
+  store.onSnapshotChange(() => {
+    if (shown() === 'completing') flushing = disk.promise
+  })
+  take(urlsOf(upload))
+  await quiet()
+  const early = [shown(), completions()]
+  disk.resolve()
+  await quiet()
+  assert.deepEqual(early, ['completing', 0])
+  isComplete(stage)
+})
+
 const GONE = { kind: 'gone', because: 'it answered 404 (NoSuchUpload)' } as const
 
 test('if the store has forgotten the upload since, the object itself shows that it was completed', async (t) => {
@@ -122,6 +140,21 @@ test('fresh URLs are wanted for one head URL that the store forbids, and not for
   isComplete(stage)
 })
 
+test('a fresh head URL after one that the store forbade shows that the upload was completed', async (t) => {
+  const stage = await snapshotStage(t)
+  const { host, upload, take, handOver, quiet, shown, after } = stage
+  host.objectStore.answerNext('complete', busy, 'after')
+  for (let time = 0; time < 2; time += 1) host.objectStore.answerNext('complete', GONE)
+  host.objectStore.answerNext('head', FORBIDDEN)
+  take(urlsOf(upload))
+  await quiet()
+  await after(limits.retryBackoffMsMin)
+  assert.equal(shown(), 'completing upload_urls_expired')
+  handOver(urlsOf(upload))
+  await quiet()
+  isComplete(stage)
+})
+
 const REFUSED = { kind: 'refused', because: 'it answered 404 (NoSuchKey)' } as const
 
 test('if the store refuses a completion after one whose answer was lost, the object shows that it was completed', async (t) => {
@@ -185,3 +218,39 @@ test('an object of the same size and of other parts is not this snapshot', async
   assert.equal(shown(), 'failed upload_gone')
   assert.match(snap().trouble?.message ?? '', /an object of other parts/)
 })
+
+for (const [what, ofPart, ofObject] of [
+  ['that are no MD5s', (md5: string) => md5.replaceAll(/[0-9]/g, 'f'), () => `${'0'.repeat(32)}-3`],
+  ['in capital letters', (md5: string) => md5.toUpperCase(), (etag = '') => etag.toUpperCase()],
+  ['of another form for objects', (md5: string) => md5, () => 'opaque'],
+] as const)
+  test(`an object of a store with ETags ${what} is this snapshot`, async (t) => {
+    const stage = await snapshotStage(t)
+    const { upload, take, quiet, after } = stage
+    const { objectStore } = stage.host
+    const putPart = objectStore.putPart.bind(objectStore)
+    const complete = objectStore.complete.bind(objectStore)
+    const head = objectStore.head.bind(objectStore)
+    const md5s = new Map<string, string>()
+    t.mock.method(objectStore, 'putPart', async (...args: Parameters<typeof putPart>) => {
+      const outcome = await putPart(...args)
+      if (outcome.kind !== 'stored') return outcome
+      const etag = ofPart(outcome.etag)
+      md5s.set(etag, outcome.etag)
+      return { ...outcome, etag }
+    })
+    t.mock.method(objectStore, 'complete', async (...[url, parts, signal]: Parameters<typeof complete>) => {
+      const own = parts.map(({ number, etag }) => ({ number, etag: md5s.get(etag) ?? etag }))
+      return complete(url, own, signal)
+    })
+    t.mock.method(objectStore, 'head', async (...args: Parameters<typeof head>) => {
+      const outcome = await head(...args)
+      return outcome.kind === 'present' ? { ...outcome, etag: ofObject(outcome.etag) } : outcome
+    })
+    objectStore.answerNext('complete', busy, 'after')
+    objectStore.answerNext('complete', GONE)
+    take(urlsOf(upload))
+    await quiet()
+    await after(limits.retryBackoffMsMin)
+    isComplete(stage)
+  })
