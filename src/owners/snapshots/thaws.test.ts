@@ -5,6 +5,7 @@ import { IDLE_MS, SLEEPER } from '../../../test/sleep-stage.ts'
 import { setCompute } from '../../commands/vm/reshape.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
+import type { TestContext } from 'node:test'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
 
@@ -130,6 +131,47 @@ test('a guest that goes to sleep frozen is thawed after it wakes', async (t) => 
   await idle()
   await quiet()
   isThawed(stage)
+})
+
+/** Lets the next thaw of a guest wait, and then be of no use; returns the calls, and the function that ends the wait. */
+function uselessThaw(t: TestContext, { host }: Stage) {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const thaws = t.mock.method(host.monitor.agent, 'thaw')
+  thaws.mock.mockImplementationOnce(() => promise)
+  return { thaws: () => thaws.mock.callCount(), answer: () => resolve(false) }
+}
+
+test('a guest that changes while it is being thawed is thawed again at once', async (t) => {
+  const stage = await snapshotStage(t)
+  const { store, clock, vmId, quiet, restart } = stage
+  leaveFrozen(stage)
+  const { answer } = uselessThaw(t, stage)
+  await restart()
+  store.vms.setGuestSeen(vmId, {}, clock.now() + 1)
+  await quiet()
+  isFrozen(stage)
+  answer()
+  await quiet()
+  isThawed(stage)
+})
+
+test('a daemon that stops waits for a thaw that is under way, and begins no other', async (t) => {
+  const stage = await snapshotStage(t)
+  const { store, clock, vmId, quiet, restart, stopSnapshots, after } = stage
+  leaveFrozen(stage)
+  const { thaws, answer } = uselessThaw(t, stage)
+  await restart()
+  let stopped = false
+  const stopping = stopSnapshots().then(() => (stopped = true))
+  await quiet()
+  const early = stopped
+  answer()
+  await stopping
+  assert.ok(!early)
+  store.vms.setGuestSeen(vmId, {}, clock.now() + 1)
+  await after(LONG_MS)
+  assert.equal(thaws(), 1)
+  isFrozen(stage)
 })
 
 test('a guest that has ended is not thawed', async (t) => {

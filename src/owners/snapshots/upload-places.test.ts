@@ -43,3 +43,21 @@ test('a place that a slow store gives back goes to another store, however many s
   await quiet()
   assert.deepEqual([shown(first), shown(second), shown(other)], ['sending', 'sending', 'completed'])
 })
+
+test('parts whose URLs are dropped while they wait for their turn are not sent', async (t) => {
+  const { host, lines, upload, take, handOver, quiet, shown } = await snapshotStage(t, { uploadsMax: 1 })
+  const first = host.objectStore.holdNext('putPart')
+  take(urlsOf(upload))
+  await quiet()
+  upload.expireUrls()
+  first()
+  await quiet()
+  assert.equal(shown(), 'sending upload_urls_expired')
+  assert.deepEqual(
+    lines.filter(({ level }) => level === 'error'),
+    [],
+  )
+  handOver(urlsOf(upload))
+  await quiet()
+  assert.equal(shown(), 'completed')
+})
