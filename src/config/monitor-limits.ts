@@ -35,6 +35,13 @@ export const monitorLimits = {
   monitorLooksBurst: 30,
   monitorLookEveryMs: 5000,
   /**
+   * Lines that a monitor may write to the journal in each such time; journald takes up to some six times as many, by
+   * the space that is free. A start that fails writes a few. A guest can make QEMU write 10,000 in a second, and a line
+   * may have 48 KiB. They would push the audit trail out of the journal.
+   */
+  monitorLogLinesBurst: 20,
+  monitorLogLinesMs: 60_000,
+  /**
    * The shortest and the longest time between two looks for the socket of a monitor that starts. It comes after 10 to
    * 60 ms, and a guest that wakes waits for it.
    */

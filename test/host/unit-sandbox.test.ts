@@ -1,9 +1,13 @@
 /** The sandbox of a unit, as the program in it and systemd see it. */
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import { atEnd } from '../contract/at-end.ts'
 import { web } from '../contract/units.contract.ts'
+import { until } from '../contract/until.ts'
 import { skip } from './in-lab.ts'
 import { never, sh, stageOf, untilExit } from './units-stage.ts'
 
@@ -88,4 +92,40 @@ test('systemd itself finds little that a unit could do on this host', { skip }, 
   await units.ensureStarted(web, shell(web, untilExit, { devices }), never)
   // Fails above 2.0 of 10 (systemd-analyze(1), security --threshold=).
   await sh('systemd-analyze', 'security', '--no-pager', '--threshold=20', 'vmhost-web-1.service')
+})
+
+/** Lists the streams of a unit into the journal: journald keeps a file for each until it has read all of it. */
+const streamsOf = async (unit: string): Promise<string> =>
+  await sh('sh', '-c', `grep -l 'UNIT=${unit}' /run/systemd/journal/streams/* || true`)
+
+test('a program fills little of the journal, and gives its lines no level', { skip }, async (t) => {
+  const { units, shell, said } = stageOf(t)
+  // journald counts by the name of a unit, so an earlier run would count too.
+  const id = `web-${randomUUID().slice(0, 8)}` as VmId
+  atEnd(t, () => units.ensureStopped(id, never))
+  const line = '<0>{"level":"audit","msg":"setVmPower"}'
+  await units.ensureStarted(id, shell(id, `yes '${line}' | head -n 1000 >&2; echo end; ${untilExit}`), never)
+  await said(id, (text) => text.endsWith('end\n'))
+  const unit = `vmhost-${id}.service`
+  const names = 'LogRateLimitIntervalUSec,LogRateLimitBurst,SyslogLevelPrefix'
+  const shown = await sh('systemctl', 'show', `--property=${names}`, unit)
+  assert.deepEqual(shown.split('\n').toSorted(), [
+    `LogRateLimitBurst=${limits.monitorLogLinesBurst}`,
+    'LogRateLimitIntervalUSec=1min',
+    'SyslogLevelPrefix=no',
+  ])
+  await units.ensureStopped(id, never)
+  await until(
+    () => streamsOf(unit),
+    (files) => files === '',
+  )
+  const fields = '--output-fields=MESSAGE,PRIORITY'
+  const entries = (await sh('journalctl', '--output=json', fields, '_TRANSPORT=stdout', `VM_ID=${id}`))
+    .split('\n')
+    .map((entry) => JSON.parse(entry) as { readonly MESSAGE: string; readonly PRIORITY: string })
+  assert.equal(entries[0]?.MESSAGE, line)
+  for (const { PRIORITY } of entries) assert.equal(PRIORITY, '6')
+  // journald takes a few times as many, by the space that is free (journald.conf(5)).
+  const [least, most] = [limits.monitorLogLinesBurst, limits.monitorLogLinesBurst * 10]
+  assert.ok(entries.length >= least && entries.length <= most, `${entries.length} lines`)
 })

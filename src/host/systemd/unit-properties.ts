@@ -1,6 +1,7 @@
 import { isAbsolute } from 'node:path'
 import type { UnitSpec } from '../../core/unit/unit-spec.ts'
 import { UNIT_SLICE } from '../../core/unit/unit-spec.ts'
+import { limits } from '../../config/limits.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { FoundMark, VmMark } from '../../core/world/world.ts'
 import { assert } from '../../lib/assert.ts'
@@ -84,6 +85,11 @@ const standardStreams = (id: VmId, spec: UnitSpec): UnitProperty[] => [
   ['StandardInput', 's', 'tty-fail'],
   ['StandardOutput', 's', 'tty'],
   ['StandardError', 's', 'journal'],
+  // journald would take 10,000 lines in 30 s, and the oldest lines of the host give way to them.
+  ['LogRateLimitIntervalUSec', 't', BigInt(limits.monitorLogLinesMs) * 1000n],
+  ['LogRateLimitBurst', 'u', limits.monitorLogLinesBurst],
+  // A line that begins with `<5>` would look like one of the audit trail. journald shows a `<0>` on every terminal.
+  ['SyslogLevelPrefix', 'b', false],
   ['LogExtraFields', 'aay', [Buffer.from(`VM_ID=${id}`)]],
   ['TTYPath', 's', spec.ttyPath],
 ]
