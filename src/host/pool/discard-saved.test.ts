@@ -12,12 +12,19 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { library } from '../ffi/koffi.ts'
 import { discardSaved } from './discard-saved.ts'
 import { MEMORY, metadataPath } from './pool-paths.ts'
 import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { SavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { SaveForm } from '../../core/world/saved-state.ts'
 import type { VmId } from '../../core/ids.ts'
+
+/** linux/fcntl.h and asm-generic/fcntl.h. */
+const F_SETLEASE = 1024
+const F_RDLCK = 0
+
+const fcntl = library('libc.so.6').func('int fcntl(int fd, int command, ...)')
 
 /** More than enough for the calls of two discards to interleave in every order. */
 const ROUNDS = 200
@@ -53,6 +60,27 @@ for (const [form, bytesLeft] of [
     assert.equal(fstatSync(open).size, bytesLeft)
   })
 }
+
+test(
+  'a discard does not wait for a lease that a monitor holds on the memory',
+  { timeout: 5000 },
+  async (t) => {
+    const base = mkdtempSync(join(tmpdir(), 'vmh-discard-'))
+    t.after(() => rmSync(base, { recursive: true }))
+    const directory = join(base, 'saved-1')
+    mkdirSync(directory)
+    writeFileSync(join(directory, MEMORY), 'memory')
+    // The kernel asks the holder for the lease with SIGIO, which ends a process without a handler.
+    const keep = (): void => {}
+    process.on('SIGIO', keep)
+    t.after(() => process.off('SIGIO', keep))
+    const holder = openSync(join(directory, MEMORY), 'r')
+    t.after(() => closeSync(holder))
+    assert.equal(fcntl(holder, F_SETLEASE, 'int', F_RDLCK), 0)
+    await discardSaved(directory)
+    assert.deepEqual(readdirSync(base), [])
+  },
+)
 
 const metadataOf = (form: SaveForm): SavedMetadata => ({
   vmId: 'web-1' as VmId,

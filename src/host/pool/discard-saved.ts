@@ -1,16 +1,19 @@
+import { constants } from 'node:fs'
 import { join } from 'node:path'
-import { lstat, readFile, removeFile, rmdir, truncate } from '../files/pool-files.ts'
+import { openOfVm } from '../files/open-of-vm.ts'
+import { lstat, readFile, removeFile, rmdir } from '../files/pool-files.ts'
 import { MEMORY, metadataPath } from './pool-paths.ts'
 import { parseSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import { ifThere } from '../files/storage-fault.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
+import type { GatedFile } from '../files/gated-file.ts'
 
 /** The name prefix in the pool's `tmp` of a saved state that will be discarded. */
 export const DISCARDED_PREFIX = 'saved-'
 
 /**
- * Removes a saved state. Its space is free at once, unless a monitor goes on reading the memory: then it is free when
- * that monitor ends.
+ * Removes a saved state. Its space is free at once, unless a monitor goes on reading the memory, or holds a lease on
+ * it: then it is free when that monitor ends.
  */
 export async function discardSaved(directory: string): Promise<void> {
   const memory = join(directory, MEMORY)
@@ -33,7 +36,30 @@ export async function emptySaved(directory: string): Promise<void> {
   const found = await ifThere(lstat(memory))
   // Before the check, the file was the monitor's, and may be a link to anything.
   const isOwn = found?.isFile() === true && found.nlink === 1
-  if (isOwn && !(await mayBackGuest(directory))) await ifThere(truncate(memory))
+  if (isOwn && !(await mayBackGuest(directory))) await ifThere(empty(memory))
+}
+
+/**
+ * Cuts off all of a file that was a monitor's, unless there is a lease on it. truncate(2) would wait 45 s for the lease.
+ * ftruncate(2) does not, and nothing can take a lease on a file that is open to write.
+ */
+async function empty(path: string): Promise<void> {
+  const file = await openUnlessLeased(path)
+  if (file === undefined) return
+  try {
+    await file.truncate(0)
+  } finally {
+    await file.close()
+  }
+}
+
+async function openUnlessLeased(path: string): Promise<GatedFile | undefined> {
+  try {
+    return await openOfVm(path, constants.O_WRONLY)
+  } catch (error) {
+    if (hasErrno(error, 'EAGAIN')) return undefined
+    throw error
+  }
 }
 
 /**

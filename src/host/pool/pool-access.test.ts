@@ -1,13 +1,30 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { eventually } from '../../../test/daemon/support/eventually.ts'
 import { limits } from '../../config/limits.ts'
+import { library } from '../ffi/koffi.ts'
 import { accessPool } from './pool-access.ts'
 import { markPool } from './pool-marker.ts'
+import { MEMORY } from './pool-paths.ts'
 import type { TestContext } from 'node:test'
+
+/** linux/fcntl.h and asm-generic/fcntl.h. */
+const F_SETLEASE = 1024
+const F_RDLCK = 0
+
+const fcntl = library('libc.so.6').func('int fcntl(int fd, int command, ...)')
 
 /** A pool whose time passes only when the test says so. */
 async function poolOf(t: TestContext) {
@@ -53,3 +70,23 @@ test('a file that was not finished, and not removed either, is removed once noth
   await eventually(() => readdirSync(paths.tmp).length === 1)
   assert.deepEqual(readdirSync(paths.tmp), ['image-1'])
 })
+
+test(
+  'a start does not wait for a lease that a monitor holds on a discarded memory',
+  { timeout: 5000 },
+  async (t) => {
+    const { paths, ready } = await poolOf(t)
+    const left = join(paths.tmp, 'saved-1')
+    mkdirSync(left)
+    writeFileSync(join(left, MEMORY), 'memory')
+    // The kernel asks the holder for the lease with SIGIO, which ends a process without a handler.
+    const keep = (): void => {}
+    process.on('SIGIO', keep)
+    t.after(() => process.off('SIGIO', keep))
+    const holder = openSync(join(left, MEMORY), 'r')
+    t.after(() => closeSync(holder))
+    assert.equal(fcntl(holder, F_SETLEASE, 'int', F_RDLCK), 0)
+    await ready()
+    assert.deepEqual(readdirSync(paths.tmp), [])
+  },
+)
