@@ -1,18 +1,30 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
+import { eventually } from '../../../test/daemon/support/eventually.ts'
+import { hungPath } from '../../../test/hung-open.ts'
 import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { silentLog } from '../../log/log.ts'
 import { sync } from '../files/durable.ts'
 import { accessPool } from '../pool/pool-access.ts'
 import { markPool } from '../pool/pool-marker.ts'
-import { poolPaths, metadataPath } from '../pool/pool-paths.ts'
+import { MEMORY, metadataPath, poolPaths } from '../pool/pool-paths.ts'
 import { PoolSavedStates } from './saved-states.ts'
 
 const id = 'vm-1' as VmId
@@ -117,6 +129,28 @@ test('a file for memory whose making was left behind takes nothing from the next
   await Promise.all([first, second])
   assert.equal(readFileSync(states.paths(other).writing, 'utf8'), 'memory')
   assert.ok(!existsSync(paths.savedUnfinished(other)))
+})
+
+test('discards of one VM that do not end hold up no discard of another VM, and take one place', async (t) => {
+  const { states, paths } = await stage(t)
+  const hung = hungPath(t)
+  /** Removes a save that failed before its publication. */
+  const failAndRemove = async (name: string, isHung = false): Promise<void> => {
+    const unfinished = paths.savedUnfinished(name as VmId)
+    mkdirSync(unfinished, { recursive: true })
+    writeFileSync(join(unfinished, MEMORY), 'memory')
+    if (isHung) symlinkSync(hung.path, metadataPath(unfinished))
+    await states.remove(name as VmId)
+  }
+  await failAndRemove('vm-2', true)
+  await failAndRemove('vm-2')
+  const held = readdirSync(paths.tmp)
+  for (let other = 3; other < 13; other += 1) await failAndRemove(`vm-${other}`)
+  await eventually(() => readdirSync(paths.tmp).every((name) => held.includes(name)))
+  assert.equal(readdirSync(paths.tmp).length, 2)
+  hung.release()
+  hung.end()
+  await eventually(() => readdirSync(paths.tmp).length === 0)
 })
 
 const MIB = 1024 * 1024

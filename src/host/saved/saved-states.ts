@@ -59,6 +59,8 @@ export class PoolSavedStates implements SavedStates {
   readonly #takingOver = new Map<VmId, Promise<unknown>>()
   /** Empties the directory of one VM for one save at a time: a caller may have given up, and another one have begun. */
   readonly #making = new Turns<VmId>()
+  /** Discards one state of a VM at a time: a removal of its memory waits for a monitor that still changes the file. */
+  readonly #discarding = new Turns<VmId>()
   readonly #metadata: SavedMetadataFiles
   readonly #checked = new CheckedMemory(() => performance.now())
   readonly #skipped = new SkippedBytes()
@@ -117,7 +119,7 @@ export class PoolSavedStates implements SavedStates {
         await this.#syncAbsence(id)
       }
       await emptySaveDirectory(this.#paths, id)
-      this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
+      this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     })
   }
 
@@ -188,7 +190,7 @@ export class PoolSavedStates implements SavedStates {
     await before?.catch(() => {})
     preparation.signal.throwIfAborted()
     const { id } = preparation
-    this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
+    this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     await takeOver(preparation)
   }
 
@@ -277,7 +279,7 @@ export class PoolSavedStates implements SavedStates {
       }
       await this.#syncAbsence(id)
       // The space is freed later: that keeps the disk busy, on which flushes wait, and a core that the guest can use.
-      setTimeout(() => this.#discard(retired), limits.savedDiscardMs).unref()
+      setTimeout(() => this.#discard(id, retired), limits.savedDiscardMs).unref()
     })
   }
 
@@ -289,7 +291,7 @@ export class PoolSavedStates implements SavedStates {
   }
 
   async #removeUnfinished(id: VmId): Promise<void> {
-    this.#discard(await this.#retire(this.#paths.savedUnfinished(id)))
+    this.#discard(id, await this.#retire(this.#paths.savedUnfinished(id)))
     const { writing } = this.paths(id)
     if ((await ifThere(lstat(writing)))?.isFile() === true) await removeFile(writing)
   }
@@ -300,12 +302,14 @@ export class PoolSavedStates implements SavedStates {
     return ifThere(rename(path, retired).then(() => retired))
   }
 
-  #discard(retired: string | undefined): void {
+  #discard(id: VmId, retired: string | undefined): void {
     if (retired === undefined) return
-    discardSaved(retired).catch((error: unknown) => {
-      // The next start of the daemon removes it.
-      this.#log.warn({ error }, 'remains of a saved state not removed')
-    })
+    this.#discarding
+      .run(id, () => discardSaved(retired), never)
+      .catch((error: unknown) => {
+        // The next start of the daemon removes it.
+        this.#log.warn({ error }, 'remains of a saved state not removed')
+      })
   }
 }
 
