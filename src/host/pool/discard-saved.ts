@@ -40,8 +40,8 @@ export async function emptySaved(directory: string): Promise<void> {
 }
 
 /**
- * Cuts off all of a file that was a monitor's, unless there is a lease on it. truncate(2) would wait 45 s for the lease.
- * ftruncate(2) does not, and nothing can take a lease on a file that is open to write.
+ * Cuts off all of a file that was a monitor's, unless there is a lease on it. truncate(2) would wait 45 s for the
+ * lease. ftruncate(2) does not, and nothing can take a lease on a file that is open to write.
  */
 async function empty(path: string): Promise<void> {
   const file = await openUnlessLeased(path)
