@@ -27,24 +27,6 @@ test('a completion whose answer was lost is asked for again', async (t) => {
   isComplete(stage)
 })
 
-test('a completion is asked for only after the disk says that it may have been', async (t) => {
-  let flushing: Promise<void> = Promise.resolve()
-  const stage = await snapshotStage(t, { flush: () => flushing })
-  const { host, store, upload, take, quiet, shown } = stage
-  const completions = () => host.objectStore.requests.filter(({ method }) => method === 'complete').length
-  const disk = Promise.withResolvers<void>()
-  store.onSnapshotChange(() => {
-    if (shown() === 'completing') flushing = disk.promise
-  })
-  take(urlsOf(upload))
-  await quiet()
-  const early = [shown(), completions()]
-  disk.resolve()
-  await quiet()
-  assert.deepEqual(early, ['completing', 0])
-  isComplete(stage)
-})
-
 const GONE = { kind: 'gone', because: 'it answered 404 (NoSuchUpload)' } as const
 
 test('if the store has forgotten the upload since, the object itself shows that it was completed', async (t) => {

@@ -42,22 +42,6 @@ test('a guest that was left frozen is thawed, though its snapshot is gone and it
   isThawed(stage)
 })
 
-test('a guest is frozen only after the disk says that it may be', async (t) => {
-  let flushing: Promise<void> = Promise.resolve()
-  const stage = await snapshotStage(t, { flush: () => flushing })
-  const { host, store, vmId, upload, take, quiet, shown } = stage
-  const disk = Promise.withResolvers<void>()
-  flushing = disk.promise
-  take(urlsOf(upload))
-  await quiet()
-  const [noted, isFrozenEarly] = [store.frozenGuests.all(), host.monitor.frozen.has(vmId)]
-  disk.resolve()
-  await quiet()
-  assert.deepEqual([noted, isFrozenEarly], [[vmId], false])
-  assert.equal(shown(), 'completed')
-  isThawed(stage)
-})
-
 test('a guest whose agent is busy after its capture is thawed as soon as the agent answers', async (t) => {
   const stage = await snapshotStage(t)
   const { host, vmId, upload, take, quiet, shown, after } = stage
@@ -133,7 +117,7 @@ test('a guest that goes to sleep frozen is thawed after it wakes', async (t) => 
   isThawed(stage)
 })
 
-/** Lets the next thaw of a guest wait, and then be of no use; returns the calls, and the function that ends the wait. */
+/** Lets the next thaw of a guest wait, and then fail. Returns the calls, and the function that ends the wait. */
 function uselessThaw(t: TestContext, { host }: Stage) {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const thaws = t.mock.method(host.monitor.agent, 'thaw')
