@@ -10,7 +10,7 @@ export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>
       ? {
           check: `certificates ${listener}`,
           level: 'ok',
-          found: 'certificate, key and authority fit together',
+          found: 'certificate and key fit together, and there is an authority',
         }
       : {
           check: `certificates ${listener}`,

@@ -77,6 +77,7 @@ export function draftRequest({ diskMib, rootfsSha256, saved, guest }: Orphan): o
     image: {
       rootfs: { sha256: rootfsSha256 ?? null, url: null },
       kernel: { sha256: null, url: null },
+      initrd: { sha256: null, url: null },
     },
     network: { ipv4_address: null, ipv6_address: null },
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import fs, { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import fs, { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -28,6 +28,18 @@ test('a lock file that is damaged is named, and may be removed', (t) => {
   })
   rmSync(path)
   lockStateDirectory(directory).release()
+})
+
+test('the lock file is for its owner alone, whatever the umask is, also one that is there', (t) => {
+  const umask = process.umask(0o022)
+  t.after(() => process.umask(umask))
+  const { directory } = stage(t)
+  const path = join(directory, 'lock.db')
+  for (let time = 0; time < 2; time += 1) {
+    lockStateDirectory(directory).release()
+    assert.equal(statSync(path).mode & 0o777, 0o600)
+    chmodSync(path, 0o644)
+  }
 })
 
 test('records that another process has locked for a moment are not kept from other processes', (t) => {

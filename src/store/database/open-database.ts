@@ -1,4 +1,4 @@
-import { chmodSync, lstatSync } from 'node:fs'
+import { chmodSync, lstatSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../config/limits.ts'
@@ -17,6 +17,8 @@ import {
 } from './result-code.ts'
 import { keepSchemaCopy } from './schema-copies.ts'
 import { unwritableOr } from './transactions.ts'
+
+const OWNER_ONLY = 0o600
 
 /** Errors of a disk without room for the index of the log: the disk is full, or that file cannot be opened. */
 const WITHOUT_ROOM: ReadonlySet<number | undefined> = new Set([
@@ -44,6 +46,7 @@ export class StateDirectoryInUse extends Error {
  */
 export function lockStateDirectory(directory: string): { release(): void } {
   const path = `${directory}/lock.db`
+  makePrivate(path)
   const db = new DatabaseSync(path)
   try {
     db.exec('PRAGMA locking_mode = EXCLUSIVE')
@@ -63,6 +66,24 @@ export function lockStateDirectory(directory: string): { release(): void } {
     )
   }
   return { release: () => db.close() }
+}
+
+/**
+ * Makes a file that its owner alone can read, whatever the umask is. A user who can read the file of the lock can hold
+ * the lock too, and then no daemon starts. A file that is there is not opened: a close would release a lock that this
+ * process holds (fcntl_locking(2)).
+ */
+function makePrivate(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found !== undefined) {
+    if (found.isFile() && (found.mode & 0o777) !== OWNER_ONLY) chmodSync(path, OWNER_ONLY)
+    return
+  }
+  try {
+    writeFileSync(path, '', { flag: 'wx', mode: OWNER_ONLY })
+  } catch {
+    // SQLite says why it cannot be made.
+  }
 }
 
 export type OpenOptions = {
@@ -122,7 +143,7 @@ function openInMode(path: string, mode: 'NORMAL' | 'EXCLUSIVE', { onUpgrade }: O
   const db = new DatabaseSync(path, { timeout: limits.databaseOpenBusyMs })
   try {
     // Signed URLs and user data are stored here. The write-ahead log gets its mode from this file.
-    chmodSync(path, 0o600)
+    chmodSync(path, OWNER_ONLY)
     db.exec(
       `PRAGMA locking_mode = ${mode}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
        PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON`,
