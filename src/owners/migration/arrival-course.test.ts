@@ -8,7 +8,8 @@ import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { takeVm } from '../../commands/migration/take-vm.ts'
 import { limits } from '../../config/limits.ts'
-import { err } from '../../lib/result.ts'
+import { HostFault } from '../../core/errors.ts'
+import { err, ok } from '../../lib/result.ts'
 import { arrivalsOf } from '../../../test/arrivals-of.ts'
 import type { TestContext } from 'node:test'
 import type { Arrival } from '../../core/migration/arrival.ts'
@@ -69,3 +70,56 @@ test('trouble says which attempt failed, and when the next one is', async (t) =>
   await eventually(() => arrival().trouble?.attempt === 3)
   assert.equal(arrival().trouble?.nextAttemptAtMs, clock.now() + 4000)
 })
+
+/** A VM that comes from a source which takes its guest back. `failed`: a step that fails here, with the guest there. */
+async function failingStage(
+  t: TestContext,
+  failed?: { readonly step: string; readonly attempt: number },
+): Promise<{ readonly arrival: () => Arrival; readonly givenBack: () => number }> {
+  const { context, id, store, accepted } = commandStage(t)
+  const host = new FakeHost(new FakeClock({ nowMs: 1000 }), store.storeId)
+  accepted(takeVm(context, id, offered(id, recordOf())))
+  const record = store.vms.get(id)
+  const arrival = (): Arrival => store.vms.get(id)?.arrival ?? assert.fail('it does not come')
+  if (failed !== undefined && record !== undefined) {
+    store.arrivals.set(id, { ...arrival(), stage: 'pulled' }, 1000)
+    const times = { generation: record.generations.desired, sinceMs: 1000, nextAttemptAtMs: 2000 }
+    const fault = { code: 'monitor_refused', message: 'on purpose', ...failed, ...times } as const
+    store.vms.recordProgress(id, { observed: { state: 'pending', sinceMs: 1000, fault }, nowMs: 1000 })
+  }
+  let givenBack = 0
+  const source: Partial<SourceHost> = {
+    manifest: () => Promise.reject(new HostFault('round_lost', 'copying')),
+    abort: async () => {
+      givenBack += 1
+      return ok(undefined)
+    },
+  }
+  t.mock.method(host.sourceHosts, 'at', () => source)
+  await arrivalsOf(t, { store, host }).start()
+  await new Promise(setImmediate)
+  return { arrival, givenBack: () => givenBack }
+}
+
+for (const [what, failed] of [
+  ['a VM whose copy cannot go on', undefined],
+  [
+    'a guest that this host cannot load',
+    { step: 'monitor.ensure-restored', attempt: limits.loadAttemptsMax },
+  ],
+] as const)
+  test(`${what} goes back to its source`, async (t) => {
+    const { arrival, givenBack } = await failingStage(t, failed)
+    await eventually(() => givenBack() === 1)
+    await eventually(() => arrival().stage === 'refused')
+    assert.equal(arrival().because, 'unfit')
+  })
+
+for (const [what, failed] of [
+  ['may be loaded at the next try', { step: 'monitor.ensure-restored', attempt: limits.loadAttemptsMax - 1 }],
+  ['has trouble with its arrival alone', { step: 'arrival.pull', attempt: limits.loadAttemptsMax }],
+] as const)
+  test(`a guest that ${what} does not go back to its source`, async (t) => {
+    const { arrival, givenBack } = await failingStage(t, failed)
+    assert.deepEqual([arrival().stage, givenBack()], ['pulled', 0])
+  })
