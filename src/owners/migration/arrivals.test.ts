@@ -238,6 +238,32 @@ test('the disk of a VM that was deleted is left to the next daemon when this one
   assert.deepEqual(await disks(), ['a-1', 'a-2'])
 })
 
+test('a VM that is taken under the id of another, whose guest is still being given back, comes after that', async (t) => {
+  const { context, host, arrivals, store, first, take } = await arrivalsStage(t)
+  let asked = 0
+  const given = Promise.withResolvers<void>()
+  const source: Partial<SourceHost> = {
+    manifest: (_id, signal) => {
+      asked += 1
+      return abortable(new Promise<never>(() => {}), signal)
+    },
+    abort: async () => {
+      await given.promise
+      return ok(undefined)
+    },
+  }
+  t.mock.method(host.sourceHosts, 'at', () => source)
+  await arrivals.start()
+  await eventually(() => asked === 2)
+  assert.ok(deleteVm(context, first).ok)
+  store.vms.forget(first, 2000)
+  await take(first, 'a-3' as ArrivalId)
+  await turn()
+  assert.equal(asked, 2)
+  given.resolve()
+  await eventually(() => asked === 3)
+})
+
 /** A VM that was released to this host. Its source has a packet whenever it is asked. */
 async function releasedStage(t: TestContext, releasedAtMs: number) {
   const { host, arrivals, store, clock, record, take } = await arrivalsStage(t)
