@@ -75,7 +75,9 @@ test('a VM whose disk does not show its user gets none that another disk without
 })
 
 test('a draft has null for what the host does not show', () => {
-  const draft = draftRequest({ diskMib: 64 }) as { power: string; disk: object; compute: object }
+  const draft = draftRequest({ diskMib: 64 }) as Record<'power' | 'disk' | 'compute' | 'image', unknown>
+  const unknown = { sha256: null, url: null }
+  assert.deepEqual(draft.image, { rootfs: unknown, kernel: unknown, initrd: unknown })
   assert.deepEqual(
     [draft.power, draft.disk, draft.compute],
     ['stopped', { size_mib: 64 }, { cpu_millicores: null, memory_mib: null, sleep_after_idle_seconds: 0 }],
