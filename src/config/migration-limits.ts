@@ -63,6 +63,8 @@ export const migrationLimits = {
    */
   consoleDetachMsMax: 2000,
   consoleDetachLookMs: 50,
+  /** Guests of VMs that were deleted here whose sources are asked again; more wait for the deadlines there. */
+  giveBacksMax: 1000,
   /** Between two tries to remove the rounds, or the unfinished disk, of a VM that does not move any more. */
   roundsRetryMs: 60_000,
   /** Rounds in which a disk is copied while its guest lives. */

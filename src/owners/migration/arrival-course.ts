@@ -5,6 +5,7 @@ import { isHandover } from '../../core/migration/departure.ts'
 import { retryDelayMs } from '../../core/retry/retry.ts'
 import { errorChain, hindranceOf } from '../../log/error-chain.ts'
 import { inLogContext, warnOfFault } from '../../log/log.ts'
+import { giveBack } from './give-backs.ts'
 import { followPackets, mayHavePackets, takePackets } from './held-packets.ts'
 import { pullGuest, pullImages } from './pull-guest.ts'
 import { pullRounds, takeOver } from './pull-disk.ts'
@@ -43,6 +44,7 @@ export class ArrivalCourse {
   /** The address that the last attempt used. */
   #source: string | undefined
   #leavesDisk = false
+  #owesGuest = false
 
   constructor(context: ArrivalContext, record: VmRecord & { readonly arrival: Arrival }) {
     this.#context = context
@@ -50,13 +52,18 @@ export class ArrivalCourse {
     this.#arrival = record.arrival
   }
 
-  get arrivalId(): Arrival['id'] {
-    return this.#arrival.id
+  get arrival(): Arrival {
+    return this.#arrival
   }
 
   /** Whether the course is over, and its unfinished disk could not be removed. */
   get leavesDisk(): boolean {
     return this.#leavesDisk
+  }
+
+  /** Whether the course is over because the VM was deleted here, and its source has not heard of it. */
+  get owesGuest(): boolean {
+    return this.#owesGuest
   }
 
   /** Begins. `onOver` is called when there is nothing left to do for this arrival. */
@@ -287,8 +294,9 @@ export class ArrivalCourse {
       if (!signal.aborted && record?.arrival?.stage === 'released') await this.#follow(record)
       else if (record?.arrival?.stage !== 'released') await this.#discard()
     } catch (error) {
-      // The source has no packets any more: its record was deleted.
-      if (error instanceof SourceRefused) return
+      // The source has no packets any more: its record was deleted. Or nothing here needs them: the record was deleted,
+      // or the daemon stops.
+      if (error instanceof SourceRefused || error === signal.reason) return
       log.warn({ error: errorChain(error) }, 'arrival not closed')
     }
   }
@@ -303,21 +311,18 @@ export class ArrivalCourse {
     })
   }
 
-  /** Lets the guest of a VM that is deleted here continue at its source, without waiting for a deadline. */
-  async #giveBack(): Promise<void> {
-    const { source, migrationId, id } = this.#arrival
-    const bound = AbortSignal.timeout(limits.offerReadMs)
-    await this.#context.host.sourceHosts.at(source).abort({ migrationId, arrival: id }, bound)
-  }
-
-  /** Keeps nothing here of a VM that does not come. Its guest does not wait for a pool that does not answer. */
+  /**
+   * Keeps nothing here of a VM that does not come. If it was deleted here, its guest continues at its source, without
+   * waiting for a deadline there, or for a pool here that does not answer.
+   */
   async #discard(): Promise<void> {
     const { host, log } = this.#context
     const [removed, given] = await Promise.allSettled([
       host.incomingDisks.remove(this.#arrival.id),
-      this.#end.signal.aborted ? this.#giveBack() : undefined,
+      this.#end.signal.aborted ? giveBack(this.#context, this.#arrival) : undefined,
     ])
     this.#leavesDisk = removed.status === 'rejected'
+    this.#owesGuest = given.status === 'rejected'
     for (const part of [removed, given])
       if (part.status === 'rejected')
         log.warn({ error: errorChain(part.reason) }, 'refused arrival not fully cleaned up')

@@ -264,8 +264,8 @@ test('a VM that is taken under the id of another, whose guest is still being giv
   await eventually(() => asked === 3)
 })
 
-/** A VM that was released to this host. Its source has a packet whenever it is asked. */
-async function releasedStage(t: TestContext, releasedAtMs: number) {
+/** A VM that was released to this host. Its source has a packet whenever it is asked, or never answers. */
+async function releasedStage(t: TestContext, releasedAtMs: number, { hasPackets } = { hasPackets: true }) {
   const { host, arrivals, store, clock, record, take } = await arrivalsStage(t)
   const id = 'web-3' as VmId
   await take(id, 'a-3' as ArrivalId, record)
@@ -273,9 +273,10 @@ async function releasedStage(t: TestContext, releasedAtMs: number) {
   store.arrivals.set(id, { ...arrival, stage: 'released', releasedAtMs }, 1000)
   const packet = { gsoSize: 0, ageMs: 0, counts: false, frame: Buffer.alloc(60) }
   let asked = 0
-  const heldPackets = async () => {
+  const heldPackets: SourceHost['heldPackets'] = async (_move, _from, signal) => {
     await turn()
     asked += 1
+    if (!hasPackets) return abortable(new Promise<never>(() => {}), signal)
     // The course must not ask earlier because its record has changed.
     store.vms.setGuestSeen(id, {}, 1000 + asked)
     return ok([{ ...packet, number: asked }])
@@ -287,7 +288,7 @@ async function releasedStage(t: TestContext, releasedAtMs: number) {
     for (let time = 0; time < 5; time += 1) await turn()
     return asked
   }
-  return { clock, asked: () => asked, askedNow }
+  return { arrivals, clock, asked: () => asked, askedNow }
 }
 
 test('a source that always has more packets is asked for them only now and then', async (t) => {
@@ -306,6 +307,17 @@ test('a source is asked for late packets for a minute, also if the clock was ahe
   assert.equal(await askedNow(), 2)
   clock.advance(limits.packetsEveryMs)
   assert.equal(await askedNow(), 2)
+})
+
+test('a daemon that stops while it asks for late packets says nothing of it', async (t) => {
+  const { arrivals, asked } = await releasedStage(t, 1000, { hasPackets: false })
+  await eventually(() => asked() === 1)
+  await arrivals.stop()
+  const warned = arrivals.lines.filter(({ level }) => level === 'warn' || level === 'error')
+  assert.deepEqual(
+    warned.filter(({ vm_id }) => vm_id === 'web-3'),
+    [],
+  )
 })
 
 for (const [what, boundMs, isAsked] of [

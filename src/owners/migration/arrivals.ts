@@ -3,6 +3,7 @@ import { isComing } from '../../core/migration/arrival.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ArrivalCourse } from './arrival-course.ts'
+import { GiveBacks } from './give-backs.ts'
 import { readOffer } from './read-offer.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { ArrivalId } from '../../core/migration/departure.ts'
@@ -14,6 +15,7 @@ export class Arrivals {
   readonly #courses = new Map<VmId, ArrivalCourse>()
   /** Arrivals that are over, and whose unfinished disks could not be removed yet. */
   readonly #left = new Set<ArrivalId>()
+  readonly #giveBacks: GiveBacks
   #removing: Promise<void> = Promise.resolve()
   #cancelRetry = (): void => {}
   #stopWatching = (): void => {}
@@ -21,6 +23,7 @@ export class Arrivals {
 
   constructor(options: Omit<ArrivalContext, 'places'>) {
     this.#context = { ...options, places: new Semaphore(limits.arrivalsAtOnceMax) }
+    this.#giveBacks = new GiveBacks(options)
   }
 
   /**
@@ -41,7 +44,11 @@ export class Arrivals {
     this.#isStopped = true
     this.#stopWatching()
     this.#cancelRetry()
-    await Promise.all([this.#removing, ...[...this.#courses.values()].map((course) => course.stop())])
+    await Promise.all([
+      this.#giveBacks.stop(),
+      this.#removing,
+      ...[...this.#courses.values()].map((course) => course.stop()),
+    ])
   }
 
   /** Looks at the desired state of the host, because it has changed. */
@@ -66,14 +73,16 @@ export class Arrivals {
     const record = this.#context.store.vms.readable(id)
     const { arrival } = record ?? {}
     if (record === undefined || arrival === undefined) return
+    this.#giveBacks.forget(arrival.migrationId)
     const begun = new ArrivalCourse(this.#context, { ...record, arrival })
     this.#courses.set(id, begun)
     begun.begin(() => {
       this.#courses.delete(id)
       if (begun.leavesDisk) {
-        this.#left.add(begun.arrivalId)
+        this.#left.add(begun.arrival.id)
         this.#removeLater()
       }
+      if (begun.owesGuest) this.#giveBacks.add(begun.arrival)
       // Another VM may have the id by now.
       this.#notice(id)
     })
