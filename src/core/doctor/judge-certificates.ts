@@ -47,6 +47,8 @@ export function judgeNode({ node }: HostFacts): readonly Finding[] {
   return [{ check, level: 'should', found: `no VM moves from or to this host: ${node.because}`, remedy }]
 }
 
+const CLOCK = 'set the clock of this host if it is wrong'
+
 /** Judges when each certificate begins and ends. */
 export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly Finding[] =>
   certificates.map(({ name, path, isAuthority, notBeforeMs, notAfterMs }) => {
@@ -59,10 +61,15 @@ export const judgeCertificates = ({ certificates, nowMs }: HostFacts): readonly 
         check,
         level: 'must',
         found: `not valid before ${new Date(notBeforeMs).toISOString()}`,
-        remedy: `set the clock of this host if it is wrong, or ${isAuthority ? replace : 'run vmhostd certificate renew (see certificates.md)'}`,
+        remedy: `${CLOCK}, or ${isAuthority ? replace : 'run vmhostd certificate renew (see certificates.md)'}`,
       }
     if (daysLeft < 0)
-      return { check, level: 'must', found: `expired ${new Date(notAfterMs).toISOString()}`, remedy }
+      return {
+        check,
+        level: 'must',
+        found: `expired ${new Date(notAfterMs).toISOString()}`,
+        remedy: `${CLOCK}, or ${remedy}`,
+      }
     if (daysLeft <= limits.certificateWarningDays)
       return { check, level: 'should', found: `expires in ${daysLeft} days`, remedy }
     return { check, level: 'ok', found: `valid for ${daysLeft} days` }

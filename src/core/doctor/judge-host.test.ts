@@ -95,6 +95,11 @@ test('a certificate that is not valid now can be renewed, and an authority can o
     assert.match(remedy(false, changes) ?? '', /renew/)
   }
   assert.match(remedy(false, { notBeforeMs: NOW + 1 }) ?? '', /clock.* vmhostd certificate renew/)
+  // The clock may be wrong in either direction. A certificate that is made then is not valid once it is right.
+  assert.match(
+    remedy(false, { notAfterMs: NOW - DAY_MS }) ?? '',
+    /^set the clock .* if it is wrong, or renew/,
+  )
 })
 
 test('the remedy for files of a listener that do not fit is not set-up alone, which keeps them', () => {

@@ -121,5 +121,5 @@ export const judgeListeners = ({ listeners }: HostFacts): readonly Finding[] =>
         remedy: `give this host that address, or set ${table}.listen_address to one that it has (0.0.0.0: all of IPv4)`,
       }
     const found = boundAt.value === '0.0.0.0' && address === '::' ? `${address}, without IPv6` : address
-    return { check, level: 'ok', found: `can be bound at ${found}` }
+    return { check, level: 'ok', found: `the address ${found} can be bound` }
   })

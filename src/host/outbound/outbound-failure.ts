@@ -42,8 +42,9 @@ export const revoked = (host: string): OutboundFailure =>
 function certificateWords(code: string, host: string, role: Role): string | undefined {
   switch (code) {
     case 'CERT_HAS_EXPIRED':
+      return `the certificate of ${host} has expired, or the clock of this host is ahead`
     case 'CERT_NOT_YET_VALID':
-      return `the certificate of ${host} is not valid now; check the clock of this host`
+      return `the certificate of ${host} is not valid yet, or the clock of this host is behind`
     case 'ERR_TLS_CERT_ALTNAME_INVALID':
       return `the certificate of ${host} is for another name; check the URL`
     case 'DEPTH_ZERO_SELF_SIGNED_CERT':

@@ -217,7 +217,7 @@ test('a source is refused if its certificate has another name or authority, or h
   for (const [pair, words] of [
     [await issue({ alternativeNames: ['127.0.0.2'] }), /is for another name; check the URL/],
     [await issue({}, stranger), /coordination\.ca_file of each host must name the authority of the other/],
-    [await issue({}, authority, longAgo), /is not valid now; check the clock/],
+    [await issue({}, authority, longAgo), /has expired, or the clock of this host is ahead/],
   ] as const) {
     const server = await serve(t, answering(MANIFEST), { pair })
     const [code, text] = await faultOf(hosts.at(server.origin))
