@@ -17,7 +17,7 @@ export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>
           level: 'must',
           found: files.because,
           remedy:
-            'put the right files there, or move what is wrong away, a certificate with its key, and run vmhostd setup, which makes what is missing (see certificates.md)',
+            'put the right files there (a backup has the authority), or move what is wrong away, a certificate with its key, and run vmhostd setup, which makes what is missing (see certificates.md)',
         },
   )
 

@@ -32,6 +32,9 @@ export type CertificatePaths = {
   readonly nodeAuthority: PairPaths
 }
 
+const NOT_SIGNED =
+  'the authority that was made now did not sign it, so it is not let in: put the earlier authority back, or run vmhostd certificate renew --all'
+
 /** The configuration names the files of both listeners; the others are beside them. */
 export function certificatePaths({ controller, coordination }: Config): CertificatePaths {
   const authority = { certificate: controller.caFile, key: join(dirname(controller.caFile), 'ca.key') }
@@ -93,12 +96,18 @@ export async function ensureCertificates(options: CertificateOptions): Promise<C
   return paths
 }
 
-/** Returns the files of the authority; undefined if its key is not on this host (an operator's own). */
+/** The files of an authority. */
+type Authority = PairPaths & {
+  /** This run made it, so it has signed nothing that was there before. */
+  readonly isNew?: true
+}
+
+/** Returns the authority; undefined if its key is not on this host (an operator's own). */
 async function ensureAuthority(
   paths: PairPaths,
   name: string,
   options: CertificateOptions,
-): Promise<PairPaths | undefined> {
+): Promise<Authority | undefined> {
   if (existsSync(paths.certificate) && authoritiesAt(paths.certificate).length === 0)
     options.report.warned(paths.certificate, NOT_A_CERTIFICATE)
   if (existsSync(paths.certificate) && !existsSync(paths.key)) {
@@ -112,17 +121,20 @@ async function ensureAuthority(
   const pair = await createAuthority(`vmhostd ${options.config.host.id} ${name}`, options.nowMs)
   writePair(paths, pair)
   options.report.made(paths.certificate, `certificate ${name}, with ${basename(paths.key)}`)
-  return paths
+  return { ...paths, isNew: true }
 }
 
 async function ensureLeaf(
   paths: PairPaths,
-  authority: PairPaths | undefined,
+  authority: Authority | undefined,
   options: CertificateOptions,
   request: WantedLeaf,
 ): Promise<void> {
   if (isThere(paths)) {
     reportKept(paths, request, options.report)
+    // The certificate of a server may be of any authority that its clients trust.
+    if (authority?.isNew === true && request.usages.includes('client'))
+      options.report.warned(paths.certificate, NOT_SIGNED)
     return
   }
   const what = describe(request)

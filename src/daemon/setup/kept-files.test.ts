@@ -45,6 +45,22 @@ test('a kept certificate is reported with the name that it has, and with what to
   assert.doesNotMatch(advised.text, /warning/)
 })
 
+test('certificates that an authority which was made now did not sign are reported', async (t) => {
+  const { at, again } = await stage(t)
+  for (const file of ['ca.crt', 'ca.key']) unlinkSync(at(`tls/${file}`))
+  const { text } = await again()
+  assert.match(text, /made .*ca\.crt/)
+  for (const name of ['controller', 'node'])
+    assert.match(
+      text,
+      new RegExp(
+        `warning .*${name}\\.crt {2}\\(the authority that was made now did not sign it.* renew --all`,
+      ),
+    )
+  assert.doesNotMatch(text, /warning .*server\.crt/)
+  assert.doesNotMatch((await again()).text, /made/)
+})
+
 test('a kept certificate of a reader of metrics may have any name that is admitted', async (t) => {
   const { edit, again } = await stage(t)
   edit(['[metrics]', '[metrics]\nenabled = true\ncommon_names = ["prometheus"]'])
