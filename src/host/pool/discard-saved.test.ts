@@ -12,19 +12,13 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { library } from '../ffi/koffi.ts'
+import { holdLease } from '../../../test/hold-lease.ts'
 import { discardSaved } from './discard-saved.ts'
 import { MEMORY, metadataPath } from './pool-paths.ts'
 import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { SavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { SaveForm } from '../../core/world/saved-state.ts'
 import type { VmId } from '../../core/ids.ts'
-
-/** linux/fcntl.h and asm-generic/fcntl.h. */
-const F_SETLEASE = 1024
-const F_RDLCK = 0
-
-const fcntl = library('libc.so.6').func('int fcntl(int fd, int command, ...)')
 
 /** More than enough for the calls of two discards to interleave in every order. */
 const ROUNDS = 200
@@ -70,13 +64,7 @@ test(
     const directory = join(base, 'saved-1')
     mkdirSync(directory)
     writeFileSync(join(directory, MEMORY), 'memory')
-    // The kernel asks the holder for the lease with SIGIO, which ends a process without a handler.
-    const keep = (): void => {}
-    process.on('SIGIO', keep)
-    t.after(() => process.off('SIGIO', keep))
-    const holder = openSync(join(directory, MEMORY), 'r')
-    t.after(() => closeSync(holder))
-    assert.equal(fcntl(holder, F_SETLEASE, 'int', F_RDLCK), 0)
+    holdLease(t, join(directory, MEMORY))
     await discardSaved(directory)
     assert.deepEqual(readdirSync(base), [])
   },

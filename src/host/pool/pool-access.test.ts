@@ -1,30 +1,15 @@
 import assert from 'node:assert/strict'
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { eventually } from '../../../test/daemon/support/eventually.ts'
 import { limits } from '../../config/limits.ts'
-import { library } from '../ffi/koffi.ts'
+import { holdLease } from '../../../test/hold-lease.ts'
 import { accessPool } from './pool-access.ts'
 import { markPool } from './pool-marker.ts'
 import { MEMORY } from './pool-paths.ts'
 import type { TestContext } from 'node:test'
-
-/** linux/fcntl.h and asm-generic/fcntl.h. */
-const F_SETLEASE = 1024
-const F_RDLCK = 0
-
-const fcntl = library('libc.so.6').func('int fcntl(int fd, int command, ...)')
 
 /** A pool whose time passes only when the test says so. */
 async function poolOf(t: TestContext) {
@@ -79,13 +64,7 @@ test(
     const left = join(paths.tmp, 'saved-1')
     mkdirSync(left)
     writeFileSync(join(left, MEMORY), 'memory')
-    // The kernel asks the holder for the lease with SIGIO, which ends a process without a handler.
-    const keep = (): void => {}
-    process.on('SIGIO', keep)
-    t.after(() => process.off('SIGIO', keep))
-    const holder = openSync(join(left, MEMORY), 'r')
-    t.after(() => closeSync(holder))
-    assert.equal(fcntl(holder, F_SETLEASE, 'int', F_RDLCK), 0)
+    holdLease(t, join(left, MEMORY))
     await ready()
     assert.deepEqual(readdirSync(paths.tmp), [])
   },
