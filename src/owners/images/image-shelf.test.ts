@@ -16,6 +16,7 @@ import { FakeCapacity } from '../../../test/fakes/fake-capacity.ts'
 import { FakeClock } from '../../../test/fakes/fake-clock.ts'
 import { FakeHost } from '../../../test/fakes/fake-host.ts'
 import { recordingLog } from '../../../test/recording-log.ts'
+import { stopsBefore } from '../../../test/stops-before.ts'
 import { DAY_MS, HOUR_MS } from '../../lib/time-units.ts'
 import type { TestContext } from 'node:test'
 import type { Composition } from '../../daemon/compose.ts'
@@ -388,11 +389,9 @@ test('a stop waits for the removal that is under way, and begins no other', asyn
   const released = storage.holdNext('removeImage')
   for (const image of images) assert.ok(shelf.requestRemoval(image, operationId).ok)
   await setImmediate()
-  let stopped = false
-  const stopping = shelf.stop().then(() => (stopped = true))
-  for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
-  assert.equal(stopped, false)
-  released()
-  await stopping
+  const settle = async (): Promise<void> => {
+    for (let turn = 0; turn < TURNS; turn += 1) await setImmediate()
+  }
+  assert.ok(!(await stopsBefore(() => shelf.stop(), { settle, end: released })))
   assert.equal(storage.imageFiles.size, 1)
 })

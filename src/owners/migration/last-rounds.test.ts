@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { breakRecord, mendRecord } from '../../../test/break-record.ts'
 import { got, leaveStage, never, said } from '../../../test/leave-stage.ts'
+import { stopsBefore } from '../../../test/stops-before.ts'
 import { offerVm, withdrawOffer } from '../../commands/migration/offer-vm.ts'
 import { deleteVm } from '../../commands/vm/delete-vm.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
@@ -155,15 +156,8 @@ test('a daemon that stops waits for a removal of rounds, and does not try again 
   t.mock.method(host.rounds, 'remove', () => removal.promise)
   await got(source().abort(move))
   await settle()
-  let stopped = false
-  const stopping = source()
-    .stop()
-    .then(() => (stopped = true))
-  await settle()
-  const early = stopped
-  removal.reject(new HostFault('storage_failed', 'removing'))
-  await stopping
-  assert.ok(!early)
+  const end = (): void => removal.reject(new HostFault('storage_failed', 'removing'))
+  assert.ok(!(await stopsBefore(() => source().stop(), { settle, end })))
   const lists = t.mock.method(host.rounds, 'list')
   await later(limits.roundsRetryMs)
   await settle()
@@ -274,15 +268,8 @@ test('a daemon that stops does not wait for a last round that is being taken', a
   const taken = host.rounds.holdNext('ensureRound')
   void said(source().handOver(move, never))
   await settle()
-  let stopped = false
-  const stopping = source()
-    .stop()
-    .then(() => (stopped = true))
-  await settle()
-  const early = stopped
-  taken()
-  await stopping
-  assert.ok(early)
+  const end = (): void => taken()
+  assert.ok(await stopsBefore(() => source().stop(), { settle, end }))
   assert.equal(stageNow(), 'handing_over')
 })
 
@@ -293,13 +280,6 @@ test('a daemon that stops waits for the end of a look at a guest that is handed 
   t.mock.method(host.rounds, 'ensureRound', () => answers.promise)
   void said(source().handOver(move, never))
   await settle()
-  let stopped = false
-  const stopping = source()
-    .stop()
-    .then(() => (stopped = true))
-  await settle()
-  const early = stopped
-  answers.reject(new HostFault('storage_failed', 'cloning'))
-  await stopping
-  assert.ok(!early)
+  const end = (): void => answers.reject(new HostFault('storage_failed', 'cloning'))
+  assert.ok(!(await stopsBefore(() => source().stop(), { settle, end })))
 })

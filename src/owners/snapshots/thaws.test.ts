@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { IDLE_MS, SLEEPER } from '../../../test/sleep-stage.ts'
+import { stopsBefore } from '../../../test/stops-before.ts'
 import { setCompute } from '../../commands/vm/reshape.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
@@ -145,13 +146,7 @@ test('a daemon that stops waits for a thaw that is under way, and begins no othe
   leaveFrozen(stage)
   const { thaws, answer } = uselessThaw(t, stage)
   await restart()
-  let stopped = false
-  const stopping = stopSnapshots().then(() => (stopped = true))
-  await quiet()
-  const early = stopped
-  answer()
-  await stopping
-  assert.ok(!early)
+  assert.ok(!(await stopsBefore(stopSnapshots, { settle: quiet, end: answer })))
   store.vms.setGuestSeen(vmId, {}, clock.now() + 1)
   await after(LONG_MS)
   assert.equal(thaws(), 1)
