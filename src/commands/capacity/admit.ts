@@ -34,12 +34,9 @@ export function refuseIncrease(
   if (increase.diskMib > 0 && !diskMib.known) return diskMib
   if (increase.diskMib > 0 && !shares.known) return shares
   if (increase.consolePlaces > 0 && !consolePlaces.known) return consolePlaces
-  const ledger = ledgerOf(
-    store.vms.recorded(),
-    // A part that does not increase is not checked.
-    shares.known ? shares.value : NO_SHARES,
-    capacity.memoryTerms(),
-  )
+  const terms = capacity.memoryTerms()
+  // A part that does not increase is not checked.
+  const ledger = ledgerOf(store.vms.recorded(), shares.known ? shares.value : NO_SHARES, terms)
   const committed = totalsOf(ledger)
   const shortBeyond = (promised: Commitment): ReturnType<typeof shortages> =>
     shortages(promised, increase, {
@@ -51,7 +48,7 @@ export function refuseIncrease(
   const room = short.filter(({ kind }) => kind !== 'consolePlaces')
   if (room.length > 0) {
     const missing = `the host is short of ${room.map(({ words }) => words).join(' and of ')}`
-    const { count, promised } = underDeletion(store, capacity.memoryTerms())
+    const { count, promised } = underDeletion(store, terms)
     const hasRoomThen = shortBeyond(increaseOf(promised, committed)).length === 0
     const detail = hasRoomThen ? `${missing}; it has room when ${vmsUnderDeletion(count)} gone` : missing
     return { code: 'insufficient_capacity', detail }

@@ -75,8 +75,8 @@ export class ArrivalCourse {
   /** Looks at the record again; it has changed. */
   notice(): void {
     const { vms } = this.#context.store
-    if (vms.isUnreadable(this.#id)) return
     const record = vms.readable(this.#id)
+    if (record === undefined && vms.isUnreadable(this.#id)) return
     const isSame = record?.arrival?.id === this.#arrival.id
     if (isSame) this.#arrival = record.arrival
     if (!isSame || record.deleting) this.#end.abort(new Gone())

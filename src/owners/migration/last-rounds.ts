@@ -130,7 +130,7 @@ export class LastRounds {
    * Returns whether a watch goes on: also while the record cannot be read, because nothing begins it again when it can.
    */
   #mayBeHandingOver(id: VmId): boolean {
-    return this.#context.store.vms.isUnreadable(id) || this.#handingOver(id) !== undefined
+    return this.#handingOver(id) !== undefined || this.#context.store.vms.isUnreadable(id)
   }
 
   /** Returns the departure of a guest that is to come to rest; undefined also while the record cannot be read. */

@@ -101,10 +101,10 @@ export class SourceRounds {
 
   #isNeeded(id: VmId): boolean {
     const { vms } = this.#context.store
+    const record = vms.readable(id)
     // A record that cannot be read may have a migration that is not decided.
-    if (vms.isUnreadable(id)) return true
-    const departure = vms.readable(id)?.departure
-    return departure !== undefined && isUndecided(departure)
+    if (record === undefined) return vms.isUnreadable(id)
+    return record.departure !== undefined && isUndecided(record.departure)
   }
 
   #run(task: () => Promise<void>): void {

@@ -3,18 +3,18 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { StoreStage } from '../../../test/store-stage.ts'
 import { USES } from '../images/image-table.ts'
-import { sumsOver } from './recorded-sums.ts'
+import { SUMS } from './recorded-sums.ts'
 
-const SUMS = {
-  'promises to VMs': { sql: sumsOver('all'), index: /^SCAN vms USING COVERING INDEX vms_by_promise$/ },
+const STATEMENTS = {
+  'promises to VMs': { sql: SUMS.all, index: /^SCAN vms USING COVERING INDEX vms_by_promise$/ },
   'promises to VMs under deletion': {
-    sql: sumsOver('under deletion'),
+    sql: SUMS['under deletion'],
     index: /^SCAN vms USING INDEX vms_under_deletion$/,
   },
   'uses of images': { sql: USES, index: /^SCAN vms USING INDEX vms_by_images$/ },
 }
 
-for (const [name, { sql, index }] of Object.entries(SUMS)) {
+for (const [name, { sql, index }] of Object.entries(STATEMENTS)) {
   test(`a sum over VMs (${name}) goes through an index`, (t) => {
     const stage = new StoreStage(t)
     const db = new DatabaseSync(`${stage.directory}/vmhostd.db`, { readOnly: true })

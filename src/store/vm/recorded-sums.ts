@@ -12,22 +12,29 @@ const SELECTION: Readonly<Record<SummedVms, string>> = { all: 'true', 'under del
 const OWES_REBUILD = `(ifnull(desired ->> '$.image.rebuild', 0) > ifnull(observed ->> '$.rebuild', 0))`
 
 /**
- * Returns the SQL of the sums for the capacity ledger over these VMs. Each admission reads those over all VMs, so they
- * come from an index that has all they need.
+ * SQL of the sums for the capacity ledger. Each admission reads those over all VMs, so they come from an index that has
+ * all they need.
  */
-export const sumsOver = (vms: SummedVms): string => `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms,
+export const SUMS: Readonly<Record<SummedVms, string>> = {
+  all: sumsOver('all'),
+  'under deletion': sumsOver('under deletion'),
+}
+
+function sumsOver(vms: SummedVms): string {
+  return `SELECT monitor, memory_mib AS memoryMib, count(*) AS vms,
     sum(can_sleep OR may_be_saved) AS sleepers, sum(memory_lent) AS lenders,
     sum(memory_lent AND can_sleep) AS partPromised, sum(cpu_millicores) AS cpuMillicores,
     sum(disk_mib * (1 + ${OWES_REBUILD})) AS disksMib, sum(holds_place) AS consolePlaces
   FROM vms WHERE ${SELECTION[vms]} GROUP BY monitor, memory_mib ORDER BY monitor, memory_mib`
+}
 
 type Sums = MemoryClass & Omit<Recorded, 'classes'>
 
 /** Returns the SQL of how many of some VMs with these ids count as lenders. */
-const lendersAmong = (
-  vms: SummedVms,
-): string => `SELECT monitor, memory_mib AS memoryMib, count(*) AS lenders, sum(can_sleep) AS partPromised FROM vms
+function lendersAmong(vms: SummedVms): string {
+  return `SELECT monitor, memory_mib AS memoryMib, count(*) AS lenders, sum(can_sleep) AS partPromised FROM vms
   WHERE ${SELECTION[vms]} AND memory_lent AND id IN (SELECT value FROM json_each(?)) GROUP BY monitor, memory_mib`
+}
 
 /** Returns the sums for the capacity ledger. */
 export function readRecorded(
@@ -35,7 +42,7 @@ export function readRecorded(
   { endedLoans }: Pick<UnwrittenProgress, 'endedLoans'>,
   vms: SummedVms,
 ): Recorded {
-  const rows = statements.of(sumsOver(vms)).all() as Sums[]
+  const rows = statements.of(SUMS[vms]).all() as Sums[]
   const ended =
     endedLoans.size === 0
       ? []
