@@ -57,11 +57,17 @@ export interface Monitor {
   /** Returns `silent` if nothing answers on the socket; the caller knows from the unit what that means. */
   inspect(id: VmId): Promise<MonitorState>
   /**
-   * Resumes a guest that waits for it. A guest that was saved is resumed too; if it is being saved, the save is given
-   * up. HostFault `disk_io_error` if the guest stops again at once because its disk still fails, and `monitor_refused`
-   * if it is still being restored.
+   * Resumes a guest that waits for it. A guest that was saved is resumed too; a save that is under way ends. HostFault
+   * `disk_io_error` if the guest stops again at once because its disk still fails, and `monitor_refused` if it is still
+   * being restored.
    */
   ensureRunning(id: VmId, signal: AbortSignal): Promise<void>
+  /**
+   * Resumes a guest whose save is given up, as soon as the monitor can, which may be before the save has ended.
+   * `ensureRunning` must follow, which ends it. Fails as that does.
+   */
+  resumeFromSave(id: VmId, signal: AbortSignal): Promise<void>
+  /** Pauses a guest; a save that is under way ends. */
   ensurePaused(id: VmId, signal: AbortSignal): Promise<void>
   /** Grows the disk of the running guest to this size. */
   ensureDiskSize(id: VmId, sizeMib: number, signal: AbortSignal): Promise<void>
@@ -76,8 +82,9 @@ export interface Monitor {
   readonly processor: Processor
   /**
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
-   * Resolves to the program that wrote it. On abort the write ends soon, and the guest stays paused. Writes nothing if
-   * the installed program could not restore the guest; `save_failed`, `monitor_missing`.
+   * Resolves to the program that wrote it. On abort the guest stays paused, and the save may be under way until the next
+   * call for the guest ends it. Writes nothing if the installed program could not restore the guest; `save_failed`,
+   * `monitor_missing`.
    */
   save(guest: SavedGuest, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */

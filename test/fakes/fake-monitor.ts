@@ -24,6 +24,7 @@ import type { GuestMemory, SavedFile } from './saved-files.ts'
 export type MonitorMethod =
   | 'inspect'
   | 'ensureRunning'
+  | 'resumeFromSave'
   | 'ensurePaused'
   | 'ensureDiskSize'
   | 'ensureDiskLimits'
@@ -145,6 +146,10 @@ export class FakeMonitor implements Monitor {
 
   ensureRunning(id: VmId, signal: AbortSignal): Promise<void> {
     return this.#turn('ensureRunning', { id, kind: 'running' }, signal)
+  }
+
+  resumeFromSave(id: VmId, signal: AbortSignal): Promise<void> {
+    return this.#turn('resumeFromSave', { id, kind: 'running' }, signal)
   }
 
   ensurePaused(id: VmId, signal: AbortSignal): Promise<void> {

@@ -6,6 +6,8 @@ import type { TestContext } from 'node:test'
 export type ScriptedQmpOptions = {
   readonly version?: readonly number[]
   readonly onCommand?: (command: string, args: unknown) => void
+  /** Called once when clients can connect. */
+  readonly onReady?: (monitor: ScriptedQmp) => void
 }
 
 type Command = { readonly execute: string; readonly id: number; readonly arguments?: unknown }
@@ -22,7 +24,7 @@ export async function scriptedQmp(
   t: TestContext,
   path: string,
   answers: Readonly<Record<string, unknown>>,
-  { version = [10, 0, 2], onCommand = () => {} }: ScriptedQmpOptions = {},
+  { version = [10, 0, 2], onCommand = () => {}, onReady = () => {} }: ScriptedQmpOptions = {},
 ): Promise<ScriptedQmp> {
   const [major, minor, micro] = version
   const sockets = new Set<Socket>()
@@ -45,7 +47,7 @@ export async function scriptedQmp(
   })
   t.after(() => server.close())
   await once(server.listen(path), 'listening')
-  return {
+  const monitor: ScriptedQmp = {
     report: (event, data = {}) => {
       for (const socket of sockets) socket.write(`${JSON.stringify({ event, data })}\n`)
     },
@@ -54,4 +56,6 @@ export async function scriptedQmp(
       sockets.clear()
     },
   }
+  onReady(monitor)
+  return monitor
 }

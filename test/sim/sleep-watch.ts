@@ -42,6 +42,7 @@ export class SleepWatch {
       if (options.recordOf(id)?.desired.power !== 'stopped') this.#given.delete(id)
     })
     for (const monitor of Object.values(host.monitors)) {
+      this.#before(monitor, 'resumeFromSave', (id) => this.#onRun(id))
       this.#before(monitor, 'ensureRunning', (id) => this.#onRun(id))
       const started = monitor.started.bind(monitor)
       monitor.started = (id, spec, diskMib) => {

@@ -128,6 +128,11 @@ export class FirecrackerMonitor implements Monitor {
     await this.#turn(id, 'Resumed', { doing: `resuming VM ${id}`, signal })
   }
 
+  /** Firecracker answers nothing while it writes a snapshot. */
+  async resumeFromSave(id: VmId, signal: AbortSignal): Promise<void> {
+    await this.ensureRunning(id, signal)
+  }
+
   async ensurePaused(id: VmId, signal: AbortSignal): Promise<void> {
     await this.#turn(id, 'Paused', { doing: `pausing VM ${id}`, signal })
   }

@@ -5,6 +5,7 @@
 import type { DiskCounters } from '../../core/world/counters.ts'
 import { diskCountersIn, diskIn } from '../../core/monitor/qemu-state.ts'
 import type { QemuDisk } from '../../core/monitor/qemu-state.ts'
+import { isCount } from '../../lib/parsed-values.ts'
 import { MonitorRefusal, monitorText } from '../monitors/monitor-error.ts'
 import type { QmpClient } from './qmp.ts'
 
@@ -40,6 +41,26 @@ export async function isAgentOpen(client: QmpClient): Promise<boolean> {
 
 /** A save, as QEMU shows it; without a status if there was none. */
 export type Migration = { readonly status?: unknown; readonly 'error-desc'?: unknown }
+
+type Capability = { readonly capability?: unknown; readonly state?: unknown } | null
+
+/** Asks whether a save waits before its end (QEMU QMP Reference Manual, query-migrate-capabilities). */
+export async function canPauseAtEnd(client: QmpClient): Promise<boolean> {
+  const answer = await client.execute('query-migrate-capabilities')
+  if (!Array.isArray(answer)) throw new MonitorRefusal({ desc: 'it shows no list of its capabilities' })
+  return (answer as readonly Capability[]).some(
+    (one) => one?.capability === 'pause-before-switchover' && one.state === true,
+  )
+}
+
+/** Asks for a thread that runs the guest (QEMU QMP Reference Manual, query-cpus-fast). */
+export async function guestThreadOf(client: QmpClient): Promise<number> {
+  const answer = await client.execute('query-cpus-fast')
+  const [first] = (Array.isArray(answer) ? answer : []) as readonly ({ 'thread-id'?: unknown } | null)[]
+  const thread = first?.['thread-id']
+  if (!isCount(thread) || thread === 0) throw new MonitorRefusal({ desc: 'it shows no thread of its guest' })
+  return thread
+}
 
 /** Asks for the newest save (QEMU QMP Reference Manual, query-migrate). */
 export async function migrationOf(client: QmpClient): Promise<Migration> {

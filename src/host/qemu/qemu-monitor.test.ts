@@ -37,6 +37,7 @@ const honest = (): Record<string, unknown> => {
     'query-block': [{ qdev: '/machine/disk', inserted }],
     'query-blockstats': [{ 'node-name': 'disk', stats }],
     'query-chardev': [{ label: 'agent', 'frontend-open': true }],
+    'query-migrate-capabilities': [],
   }
 }
 
@@ -73,6 +74,14 @@ test('a monitor that answers as QEMU does is understood', async (t) => {
   await monitor.ensureRunning(id, never)
 })
 
+/** The questions and commands that end a save which does not wait before its end. */
+const CANCELLING = [
+  'query-migrate',
+  'query-migrate-capabilities',
+  'migrate_cancel',
+  'query-migrate',
+  'query-status',
+]
 const SAVE_OVER = { 'query-migrate': { status: 'completed' } }
 
 test('a guest whose save is over is resumed after one round of questions, the save before the run state', async (t) => {
@@ -88,7 +97,7 @@ test('a guest is not resumed before its save is finalized', async (t) => {
   const { monitor, answers, commands } = await scripted(t, finalized)
   Object.assign(answers, SAVE_OVER, { 'query-status': { status: 'finish-migrate' } })
   await monitor.ensureRunning(id, never)
-  assert.deepEqual(commands.slice(4), ['query-migrate', 'query-status', 'cont'])
+  assert.deepEqual(commands.slice(4), ['query-migrate', 'query-status', 'query-status', 'query-block', 'cont'])
 })
 
 test('a guest is not resumed before the save that is under way is cancelled', async (t) => {
@@ -96,8 +105,33 @@ test('a guest is not resumed before the save that is under way is cancelled', as
   const { monitor, answers, commands } = await scripted(t, cancelled)
   Object.assign(answers, { 'query-migrate': { status: 'active' } })
   await monitor.ensureRunning(id, never)
-  const after = ['query-migrate', 'migrate_cancel', 'query-migrate', 'query-status', 'cont']
-  assert.deepEqual(commands.slice(4), after)
+  assert.deepEqual(commands.slice(4), [...CANCELLING, 'query-status', 'query-block', 'cont'])
+})
+
+test('a guest that a given-up save made run again is paused after that save', async (t) => {
+  const cancelled = {
+    migrate_cancel: { 'query-migrate': { status: 'cancelled' }, 'query-status': { status: 'running' } },
+  }
+  const { monitor, answers, commands } = await scripted(t, cancelled)
+  Object.assign(answers, { 'query-migrate': { status: 'active' } })
+  await monitor.ensurePaused(id, never)
+  assert.deepEqual(commands.slice(4), [...CANCELLING, 'query-status', 'query-block', 'stop'])
+})
+
+test('a guest is saved only after an earlier save that is under way has ended', async (t) => {
+  const changes = { ...SAVED, migrate_cancel: { 'query-migrate': { status: 'cancelled' } } }
+  const { monitor, answers, commands } = await scripted(t, changes, installed(t, '10.0.2'))
+  Object.assign(answers, { 'query-migrate': { status: 'active' } })
+  await save(monitor)
+  assert.ok(commands.indexOf('migrate_cancel') < commands.indexOf('migrate'))
+})
+
+test('a guest that is restored is not taken for one that is saved', async (t) => {
+  const { monitor, answers, commands } = await scripted(t)
+  Object.assign(answers, { 'query-migrate': { status: 'active' }, 'query-status': { status: 'inmigrate' } })
+  await monitor.ensurePaused(id, never)
+  await assert.rejects(monitor.ensureRunning(id, never), isFault('monitor_refused'))
+  assert.ok(!commands.includes('migrate_cancel'))
 })
 
 /** A program that is installed in this version. */

@@ -28,7 +28,7 @@ import type { Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { diskCountersOf, diskOf, isAgentOpen, migrationOf, statusOf } from './qemu-answers.ts'
 import { AgentPorts } from './agent-ports.ts'
-import { checkSavable, giveUpSave, isUnderWay, saveGuest, takeDiskBack } from './qemu-saving.ts'
+import { checkSavable, endSave, isUnderWay, resumeFromSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
@@ -142,21 +142,24 @@ export class QemuMonitor implements Monitor {
 
   async ensureRunning(id: VmId, signal: AbortSignal): Promise<void> {
     await this.#talk({ id, doing: `resuming VM ${id}`, signal }, async (client) => {
-      // All questions at once, because a client may wait for the guest. QEMU answers them in order.
-      const [save, { status, state }] = await Promise.all([migrationOf(client), lookAt(client, signal)])
-      const { kind } = state
+      const { kind } = await lookUnsaved(client, signal)
       if (kind === 'running') return
       // QEMU would run the guest as soon as it is restored, and the moment would be unknown.
       if (kind === 'restoring') throw new MonitorRefusal({ desc: 'the guest is being restored' })
-      if (kind === 'paused' && isUnderWay(save, status)) await giveUpSave(client)
       await client.execute('cont', undefined, signal)
       if (kind === 'stalled') await proveResumed(client, id, signal)
     })
   }
 
+  async resumeFromSave(id: VmId, signal: AbortSignal): Promise<void> {
+    const doing = `resuming VM ${id} from its save`
+    const runs = await this.#talk({ id, doing, signal }, (client) => resumeFromSave(client))
+    if (!runs) await this.ensureRunning(id, signal)
+  }
+
   async ensurePaused(id: VmId, signal: AbortSignal): Promise<void> {
     await this.#talk({ id, doing: `pausing VM ${id}`, signal }, async (client) => {
-      const { kind } = await stateOf(client, signal)
+      const { kind } = await lookUnsaved(client, signal)
       const stands = kind === 'paused' || kind === 'stalled' || kind === 'restoring'
       if (!stands) await client.execute('stop', undefined, signal)
     })
@@ -186,7 +189,7 @@ export class QemuMonitor implements Monitor {
 
   async save({ id, path }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
-      const { kind } = await stateOf(client, signal)
+      const { kind } = await lookUnsaved(client, signal)
       if (kind !== 'paused') throw new MonitorRefusal({ desc: `the guest is ${kind}` })
       const saving = this.#program(await checkSavable(client, signal))
       const mismatch = monitorMismatch(saving, await this.installed())
@@ -294,6 +297,18 @@ async function proveResumed(client: QmpClient, id: VmId, signal: AbortSignal): P
 
 const stateOf = async (client: QmpClient, signal?: AbortSignal): Promise<MonitorState> =>
   (await lookAt(client, signal)).state
+
+/**
+ * Returns the state of a guest that is not being saved; ends a save that is under way. All questions are sent at once,
+ * because a client may wait for the guest. QEMU answers them in order.
+ */
+async function lookUnsaved(client: QmpClient, signal: AbortSignal): Promise<MonitorState> {
+  const [save, { status, state }] = await Promise.all([migrationOf(client), lookAt(client, signal)])
+  // While a guest is being restored, QEMU shows that as it shows a save.
+  if (state.kind === 'restoring' || !isUnderWay(save, status)) return state
+  await endSave(client)
+  return stateOf(client, signal)
+}
 
 type Look = { readonly status: string; readonly state: MonitorState }
 

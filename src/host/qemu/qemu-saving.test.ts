@@ -4,13 +4,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { checkSavable, giveUpSave, saveGuest } from './qemu-saving.ts'
+import { checkSavable, endSave, resumeFromSave, saveGuest } from './qemu-saving.ts'
 import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
 import { QmpClient } from './qmp.ts'
 import { scriptedQmp } from '../../../test/fakes/scripted-qmp.ts'
 import type { ScriptedQmpOptions } from '../../../test/fakes/scripted-qmp.ts'
 
 const never = new AbortController().signal
+
+/** A save that waits before its end. */
+const PAUSES = { 'query-migrate-capabilities': [{ capability: 'pause-before-switchover', state: true }] }
+const PAUSED = { 'query-migrate': { status: 'pre-switchover' } }
+/** A thread that no process has: it is above the largest id (proc_sys_kernel(5), pid_max). */
+const NO_THREAD = { 'query-cpus-fast': [{ 'thread-id': 2 ** 22 + 1 }] }
 
 type Answers = Readonly<Record<string, unknown>>
 
@@ -37,10 +43,17 @@ for (const [what, answers] of Object.entries<Answers>({
     'query-migrate': { status: 'cancelled' },
     'query-status': { status: 'finish-migrate' },
   },
+  'writes on': { 'query-migrate': { status: 'active' }, ...PAUSES },
+  'has a thread that does not sleep': {
+    ...PAUSED,
+    ...PAUSES,
+    // The thread that asks is at work.
+    'query-cpus-fast': [{ 'thread-id': process.pid }],
+  },
 })) {
   test(`a save that ${what} is a monitor that cannot be reached, not a bug`, async (t) => {
-    const client = await monitorOf(t, answers)
-    await assert.rejects(giveUpSave(client, 50), (error: unknown) => {
+    const client = await monitorOf(t, { 'query-migrate-capabilities': [], ...answers })
+    await assert.rejects(endSave(client, 50), (error: unknown) => {
       assert.ok(error instanceof MonitorLost, String(error))
       assert.equal(error.why, 'a save that does not end')
       return true
@@ -49,7 +62,7 @@ for (const [what, answers] of Object.entries<Answers>({
 }
 
 test('cancelling a save does not wait if none is under way', async (t) => {
-  await giveUpSave(await monitorOf(t, { 'query-status': { status: 'paused' } }))
+  await endSave(await monitorOf(t, { 'query-status': { status: 'paused' } }))
 })
 
 for (const [what, answers] of Object.entries<Answers>({
@@ -57,7 +70,7 @@ for (const [what, answers] of Object.entries<Answers>({
   'of its guest': { 'query-status': { status: null } },
 }))
   test(`a monitor that shows no state ${what} has refused, and is not a bug`, async (t) => {
-    await assert.rejects(giveUpSave(await monitorOf(t, answers)), MonitorRefusal)
+    await assert.rejects(endSave(await monitorOf(t, answers)), MonitorRefusal)
   })
 
 const MAPPED = { path: '/pool/memory', form: 'mapped' } as const
@@ -70,26 +83,104 @@ test('a saved guest has its disk back before what was saved is flushed', async (
   assert.deepEqual(said.slice(-2), ['query-status', 'blockdev-set-active'])
 })
 
-test('a save that is aborted is cancelled, so that the guest can be resumed', async (t) => {
+test('a save whose memory is written is continued, and the guest has its disk back', async (t) => {
+  const answers: Record<string, unknown> = { ...COMPLETED, ...PAUSED }
+  const said: string[] = []
+  const onCommand = (command: string, args: unknown): void => {
+    said.push(command)
+    if (command !== 'migrate-continue') return
+    assert.deepEqual(args, { state: 'pre-switchover' })
+    Object.assign(answers, COMPLETED)
+  }
+  await saveGuest(await monitorOf(t, answers, { onCommand }), MAPPED, never)
+  const after = ['query-migrate', 'migrate-continue', 'query-migrate', 'query-status', 'blockdev-set-active']
+  assert.deepEqual(said.slice(-5), after)
+})
+
+test('an aborted save does not wait for its end, and is not continued', async (t) => {
   const abort = new AbortController()
-  const answers: Record<string, unknown> = { 'query-status': { status: 'paused' } }
+  const answers: Record<string, unknown> = {}
   const said: string[] = []
   const onCommand = (command: string): void => {
     said.push(command)
-    if (command === 'migrate') {
-      answers['query-migrate'] = { status: 'active' }
-      abort.abort(new Error('on purpose'))
-    }
-    if (command === 'migrate_cancel') answers['query-migrate'] = { status: 'cancelled' }
+    if (command !== 'migrate') return
+    answers['query-migrate'] = { status: 'active' }
+    abort.abort(new Error('on purpose'))
   }
   await assert.rejects(
     saveGuest(await monitorOf(t, answers, { onCommand }), MAPPED, abort.signal),
     /on purpose/,
   )
-  assert.deepEqual(said.slice(-3), ['migrate_cancel', 'query-migrate', 'query-status'])
+  assert.equal(said.at(-1), 'migrate')
 })
 
-test('a monitor that restored its guest with several threads saves it with one', async (t) => {
+test('a save that is under way ends where it waits before its end', async (t) => {
+  const answers: Record<string, unknown> = { 'query-migrate': { status: 'active' }, ...PAUSES, ...NO_THREAD }
+  answers['query-status'] = { status: 'paused' }
+  const said: string[] = []
+  let report = (): void => {}
+  const onCommand = (command: string): void => {
+    said.push(command)
+    if (command === 'migrate-set-parameters') {
+      Object.assign(answers, PAUSED)
+      setImmediate(report)
+    }
+    if (command === 'migrate_cancel') answers['query-migrate'] = { status: 'cancelled' }
+  }
+  const client = await monitorOf(t, answers, {
+    onCommand,
+    onReady: (monitor) => (report = () => monitor.report('MIGRATION')),
+  })
+  await endSave(client)
+  assert.deepEqual(said.slice(1, 4), [
+    'query-migrate',
+    'query-migrate-capabilities',
+    'migrate-set-parameters',
+  ])
+  assert.deepEqual(said.slice(-4), ['query-cpus-fast', 'migrate_cancel', 'query-migrate', 'query-status'])
+})
+
+test('a save without a wait before its end, as an older daemon began it, is cancelled at once', async (t) => {
+  const answers: Record<string, unknown> = {
+    'query-migrate': { status: 'active' },
+    'query-migrate-capabilities': [{ capability: 'pause-before-switchover', state: false }],
+    'query-status': { status: 'paused' },
+  }
+  const said: string[] = []
+  const onCommand = (command: string): void => {
+    said.push(command)
+    if (command === 'migrate_cancel') answers['query-migrate'] = { status: 'cancelled' }
+  }
+  await endSave(await monitorOf(t, answers, { onCommand }))
+  assert.deepEqual(said.slice(2, 4), ['query-migrate-capabilities', 'migrate_cancel'])
+})
+
+test('a guest runs before its save has ended, and the save writes no more', async (t) => {
+  const said: unknown[] = []
+  const onCommand = (command: string, args: unknown): void => void said.push(command, args)
+  assert.equal(await resumeFromSave(await monitorOf(t, PAUSES, { onCommand })), true)
+  assert.deepEqual(said.slice(-4), [
+    'migrate-set-parameters',
+    { 'downtime-limit': 2_000_000 },
+    'cont',
+    undefined,
+  ])
+})
+
+test('a guest does not run before its save has ended if that save does not wait, or is in its last step', async (t) => {
+  const said: string[] = []
+  const client = await monitorOf(
+    t,
+    { 'query-migrate-capabilities': [] },
+    { onCommand: (command) => said.push(command) },
+  )
+  assert.equal(await resumeFromSave(client), false)
+  assert.equal(said.at(-1), 'query-migrate-capabilities')
+  const error = { class: 'GenericError', desc: 'Migration is not finalized yet' }
+  assert.equal(await resumeFromSave(await monitorOf(t, { ...PAUSES, cont: { error } })), false)
+})
+
+test('one thread writes the memory of a saved guest, and the save waits before its end', async (t) => {
   const said: unknown[] = []
   const onCommand = (command: string, args: unknown): void => {
     if (command === 'migrate-set-capabilities') said.push(args)
@@ -98,7 +189,8 @@ test('a monitor that restored its guest with several threads saves it with one',
   const capabilities = [
     { capability: 'events', state: true },
     { capability: 'mapped-ram', state: true },
-    { capability: 'multifd', state: false },
+    { capability: 'multifd', state: true },
+    { capability: 'pause-before-switchover', state: true },
   ]
   assert.deepEqual(said, [{ capabilities }])
 })
@@ -109,18 +201,19 @@ test('no part of memory is left to the end of a save, in which QEMU hears no com
     if (command === 'migrate-set-parameters') said.push(args)
   }
   await saveGuest(await monitorOf(t, COMPLETED, { onCommand }), MAPPED, never)
-  assert.deepEqual(said, [{ 'max-bandwidth': 2 ** 40, 'downtime-limit': 0 }])
+  const written = { 'multifd-channels': 1, 'avail-switchover-bandwidth': 2 ** 40 }
+  assert.deepEqual(said, [{ 'max-bandwidth': 2 ** 40, 'downtime-limit': 0, ...written }])
 })
 
 test('a save as a stream uses nothing that a QEMU before 9.0 does not know', async (t) => {
   const said: string[] = []
   const onCommand = (command: string, args: unknown): void => {
-    if (command === 'migrate-set-capabilities') said.push(JSON.stringify(args))
+    if (command.startsWith('migrate-set')) said.push(JSON.stringify(args))
   }
   const client = await monitorOf(t, COMPLETED, { onCommand })
   await saveGuest(client, { path: '/pool/memory', form: 'stream' }, never)
-  assert.equal(said.length, 1)
-  assert.doesNotMatch(said[0] ?? '', /mapped-ram/)
+  assert.equal(said.length, 2)
+  assert.doesNotMatch(said.join(' '), /mapped-ram|channels|avail-switchover/)
 })
 
 test('a save also succeeds with a QEMU that lacks the command to take its disk back', async (t) => {

@@ -4,7 +4,8 @@ import { saveFormOf } from '../../core/monitor/qemu-save.ts'
 import type { QemuSaveForm } from '../../core/monitor/qemu-save.ts'
 import { greetedVersion } from './qemu-version.ts'
 import { MonitorLost, MonitorRefusal } from '../monitors/monitor-error.ts'
-import { migrationOf, statusOf } from './qemu-answers.ts'
+import { untilThreadsSleep } from './monitor-threads.ts'
+import { canPauseAtEnd, migrationOf, statusOf } from './qemu-answers.ts'
 import type { Migration } from './qemu-answers.ts'
 import type { QmpClient } from './qmp.ts'
 
@@ -17,20 +18,18 @@ const OVER: ReadonlySet<unknown> = new Set([undefined, 'none', 'completed', 'fai
 /** The run state at the end of a save, in which `cont` is refused (QEMU QMP Reference Manual, RunState). */
 const FINALIZING = 'finish-migrate'
 
+/** The state of a save whose memory is written, and which waits (QEMU QMP Reference Manual, MigrationStatus). */
+const BEFORE_ITS_END = 'pre-switchover'
+
 /**
- * Does not use `multifd`, several threads. A monitor that restored its guest with them would also save with them, and
- * QEMU 10.0.13 sometimes crashes when such a save is cancelled. A QEMU that writes a stream does not know `mapped-ram`.
+ * Memory in the mapped form is written by a thread that has nothing else to do (`multifd`), in pieces of 512 KiB.
+ * Without it QEMU writes each page of 4 KiB by a call of its own, which takes four times as long. Such a save waits
+ * before its end, because it can be cancelled safely only there ({@link endSave}). A QEMU that writes a stream does not
+ * know `mapped-ram`.
  */
 const SAVE_CAPABILITIES: { readonly [F in QemuSaveForm]: readonly object[] } = {
-  mapped: [
-    { capability: 'events', state: true },
-    { capability: 'mapped-ram', state: true },
-    { capability: 'multifd', state: false },
-  ],
-  stream: [
-    { capability: 'events', state: true },
-    { capability: 'multifd', state: false },
-  ],
+  mapped: capabilities({ 'mapped-ram': true, multifd: true, 'pause-before-switchover': true }),
+  stream: capabilities({ multifd: false, 'pause-before-switchover': false }),
 }
 
 /**
@@ -46,10 +45,27 @@ const UNBOUNDED_BYTES_PER_SECOND = 2 ** 40
  */
 const LAST_PART_MS = 0
 
-const SAVE_PARAMETERS = {
+const STREAM_PARAMETERS = {
   'max-bandwidth': UNBOUNDED_BYTES_PER_SECOND,
   'downtime-limit': LAST_PART_MS,
 }
+
+/** One thread fills the disk; two are not faster on two cores. */
+const SAVE_PARAMETERS: { readonly [F in QemuSaveForm]: object } = {
+  mapped: {
+    ...STREAM_PARAMETERS,
+    'multifd-channels': 1,
+    // With it, QEMU believes that all of memory is written within any downtime limit above 0.
+    'avail-switchover-bandwidth': UNBOUNDED_BYTES_PER_SECOND,
+  },
+  stream: STREAM_PARAMETERS,
+}
+
+/**
+ * Makes QEMU stop writing memory, and go to {@link BEFORE_ITS_END}. It looks at the limit ten times a second. The
+ * number is its largest downtime limit in ms (QEMU, migration/options.c, MAX_MIGRATE_DOWNTIME).
+ */
+const WRITE_NO_MORE = { 'downtime-limit': 2_000_000 }
 
 /**
  * Returns the version of a monitor that can save its guest in a form that today's monitor can read. Throws
@@ -76,7 +92,7 @@ const tooOld = (by: string): MonitorRefusal =>
 
 /**
  * Saves a paused guest, as a migration to a file. A guest that does not run changes no memory, so each page is written
- * once. On abort the guest stays paused.
+ * once. On abort the guest stays paused and the save is under way, until {@link endSave}.
  */
 export async function saveGuest(
   client: QmpClient,
@@ -85,20 +101,16 @@ export async function saveGuest(
 ): Promise<void> {
   await Promise.all([
     client.execute('migrate-set-capabilities', { capabilities: SAVE_CAPABILITIES[form] }),
-    client.execute('migrate-set-parameters', SAVE_PARAMETERS),
+    client.execute('migrate-set-parameters', SAVE_PARAMETERS[form]),
   ])
   signal.throwIfAborted()
-  try {
-    await client.execute('migrate', { uri: `file:${path}` }, signal)
-    const { status, 'error-desc': why } = await untilOver(client, signal)
-    if (status !== 'completed') throw new MonitorRefusal({ desc: why ?? `the save is ${String(status)}` })
-    await finalized(client)
-    await takeDiskBack(client)
-  } catch (error) {
-    // If that fails too, an inspection shows that the guest is paused in a save, and it is resumed from there.
-    await giveUpSave(client).catch(ignored)
-    throw error
-  }
+  await client.execute('migrate', { uri: `file:${path}` }, signal)
+  if ((await untilWritten(client, signal)).status === BEFORE_ITS_END)
+    await client.execute('migrate-continue', { state: BEFORE_ITS_END }, signal)
+  const { status, 'error-desc': why } = await untilOver(client, signal)
+  if (status !== 'completed') throw new MonitorRefusal({ desc: why ?? `the save is ${String(status)}` })
+  await finalized(client)
+  await takeDiskBack(client)
 }
 
 /**
@@ -123,16 +135,38 @@ export const isUnderWay = ({ status }: Migration, runState: string): boolean =>
   !OVER.has(status) || runState === FINALIZING
 
 /**
- * Ends a save that is under way, no matter which client began it. Afterwards the guest can be resumed. Throws
- * MonitorLost if the save does not end.
+ * Lets a guest run whose save is under way, before the save has ended; returns whether it runs. {@link endSave} must
+ * follow, during which the guest is stopped for a moment. A save in its last step is not left: the guest runs only
+ * after it.
  */
-export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
+export async function resumeFromSave(client: QmpClient): Promise<boolean> {
+  if (!(await canPauseAtEnd(client))) return false
+  try {
+    // Both at once. If the daemon is killed then, the save waits before its end, and the next daemon finds it.
+    await Promise.all([client.execute('migrate-set-parameters', WRITE_NO_MORE), client.execute('cont')])
+    return true
+  } catch (error) {
+    if (error instanceof MonitorRefusal) return false
+    throw error
+  }
+}
+
+/**
+ * Ends a save that is under way, no matter which client began it. Afterwards the guest runs if it did, and can be
+ * resumed if it did not. Throws MonitorLost if the save does not end.
+ *
+ * QEMU 10.0.13 frees what the writing thread uses before that thread has ended, and crashes if the thread is at work at
+ * that moment (migration/migration.c, migration_cleanup). So the save is cancelled where it waits before its end: then
+ * nothing gives that thread more work, and once it sleeps, it has none.
+ */
+export async function endSave(client: QmpClient, boundMs: number = limits.qmpCommandMs): Promise<void> {
   const { status } = await migrationOf(client)
   if (!OVER.has(status)) {
-    await client.execute('migrate_cancel')
     const late = new AbortController()
     const deadline = setTimeout(() => late.abort(unending()), boundMs)
     try {
+      if (await canPauseAtEnd(client)) await untilAtRest(client, late.signal)
+      await client.execute('migrate_cancel')
       await untilOver(client, late.signal)
     } finally {
       clearTimeout(deadline)
@@ -141,10 +175,26 @@ export async function giveUpSave(client: QmpClient, boundMs: number = limits.qmp
   await finalized(client, boundMs)
 }
 
+async function untilAtRest(client: QmpClient, signal: AbortSignal): Promise<void> {
+  await client.execute('migrate-set-parameters', WRITE_NO_MORE)
+  if ((await untilWritten(client, signal)).status === BEFORE_ITS_END) await untilThreadsSleep(client, signal)
+}
+
 const untilOver = (client: QmpClient, signal: AbortSignal): Promise<Migration> =>
+  untilStatus(client, (status) => OVER.has(status), signal)
+
+/** Waits until a save waits before its end; or until it is over, because it failed or does not wait. */
+const untilWritten = (client: QmpClient, signal: AbortSignal): Promise<Migration> =>
+  untilStatus(client, (status) => status === BEFORE_ITS_END || OVER.has(status), signal)
+
+const untilStatus = (
+  client: QmpClient,
+  isIt: (status: unknown) => boolean,
+  signal: AbortSignal,
+): Promise<Migration> =>
   client.onceSo(async () => {
     const now = await migrationOf(client)
-    return OVER.has(now.status) ? now : undefined
+    return isIt(now.status) ? now : undefined
   }, signal)
 
 /**
@@ -162,4 +212,7 @@ async function finalized(client: QmpClient, boundMs: number = limits.qmpCommandM
 
 const unending = (): MonitorLost => new MonitorLost('a save that does not end')
 
-const ignored = (): void => {}
+/** Returns a list for `migrate-set-capabilities`; with events, which report each change of a save's state. */
+function capabilities(states: Readonly<Record<string, boolean>>): readonly object[] {
+  return Object.entries({ events: true, ...states }).map(([capability, state]) => ({ capability, state }))
+}

@@ -97,7 +97,8 @@ async function countedPackets({ host, record }: StepContext): Promise<number | u
 /**
  * Resumes the guest and removes what was saved. If its state may already be published, that state is removed first, so
  * that an old copy of a running guest is never in the pool. If the removal fails, the guest stays paused, and the next
- * look decides. An unfinished state is removed even if the delivery of frames fails.
+ * look decides. The guest gets its frames before the save has ended, because clients wait for it. An unfinished state
+ * is removed even if the delivery of frames fails.
  */
 async function undoSave(context: StepContext, { mayBePublished }: Publication): Promise<void> {
   const { host, record, abandoned } = context
@@ -106,13 +107,18 @@ async function undoSave(context: StepContext, { mayBePublished }: Publication): 
   if (mayBePublished) await host.savedStates.removePublished(id)
   abandoned.throwIfAborted()
   context.notes.givenUp = true
+  const monitor = host.monitors[record.monitor]
+  const isToRun = record.desired.power === 'running'
   // It must be resumed even if a change comes or the daemon ends.
-  if (record.desired.power === 'running') await host.monitors[record.monitor].ensureRunning(id, abandoned)
+  if (isToRun) await monitor.resumeFromSave(id, abandoned)
   abandoned.throwIfAborted()
-  host.monitors[record.monitor].agent.setGuestTime(id)
+  monitor.agent.setGuestTime(id)
   try {
     context.notes.delivery = await host.traffic.ensureFlowing(record.host, { deliver: true })
   } finally {
-    if (!abandoned.aborted) await host.savedStates.remove(id)
+    if (!abandoned.aborted) {
+      await (isToRun ? monitor.ensureRunning(id, abandoned) : monitor.ensurePaused(id, abandoned))
+      await host.savedStates.remove(id)
+    }
   }
 }
