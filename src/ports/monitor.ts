@@ -82,9 +82,9 @@ export interface Monitor {
   readonly processor: Processor
   /**
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
-   * Resolves to the program that wrote it. On abort the guest stays paused, and the save may be under way until the next
-   * call for the guest ends it. Writes nothing if the installed program could not restore the guest; `save_failed`,
-   * `monitor_missing`.
+   * Resolves to the program that wrote it. On abort the guest stays paused, and the save may be under way until the
+   * next call for the guest ends it. Writes nothing if the installed program could not restore the guest;
+   * `save_failed`, `monitor_missing`.
    */
   save(guest: SavedGuest, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */
