@@ -9,7 +9,7 @@ import type { QmpClient } from './qmp.ts'
 const THREADS_MAX = 512
 const RECHECK_MS = 1
 
-/** The states of a thread that waits: in a sleep that a signal may end, and an idle one of the kernel (proc_pid_stat(5)). */
+/** The states of a thread that waits, and of an idle thread of the kernel (proc_pid_stat(5)). */
 const ASLEEP: ReadonlySet<string | undefined> = new Set(['S', 'I'])
 
 /**
