@@ -75,6 +75,7 @@ export const describedApp = (): Promise<App> =>
       shells: { open: nothingBehind },
       time: { monotonicMs: nothingBehind, after: nothingBehind },
       certificates: new CertificateEnds(silentLog),
+      hostFaults: () => [],
       metrics: { scrape: nothingBehind },
       waitingFor: () => [],
       readAsset,

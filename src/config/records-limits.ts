@@ -22,4 +22,6 @@ export const recordsLimits = {
    * How long no other write, or emptying of the log, is tried after one failed, because each may cost the wait above.
    */
   stateRetryMs: 250,
+  /** How long no copy of records whose files were removed is tried again after one failed. */
+  openRecordsCopyRetryMs: 60_000,
 } as const

@@ -97,6 +97,7 @@ function renderHost(sync: Sync, { paint }: Context): string {
       ['kernel', `${host.kernel}, ${host.architecture}`],
       ['clock', host.clock],
       ...maintenanceFacts(host),
+      ...faultFacts(host),
       ['SSH key', host.ssh_public_key],
       ...certificateFacts(host),
       ...revocationFacts(host),
@@ -113,6 +114,9 @@ function renderHost(sync: Sync, { paint }: Context): string {
   )
   return `${paint(printable(host.id), 'bold')}\n${facts}`
 }
+
+const faultFacts = ({ faults = [] }: Sync['host']): [string, string, Colour | undefined][] =>
+  faults.map(({ code, detail }) => ['fault', `${detail} (${code})`, 'red'])
 
 /** Returns a fact about a host that is out of service. */
 const maintenanceFacts = ({ maintenance }: Sync['host']): [string, string, Colour | undefined][] =>

@@ -2,6 +2,7 @@ import { availableMibIn } from '../host/figures/host-features.ts'
 import { ownProcess } from '../host/figures/own-process.ts'
 import { Metrics } from '../owners/metrics/metrics.ts'
 import { readAsset } from './assets.ts'
+import type { Hindrance } from '../core/errors.ts'
 import type { CertificateEnds } from '../api/controller/certificate-ends.ts'
 import type { MetricsDependencies } from '../api/metrics/metrics-api.ts'
 import type { HostInspector } from '../owners/capacity/host-inspector.ts'
@@ -40,10 +41,12 @@ export function buildMetrics(
     activity,
     inspector,
     certificates,
+    hostFaults,
   }: {
     readonly activity: Activity
     readonly inspector: HostInspector
     readonly certificates: CertificateEnds
+    readonly hostFaults: () => readonly Hindrance[]
   },
 ): Metrics {
   const { units, consoles, staging, taps, firewall, monitors, clock } = host
@@ -52,6 +55,7 @@ export function buildMetrics(
     inspector,
     certificates: () => certificates.list(),
     nextUpdates: () => certificates.nextUpdates(),
+    hostFaults,
     isReady: () => readiness.waitingFor().length === 0,
     ownProcess,
     availableMibIn,

@@ -10,6 +10,7 @@ import { ConsoleHub } from '../owners/console/console-hub.ts'
 import { GuestLooks } from '../owners/guest/guest-looks.ts'
 import { HostInspector } from '../owners/capacity/host-inspector.ts'
 import { HostReport } from '../owners/capacity/host-report.ts'
+import { RecordsWatch } from '../owners/capacity/records-watch.ts'
 import { ImageShelf } from '../owners/images/image-shelf.ts'
 import { Drainer } from '../owners/maintenance/drainer.ts'
 import { Activity } from '../owners/metrics/activity.ts'
@@ -33,6 +34,7 @@ import type { CommandContext } from '../commands/context.ts'
 import type { Config } from '../config/config.ts'
 import type { TrustSeen } from '../core/events/certificate-events.ts'
 import type { Metrics } from '../owners/metrics/metrics.ts'
+import type { Hindrance } from '../core/errors.ts'
 import type { OperationId, VmId } from '../core/ids.ts'
 import type { Log } from '../log/log.ts'
 import type { Capacity } from '../ports/capacity.ts'
@@ -107,7 +109,8 @@ export function compose(parts: Parts): Composition {
     { store, host, log, observer: activity, onImage: () => inspector.noticeImage() },
     () => parts.instead?.capacity ?? inspector,
   )
-  const inspector = buildInspector(parts, reconciler)
+  const records = new RecordsWatch({ store, clock: host.clock, log })
+  const inspector = buildInspector(parts, reconciler, () => records.look())
   const images = buildImages(parts)
   const snapshots = buildSnapshots(parts, reconciler, inspector)
   const actors: Actors = parts.instead?.actors ?? {
@@ -127,7 +130,8 @@ export function compose(parts: Parts): Composition {
   const shells = buildShells(parts, commands)
   const looker = lookerOf(parts, reconciler)
   const certificates = new CertificateEnds(log, Date.now, (seen, nowMs) => noteTrust(store, seen, nowMs))
-  const metrics = buildMetrics(parts, { activity, inspector, certificates })
+  const hostFaults = (): readonly Hindrance[] => (records.fault === undefined ? [] : [records.fault])
+  const metrics = buildMetrics(parts, { activity, inspector, certificates, hostFaults })
   return {
     commands,
     reconciler,
@@ -149,6 +153,7 @@ export function compose(parts: Parts): Composition {
       activity,
       certificates,
       metrics,
+      hostFaults,
     }),
     source,
     coordination: buildCoordination(parts, { departures: source, activity, certificates }),
@@ -162,11 +167,23 @@ type ApiParts = Pick<Composition, 'commands' | 'inspector' | 'images' | 'arrival
   readonly looker: ExplainContext
   readonly activity: Activity
   readonly certificates: CertificateEnds
+  readonly hostFaults: () => readonly Hindrance[]
 }
 
 function buildApi(
   parts: Parts,
-  { commands, inspector, images, arrivals, shells, looker, activity, certificates, metrics }: ApiParts,
+  {
+    commands,
+    inspector,
+    images,
+    arrivals,
+    shells,
+    looker,
+    activity,
+    certificates,
+    metrics,
+    hostFaults,
+  }: ApiParts,
 ): ApiDependencies {
   const { store, host, readiness, log } = parts
   const report = buildReport(parts, inspector)
@@ -185,6 +202,7 @@ function buildApi(
     time: host.clock,
     endIfGone,
     certificates,
+    hostFaults,
     metrics,
     onAnswered: (answer) => activity.answered({ listener: 'controller', ...answer }),
     waitingFor: readiness.waitingFor,
@@ -309,7 +327,11 @@ function buildShells({ shells, store, host, log }: Parts, commands: CommandConte
   })
 }
 
-function buildInspector({ figures, host, settings, log }: Parts, reconciler: Reconciler): HostInspector {
+function buildInspector(
+  { figures, host, settings, log }: Parts,
+  reconciler: Reconciler,
+  onLook: () => void,
+): HostInspector {
   return new HostInspector({
     figures,
     storage: host.storage,
@@ -319,6 +341,7 @@ function buildInspector({ figures, host, settings, log }: Parts, reconciler: Rec
     policy: { ...settings.capacity, stagingQuotaMib: settings.snapshots.stagingQuotaMib },
     log,
     onChange: (change) => reconciler.pokeAll(change),
+    onLook,
   })
 }
 

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import { HeldDatabase } from './database/held-database.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
 import { Arrivals, Departures } from './migration/move-columns.ts'
-import { StateUnwritable, Transactions } from './database/transactions.ts'
+import { StateUnwritable, Transactions, displacedFault } from './database/transactions.ts'
+import { keepOpenRecords } from './database/schema-copies.ts'
 import { UnwrittenProgress } from './vm/vm-row.ts'
 import { ImageTable } from './images/image-table.ts'
 import { SnapshotTable } from './snapshots/snapshot-table.ts'
@@ -136,6 +138,27 @@ export class Store {
   /** Does the same as {@link flushed}, and waits for events of passes too. */
   flushedAll(): Promise<void> {
     return this.#held.flush.flushedAll()
+  }
+
+  /**
+   * Looks whether the files of the records are still those that this process has open. While they are not, each write
+   * is refused, because it would be lost with the process. Returns the fault then.
+   */
+  lookAtFiles(): StateUnwritable | undefined {
+    const displaced = this.#held.displaced()
+    const fault = displaced === undefined ? undefined : displacedFault(displaced)
+    this.#transactions.refuse(fault)
+    return fault
+  }
+
+  /** Copies the records that this process has open into a file of the state directory. Returns its path. */
+  keepOpenRecords(nowMs: number): string {
+    return keepOpenRecords(this.#held.db, this.directory, nowMs)
+  }
+
+  /** Removes a copy of {@link keepOpenRecords}. */
+  removeOpenRecords(path: string): void {
+    rmSync(path, { force: true })
   }
 
   /** Returns what {@link transaction} would return; nothing is stored and no listener is called. */

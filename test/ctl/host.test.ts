@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limits } from '../../src/config/limits.ts'
@@ -32,6 +34,19 @@ test('a host is cordoned with a reason, says so, and is put back', async (t) => 
   assert.match((await stage.run('host uncordon')).out, /^schedulable since /)
   assert.equal((await create(stage, 'web-1')).status, 0)
   assert.doesNotMatch((await stage.run('sync')).out, /maintenance/)
+})
+
+test('a host whose records were removed says so, and what to do', async (t) => {
+  const stage = await startCtlStage(t, pki)
+  assert.doesNotMatch((await stage.run('sync')).out, /fault/)
+  rmSync(join(stage.host.directory, 'vmhostd.db'))
+  assert.match(
+    (await stage.run('sync')).out,
+    /\n +fault +writing to the state directory: vmhostd\.db was removed .* vmhostd doctor says what to do \(state_unwritable\)\n/,
+  )
+  const refused = await create(stage, 'web-1')
+  assert.equal(refused.status, 1)
+  assert.match(refused.err, /vmhostd\.db was removed or replaced while the daemon runs/)
 })
 
 /** Records that no guest is left, as the owner of the drain does. */

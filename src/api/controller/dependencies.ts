@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { CommandContext } from '../../commands/context.ts'
+import type { Hindrance } from '../../core/errors.ts'
 import type { Plan } from '../../core/plan/step.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -45,6 +46,8 @@ export type ApiDependencies = Health & {
   readonly hostView: () => Promise<HostView>
   /** When the certificates that this host depends on expire. */
   readonly certificates: CertificateEnds
+  /** Faults of the host itself, whatever its VMs do. */
+  readonly hostFaults: () => readonly Hindrance[]
   readonly metrics: ReadableMetrics
   readonly onAnswered?: AnswerObserver
   /** Clients with their roles; absent without TLS, and then everyone is the controller. */

@@ -2,12 +2,13 @@ import { snapshotSummaryToWire } from './snapshot-to-wire.ts'
 import { totalsOf } from '../../core/capacity/ledger.ts'
 import { given } from '../../lib/given.ts'
 import { toWire } from './member-mapper.ts'
-import { time } from './values.ts'
+import { shownText, time } from './values.ts'
 import { vmStateToWire } from './vm-state.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import type { HostView } from '../../owners/capacity/host-report.ts'
 import type { VmSummary } from '../../core/vm/record.ts'
 import { maintenanceToWire } from './maintenance.ts'
+import type { Hindrance } from '../../core/errors.ts'
 import type { Maintenance } from '../../core/maintenance/maintenance.ts'
 import type { CertificateName, SyncWire } from './sync.ts'
 
@@ -44,6 +45,7 @@ type Beside = {
   readonly certificates: readonly CertificateSight[]
   readonly revocations: RevocationSight | undefined
   readonly maintenance: Maintenance
+  readonly faults: readonly Hindrance[]
 }
 
 const clientToWire = toWire<ClientSight, SyncWire['host']['clients'][number]>()({
@@ -51,6 +53,8 @@ const clientToWire = toWire<ClientSight, SyncWire['host']['clients'][number]>()(
   notAfterMs: ['not_after', time],
   seenMs: ['seen_at', time],
 })
+
+const faultToWire = ({ code, message }: Hindrance) => ({ code, detail: shownText(message) })
 
 const revocationsToWire = ({ revoked, nextUpdateMs }: RevocationSight) => ({
   revoked,
@@ -60,7 +64,7 @@ const revocationsToWire = ({ revoked, nextUpdateMs }: RevocationSight) => ({
 /** The only translation of the host view to a response. */
 export function syncToWire(
   view: HostView,
-  { certificates, clients, revocations, maintenance }: Beside,
+  { certificates, clients, revocations, maintenance, faults }: Beside,
 ): SyncWire {
   const { host, images, consoles } = view
   const { kernel, architecture, monitors } = host.machine
@@ -77,7 +81,10 @@ export function syncToWire(
       maintenance: maintenanceToWire(maintenance),
       certificates: certificates.map(certificateToWire),
       clients: clients.map(clientToWire),
-      ...given({ revocation_list: revocations && revocationsToWire(revocations) }),
+      ...given({
+        faults: faults.length === 0 ? undefined : faults.map(faultToWire),
+        revocation_list: revocations && revocationsToWire(revocations),
+      }),
     },
     capacity: capacityToWire(view),
     vms: view.vms.map((summary) => summaryToWire(summary, view.resident?.each.get(summary.id))),

@@ -59,6 +59,15 @@ const hostSchema = Type.Object(
     architecture: Type.String({ description: 'As `uname -m` prints it.', examples: ['x86_64'] }),
     clock: Type.String({ format: 'date-time', description: "The host's time when this answer was made." }),
     maintenance: maintenanceSchema,
+    faults: Type.Optional(
+      Type.Array(
+        Type.Object({
+          code: Type.String({ description: 'See `/docs/errors`.', examples: ['state_unwritable'] }),
+          detail: Type.String({ description: 'In words.' }),
+        }),
+        { description: 'Faults of the host itself, whatever its VMs do. Absent if there is none.' },
+      ),
+    ),
     certificates: Type.Array(
       Type.Object({
         name: Type.Enum(CERTIFICATE_NAMES, {

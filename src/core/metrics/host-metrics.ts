@@ -1,6 +1,6 @@
 import { MAINTENANCE_STATES } from '../maintenance/maintenance.ts'
 import { SNAPSHOT_STAGES } from '../snapshots/record.ts'
-import { CERTIFICATES_MAX, MIGRATION_STAGES } from './label-values.ts'
+import { CERTIFICATES_MAX, HOST_FAULT_CODES, MIGRATION_STAGES } from './label-values.ts'
 import { OBSERVED_STATES } from '../vm/record.ts'
 import { gauge, onHost } from './metric.ts'
 
@@ -12,6 +12,11 @@ export const hostMetrics = {
     'vmhostd_host_maintenance',
     'The state that is desired of the host: 1 for the present one, 0 for the others.',
     { labels: ['state'], bound: onHost(MAINTENANCE_STATES.length) },
+  ),
+  hostFault: gauge(
+    'vmhostd_host_fault',
+    'Whether the host itself has this fault, which `host.faults` in `GET /v1/sync` explains: 1 if it has, 0 if it has not.',
+    { labels: ['code'], bound: onHost(HOST_FAULT_CODES.length) },
   ),
   hostCpus: gauge('vmhostd_host_cpus', 'CPUs of the host that are online.'),
   hostMemory: gauge('vmhostd_host_memory_size_bytes', 'Memory of the host.'),

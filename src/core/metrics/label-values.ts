@@ -1,5 +1,6 @@
 import { ARRIVAL_STAGES } from '../migration/arrival.ts'
 import { DEPARTURE_STAGES } from '../migration/departure.ts'
+import type { FaultCode } from '../errors.ts'
 import type { Plan } from '../plan/step.ts'
 
 /** The type check names a value that is missing here. */
@@ -25,6 +26,9 @@ export const COLLECTORS = [
   'vm_disk',
 ] as const
 export type CollectorName = (typeof COLLECTORS)[number]
+
+/** Codes of faults of a host itself, whatever its VMs do. */
+export const HOST_FAULT_CODES = ['state_unwritable'] as const satisfies readonly FaultCode[]
 
 export const MIGRATION_STAGES = { departure: DEPARTURE_STAGES, arrival: ARRIVAL_STAGES } as const
 

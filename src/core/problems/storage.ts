@@ -98,9 +98,9 @@ export const storage = {
       retry: 'backoff',
       title: 'The state directory cannot be written',
       meaning:
-        'The records cannot be written: the file system of `/var/lib/vmhostd` is full or fails, or another process has locked the database. A request is answered with it as a 503, and nothing of it is stored. Reads, stops that were accepted before, restarts and wakes by traffic go on; no VM falls asleep.',
+        'The records cannot be written: the file system of `/var/lib/vmhostd` is full or fails, another process has locked the database, or a file of it was removed or replaced under the daemon. A request is answered with it as a 503, and nothing of it is stored. Reads, stops that were accepted before, restarts and wakes by traffic go on; no VM falls asleep.',
       remedy:
-        'Make room on the file system, or end the process that has the database open. It needs no restart.',
+        'Make room on the file system, or end the process that has the database open. It needs no restart. If a file was removed or replaced, do not restart the daemon: `vmhostd doctor` says what to do.',
       example: 'writing to the state directory: the disk is full: database or disk is full',
       writtenBy: ['src/store/database/transactions.ts'],
       quotes: ['database or disk is full'],

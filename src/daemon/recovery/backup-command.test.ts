@@ -61,3 +61,14 @@ test('damaged records are called damaged, and not their target', (t) => {
   assert.equal(status, 1)
   assert.match(stderr, /^vmhostd backup: \S+state\/vmhostd\.db is damaged: put a backup back/)
 })
+
+test('records that were removed under a daemon are not called none, and their copy is named', (t) => {
+  const { at, open, backup } = stage(t)
+  const store = open()
+  rmSync(at('state/vmhostd.db'))
+  const errorOf = (): string => backup(at('far/b')).stderr
+  assert.match(errorOf(), /is not there: this host has no records yet, or they were removed\n$/)
+  const copy = store.keepOpenRecords(0)
+  store.close()
+  assert.match(errorOf(), new RegExp(`a daemon, which kept its records in ${copy}; vmhostd doctor says`))
+})

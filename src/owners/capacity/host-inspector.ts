@@ -59,6 +59,8 @@ export type HostInspectorOptions = {
   readonly policy: CapacityPolicy
   readonly log: Log
   readonly onChange: (change: HostChange) => void
+  /** Called at the beginning of each look. */
+  readonly onLook?: () => void
 }
 
 /**
@@ -184,7 +186,8 @@ export class HostInspector implements Capacity {
   }
 
   async #look(): Promise<Look> {
-    const { figures, consoles, clock } = this.#options
+    const { figures, consoles, clock, onLook } = this.#options
+    onLook?.()
     const beganMs = clock.monotonicMs()
     const [cpus, memory, pool, addresses, consolePlaces] = await Promise.all([
       settle(figures.cpus()),

@@ -8,6 +8,8 @@ import { exposition } from './exposition.ts'
 import { GapLog, gapOf } from './gaps.ts'
 import { LoopDelay } from './loop-delay.ts'
 import { Samples } from './samples.ts'
+import { HOST_FAULT_CODES } from '../../core/metrics/label-values.ts'
+import type { Hindrance } from '../../core/errors.ts'
 import type { CollectorName } from '../../core/metrics/label-values.ts'
 import type { Log } from '../../log/log.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -34,6 +36,8 @@ export type MetricsOptions = HostSources &
     readonly certificates: () => readonly CertificateTime[]
     /** Revocation lists by listener. */
     readonly nextUpdates: () => readonly { readonly listener: string; readonly nextUpdateMs: number }[]
+    /** Faults of the host itself. */
+    readonly hostFaults: () => readonly Hindrance[]
     readonly isReady: () => boolean
     readonly ownProcess: OwnProcess
     readonly version: string
@@ -156,9 +160,11 @@ export class Metrics {
   }
 
   #addOwn(samples: Samples): void {
-    const { version, isReady, certificates, nextUpdates, ownProcess } = this.#options
+    const { version, isReady, hostFaults, certificates, nextUpdates, ownProcess } = this.#options
     samples.add(metrics.build, 1, { version })
     samples.add(metrics.ready, isReady() ? 1 : 0)
+    const faults = new Set(hostFaults().map(({ code }) => code))
+    for (const code of HOST_FAULT_CODES) samples.add(metrics.hostFault, faults.has(code) ? 1 : 0, { code })
     samples.add(metrics.processStart, ownProcess.startedAtMs / 1000)
     samples.add(metrics.processCpu, ownProcess.cpuMicroseconds() / 1e6)
     samples.add(metrics.processMemory, ownProcess.residentBytes())

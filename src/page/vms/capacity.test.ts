@@ -86,6 +86,7 @@ test('what needs attention is a sentence each', () => {
       ...sync.host,
       clock: '2032-04-04T00:00:00.000Z',
       maintenance: { state: 'cordoned', observed_state: 'cordoned', reason: 'new kernel' },
+      faults: [{ code: 'state_unwritable', detail: 'vmhostd.db was removed' }],
       revocation_list: { revoked: 1, next_update: '2032-04-01T00:00:00.000Z' },
     },
     capacity: { ...sync.capacity, memory: { ...sync.capacity.memory, waiting_vms: 1 } },
@@ -94,6 +95,7 @@ test('what needs attention is a sentence each', () => {
   })
   assert.deepEqual(notices, [
     'This host is cordoned: new kernel.',
+    'This host has a fault: vmhostd.db was removed.',
     'The certificate of the controller expires in 1 day, on 2032-04-05.',
     'The certificate of the server expires in 1 day, on 2032-04-05.',
     'A newer revocation list was due on 2032-04-01.',

@@ -99,6 +99,7 @@ export function noticesOf({ host, capacity, consoles, snapshots }: Sync): readon
   const { places_free: places, places_total: placesAll, unprotected } = consoles
   return [
     ...maintenanceNotices(host),
+    ...(host.faults ?? []).map(({ detail }) => `This host has a fault: ${detail}.`),
     ...certificateNotices(host),
     ...poolNotices(capacity.disks),
     ...(waiting === 0 ? [] : [`${count(waiting, 'VM waits', 'VMs wait')} for memory.`]),

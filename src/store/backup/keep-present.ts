@@ -1,7 +1,13 @@
 import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDamage } from '../database/open-database.ts'
-import { copyDatabase, copyFile, removeUnfinishedCopies, schemaCopiesOf } from '../database/schema-copies.ts'
+import {
+  copyDatabase,
+  copyFile,
+  removeUnfinishedCopies,
+  schemaCopiesOf,
+  timeInName,
+} from '../database/schema-copies.ts'
 import { readRecords } from '../database/read-records.ts'
 import { readReplaced } from './replaced-records.ts'
 import type { ReplacedRecords } from './replaced-records.ts'
@@ -65,7 +71,7 @@ const copyRecords = (present: string, path: string): ReplacedRecords =>
  * several.
  */
 function unusedPath(copies: string, nowMs: number): string {
-  const time = new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
+  const time = timeInName(nowMs)
   for (let number = 1; ; number += 1) {
     const path = join(copies, `before-restore-${time}${number === 1 ? '' : `-${number}`}.db`)
     if (![path, `${path}-wal`].some((one) => existsSync(one))) return path

@@ -10,7 +10,7 @@ import {
   lockStateDirectory,
 } from '../database/open-database.ts'
 import { SQLITE_FULL, primaryCodeOf } from '../database/result-code.ts'
-import { copyDatabase, copyFile } from '../database/schema-copies.ts'
+import { copyDatabase, copyFile, openRecordsIn } from '../database/schema-copies.ts'
 import { StateUnwritable } from '../database/transactions.ts'
 import { readRecords } from '../database/read-records.ts'
 
@@ -40,7 +40,7 @@ export function writeBackup(
   { about, files }: { readonly about: BackupAbout; readonly files: readonly KeptFile[] },
 ): void {
   const source = databaseIn(stateDirectory)
-  if (!existsSync(source)) throw new Error(`${source} is not there: this host has no records yet`)
+  if (!existsSync(source)) throw new Error(`${source} is not there: ${whyAbsent(stateDirectory)}`)
   const copyTo = (path: string): void =>
     readRecords(source, (db) => copyDatabase(db, path, (unnamed) => addTables(unnamed, about, files)))
   try {
@@ -58,6 +58,13 @@ export function writeBackup(
     if (isDamage(cause)) throw damagedOr(source, cause)
     throw new Error(`the records of ${source} cannot be copied to ${target}`, { cause })
   }
+}
+
+function whyAbsent(stateDirectory: string): string {
+  const [copy] = openRecordsIn(stateDirectory)
+  return copy === undefined
+    ? 'this host has no records yet, or they were removed'
+    : `it was removed under a daemon, which kept its records in ${copy}; vmhostd doctor says what to do`
 }
 
 /**

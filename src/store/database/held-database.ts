@@ -1,6 +1,7 @@
 import { given } from '../../lib/given.ts'
 import { Meta } from './meta.ts'
 import { damagedOr, databaseIn, lockStateDirectory, openDatabase } from './open-database.ts'
+import { OpenFiles } from './open-files.ts'
 import { Revisions, firstNumber } from './revisions.ts'
 import { removeUnfinishedCopies } from './schema-copies.ts'
 import { LogEmptying, WalFlush } from './write-ahead-log.ts'
@@ -27,6 +28,8 @@ export class HeldDatabase {
   readonly revisions: Revisions
   readonly flush: WalFlush
   readonly log: LogEmptying
+  readonly #files: OpenFiles
+  #closed = false
   readonly #lock: { release(): void }
 
   /** Opens or creates the database. Throws StateDirectoryInUse if another process has it. */
@@ -39,6 +42,7 @@ export class HeldDatabase {
       db = openDatabase(this.path, given({ onUpgrade }))
       this.db = db
       this.meta = new Meta(db)
+      this.#files = new OpenFiles(db, this.path)
       this.flush = new WalFlush(this.path, flushOptions)
       this.log = new LogEmptying(db, given({ after }))
       this.revisions = new Revisions({
@@ -55,7 +59,13 @@ export class HeldDatabase {
     }
   }
 
+  /** Returns the name of a file of the database that is not at its place; undefined if all are. */
+  displaced(): string | undefined {
+    return this.#closed ? undefined : this.#files.displaced()
+  }
+
   close(): void {
+    this.#closed = true
     this.flush.close()
     this.log.close()
     this.db.close()

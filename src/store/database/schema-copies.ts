@@ -47,19 +47,48 @@ export function keepSchemaCopy(db: DatabaseSync, stateDirectory: string): void {
 export function copiesIn(
   stateDirectory: string,
 ): readonly { readonly version: number; readonly path: string }[] {
-  let names: readonly string[]
-  try {
-    names = readdirSync(schemaCopiesOf(stateDirectory))
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw error
-  }
-  return names
+  return namesIn(stateDirectory)
     .map((name) => Number(/^schema-(\d+)\.db$/.exec(name)?.[1]))
     .filter((version) => Number.isSafeInteger(version))
     .toSorted((a, b) => b - a)
     .map((version) => ({ version, path: schemaCopyPath(stateDirectory, version) }))
 }
+
+function namesIn(stateDirectory: string): readonly string[] {
+  try {
+    return readdirSync(schemaCopiesOf(stateDirectory))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}
+
+/**
+ * Copies the records of an open database whose files were removed or replaced. Nothing else has them when its process
+ * ends. Returns the path of the copy. Throws an error for the operator.
+ */
+export function keepOpenRecords(db: DatabaseSync, stateDirectory: string, nowMs: number): string {
+  const path = join(schemaCopiesOf(stateDirectory), `still-open-${timeInName(nowMs)}.db`)
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    chmodSync(dirname(path), 0o700)
+    copyDatabase(db, path)
+    return path
+  } catch (cause) {
+    throw new Error(`the records cannot be copied to ${path}`, { cause })
+  }
+}
+
+/** Returns the paths of copies of records whose files were removed or replaced, the newest first. */
+export const openRecordsIn = (stateDirectory: string): readonly string[] =>
+  namesIn(stateDirectory)
+    .filter((name) => /^still-open-[\dTZ]+\.db$/.test(name))
+    .toSorted()
+    .toReversed()
+    .map((name) => join(schemaCopiesOf(stateDirectory), name))
+
+/** Returns a time of day as it stands in the name of a copy. */
+export const timeInName = (nowMs: number): string => new Date(nowMs).toISOString().replace(/[-:]|\.\d+/g, '')
 
 /**
  * Removes copies that a killed process left unfinished. Call it with the lock of the state directory, so that nothing
@@ -76,7 +105,7 @@ export function removeUnfinishedCopies(stateDirectory: string): void {
   }
 }
 
-const UNFINISHED = /^(?:schema-\d+|before-restore-[\dTZ-]+)\.db(?:-wal)?\.new$/
+const UNFINISHED = /^(?:schema-\d+|(?:before-restore|still-open)-[\dTZ-]+)\.db(?:-wal)?\.new$/
 
 /**
  * Writes what a database holds at this moment into one file of mode 0600, which takes its name only when it is on the

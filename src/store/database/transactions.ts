@@ -14,7 +14,8 @@ import {
 
 /**
  * Transactions on the one connection. Each runs in one turn of the event loop, so nothing comes between check and
- * write. All of them throw StateUnwritable when the disk is full or the database is locked; nothing is stored then.
+ * write. All of them throw StateUnwritable when the disk is full or the database is locked, and while they are refused;
+ * nothing is stored then.
  */
 export class Transactions {
   readonly #db: DatabaseSync
@@ -22,6 +23,7 @@ export class Transactions {
   readonly #onCommit: () => void
   #open = false
   #afterCommit: (() => void)[] = []
+  #refusal: StateUnwritable | undefined
   #lastFailure: { readonly error: StateUnwritable; readonly atMs: number } | undefined
 
   /**
@@ -39,6 +41,11 @@ export class Transactions {
 
   get isOpen(): boolean {
     return this.#open
+  }
+
+  /** Refuses each write with this error; undefined ends that. */
+  refuse(refusal: StateUnwritable | undefined): void {
+    this.#refusal = refusal
   }
 
   /** Commits all of `write`, or nothing if it throws. Inside another transaction it becomes a part of that. */
@@ -87,6 +94,7 @@ export class Transactions {
 
   /** Runs a write. After a failure, others are not tried at once, because each may block the event loop. */
   #attempt<T>(write: () => T): T {
+    if (this.#refusal !== undefined) throw this.#refusal
     const failure = this.#lastFailure
     if (failure !== undefined && performance.now() - failure.atMs < limits.stateRetryMs) throw failure.error
     try {
@@ -125,6 +133,14 @@ export class StateUnwritable extends HostFault {
     super('state_unwritable', 'writing to the state directory', { cause })
   }
 }
+
+/** Returns the fault of records of which a file was removed or replaced: what is written would end with the process. */
+export const displacedFault = (name: string): StateUnwritable =>
+  new StateUnwritable(
+    new Error(
+      `${name} was removed or replaced while the daemon runs, so changes would be lost: vmhostd doctor says what to do`,
+    ),
+  )
 
 /** Words for SQLite's errors, by their primary code. */
 const UNWRITABLE: ReadonlyMap<number | undefined, string> = new Map([

@@ -33,6 +33,7 @@ export function syncRoutes(app: App, dependencies: ApiDependencies): void {
       clients: certificates.clients.list(),
       revocations: certificates.revocations('controller'),
       maintenance: store.maintenance.get(),
+      faults: dependencies.hostFaults(),
     })
   })
 }
