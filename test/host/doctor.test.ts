@@ -117,6 +117,13 @@ test('a pool that is not mounted', async (t) => {
   assert.equal(await levelOf('pool'), 'must')
 })
 
+test('records that were moved under the daemon', async (t) => {
+  moveAway(t, '/var/lib/vmhostd/vmhostd.db')
+  const finding = (await doctor()).get('records')
+  assert.equal(finding?.level, 'must')
+  assert.match(finding.found, /^vmhostd\.db was removed or replaced under the running daemon/)
+})
+
 test('a key that is gone', async (t) => {
   moveAway(t, '/etc/vmhostd/tls/server.key')
   assert.equal(await levelOf('certificates controller'), 'must')

@@ -83,6 +83,15 @@ export type StoreFact =
   | { readonly available: true }
   | { readonly available: false; readonly because: string; readonly remedy: string }
 
+/** The daemon, as systemd and the kernel see it. */
+export type DaemonFact = {
+  /**
+   * A file of the records that the running daemon has open, and that was removed or replaced. `copy`: where the daemon
+   * keeps what it has.
+   */
+  readonly displaced?: { readonly name: string; readonly copy?: string }
+}
+
 /** Facts about a host that decide whether it can run VMs. Versions as the programs print them. */
 export type HostFacts = {
   readonly nowMs: number
@@ -161,4 +170,6 @@ export type HostFacts = {
   /** Whether a time server sets the clock. */
   readonly clockIsSet: Fact<boolean>
   readonly descriptorStore: Fact<StoreFact>
+  /** Absent if the daemon is not installed. */
+  readonly daemon?: Fact<DaemonFact>
 }

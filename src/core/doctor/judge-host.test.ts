@@ -78,6 +78,7 @@ const well: HostFacts = {
   revocations: [revocation],
   clockIsSet: is(true),
   descriptorStore: is({ available: true }),
+  daemon: is({}),
 }
 
 const badOf = (changes: Partial<HostFacts>): readonly Finding[] =>
@@ -246,6 +247,12 @@ const cases: readonly Case[] = [
   ],
   ['another pool', { pool: is({ ...pool, poolId: 'pool-2' }) }, 'must', 'pool'],
   ['records that cannot be read', { records: unknown() }, 'must', 'records'],
+  [
+    'records that were removed under the daemon',
+    { daemon: is({ displaced: { name: 'vmhostd.db', copy: '/copy.db' } }) },
+    'must',
+    'records',
+  ],
   ['disks without a record', { unrecorded: is({ ids: idsOf('web', 1), isMore: false }) }, 'should', 'disks'],
   ['disks that cannot be looked at', { unrecorded: unknown() }, 'should', 'disks'],
   ['records of a newer build', { records: is({ ...records, schemaVersion: 10 }) }, 'must', 'records'],

@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import type { Finding } from './finding.ts'
-import type { HostFacts, PoolFault, RecordsFault } from './host-facts.ts'
+import type { DaemonFact, HostFacts, PoolFault, RecordsFault } from './host-facts.ts'
 
 /** Judges the storage pool: whether it is there, shares blocks, and has room beyond its reserve. */
 export function judgePool({ pool, records, diskReserveMib }: HostFacts): Finding {
@@ -44,8 +44,10 @@ function remedyForPool(fault: PoolFault | undefined, directory: string): string 
 }
 
 /** Judges whether this build can use the records of VMs. */
-export function judgeRecords({ records }: HostFacts): Finding {
+export function judgeRecords({ records, daemon }: HostFacts): Finding {
   const check = 'records'
+  const displaced = daemon?.known === true ? daemon.value.displaced : undefined
+  if (displaced !== undefined) return judgeDisplaced(displaced)
   if (!records.known)
     return { check, level: 'must', found: records.because, remedy: remedyForRecords(records.fault) }
   if (records.value === undefined) return { check, level: 'ok', found: 'none yet' }
@@ -57,6 +59,16 @@ export function judgeRecords({ records }: HostFacts): Finding {
     level: 'must',
     found: `schema version ${schemaVersion}, and this build knows up to ${schemaVersionMax}`,
     remedy: 'install the newer vmhostd again, or put back the copy from before the upgrade',
+  }
+}
+
+function judgeDisplaced({ name, copy }: NonNullable<DaemonFact['displaced']>): Finding {
+  const put = copy === undefined ? 'put a backup back' : `put back ${copy}, which the daemon made`
+  return {
+    check: 'records',
+    level: 'must',
+    found: `${name} was removed or replaced under the running daemon, which stores no change`,
+    remedy: `do not restart the daemon: put the same file there again if it was moved, or stop the daemon and ${put} ("Records that were removed under the daemon" in recovery.md)`,
   }
 }
 

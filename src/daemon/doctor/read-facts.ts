@@ -31,6 +31,7 @@ import type { FaultCode } from '../../core/errors.ts'
 import { given } from '../../lib/given.ts'
 import { belongTogether, unrecordedDisks } from './unrecorded-disks.ts'
 import { fact } from './fact.ts'
+import { readDaemonFact } from './read-daemon-fact.ts'
 import { readNodeFact, readTlsFacts } from './read-tls-facts.ts'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -109,7 +110,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
       ? {}
       : { extraAuthorities: await fact(() => extraAuthorities(config)?.length ?? 0) }),
     clockIsSet: await fact(isClockSet),
-    descriptorStore: await fact(descriptorStore),
+    ...(await readUnit(stateDirectory)),
   }
 }
 
@@ -156,21 +157,27 @@ export async function lookAtPool(directory: string): Promise<PoolLook> {
   }
 }
 
-/** Checks the unit of the daemon as the daemon itself does at its start. */
-async function descriptorStore(): Promise<StoreFact> {
+/** Checks the unit of the daemon as the daemon itself does at its start, and whether the daemon runs. */
+async function readUnit(stateDirectory: string): Promise<Pick<HostFacts, 'descriptorStore' | 'daemon'>> {
   const bus = new SystemdBus({ log: silentLog })
   try {
-    const unit = await findUnit(bus, UNIT)
-    if (unit === undefined)
-      return {
-        available: false,
-        because: `systemd does not know ${UNIT}`,
-        remedy: 'install the package vmhostd',
-      }
-    return await checkDescriptorStore(unit)
+    const unit = await fact(() => findUnit(bus, UNIT))
+    if (!unit.known) return { descriptorStore: unit }
+    const { value } = unit
+    if (value === undefined) return { descriptorStore: { known: true, value: NOT_INSTALLED } }
+    return {
+      descriptorStore: await fact(() => checkDescriptorStore(value)),
+      daemon: await fact(() => readDaemonFact(value, stateDirectory)),
+    }
   } finally {
     bus.close()
   }
+}
+
+const NOT_INSTALLED: StoreFact = {
+  available: false,
+  because: `systemd does not know ${UNIT}`,
+  remedy: 'install the package vmhostd',
 }
 
 /** Reads how much room the directories of this host have. */
