@@ -130,7 +130,10 @@ export function compose(parts: Parts): Composition {
   const shells = buildShells(parts, commands)
   const looker = lookerOf(parts, reconciler)
   const certificates = new CertificateEnds(log, Date.now, (seen, nowMs) => noteTrust(store, seen, nowMs))
-  const hostFaults = (): readonly Hindrance[] => (records.fault === undefined ? [] : [records.fault])
+  const hostFaults = (): readonly Hindrance[] => [
+    ...(records.fault === undefined ? [] : [records.fault]),
+    ...certificates.fileFaults(),
+  ]
   const metrics = buildMetrics(parts, { activity, inspector, certificates, hostFaults })
   return {
     commands,
@@ -291,6 +294,7 @@ const buildCoordination = (
   waitingFor: readiness.waitingFor,
   errorsMarkdown: () => readAsset('errors.md'),
   watchLists: (state) => certificates.watchLists('coordination', state),
+  noteFiles: (refused) => certificates.noteFiles('coordination', refused),
   onAnswered: (answer) => activity.answered({ listener: 'coordination', ...answer }),
   version,
   log,

@@ -81,11 +81,13 @@ async function openWithoutFiles(t: TestContext, port: number) {
     `[coordination]\nlisten_address = "127.0.0.1"\nport = ${port}`,
   ]
   const { log, lines } = recordingLog()
+  const noted: string[] = []
   const listener = await openCoordinationListener({
     dependencies: {
       departures: () => undefined,
       waitingFor: () => [],
       errorsMarkdown: () => new Uint8Array(),
+      noteFiles: (refused) => noted.push(errorChain(refused)),
       version: '1.2.3',
       log,
     },
@@ -104,7 +106,7 @@ async function openWithoutFiles(t: TestContext, port: number) {
     writeFileSync(at('node.crt'), pair.certificate)
     writeFileSync(at('node.key'), pair.key)
   }
-  return { listener, lines, writeFiles }
+  return { listener, lines, noted, writeFiles }
 }
 
 /** Takes a port that is free now. */
@@ -116,11 +118,12 @@ async function takePort() {
 
 test('without its files or its port the listener is tried again, and each reason is logged once', async (t) => {
   const { server, port } = await takePort()
-  const { listener, lines, writeFiles } = await openWithoutFiles(t, port)
+  const { listener, lines, noted, writeFiles } = await openWithoutFiles(t, port)
   const errors = (): string[] =>
     lines.filter(({ level }) => level === 'error').map((line) => String(line['error']))
   assert.equal(listener.port, undefined)
   assert.match(errors().join('\n'), /ca\.crt cannot be read/)
+  assert.match(noted.at(-1) ?? '', /ca\.crt cannot be read/)
   await writeFiles()
   await until(errors, (found) =>
     found.some((error) => /another program has port .* set coordination\.port/.test(error)),
@@ -131,5 +134,6 @@ test('without its files or its port the listener is tried again, and each reason
     (found) => found === port,
   )
   assert.equal(new Set(errors()).size, errors().length)
+  assert.equal(noted.at(-1), '')
   assert.ok(lines.some(({ message, listener: name }) => message === 'listening' && name === 'coordination'))
 })

@@ -7,9 +7,11 @@ import { createCoordinationApi } from '../api/coordination/coordination-api.ts'
 import { given } from '../lib/given.ts'
 import { RetriedListener } from './retried-listener.ts'
 import { createMetricsApi } from '../api/metrics/metrics-api.ts'
+import { TlsFilesUnusable } from '../api/listener/tls-files.ts'
 import { isIPv6 } from 'node:net'
 import { errnoOf } from '../host/ffi/errno-error.ts'
 import type { BoundControllerApi } from '../api/controller/controller-api.ts'
+import type { Listener } from '../api/listener/listener.ts'
 import type { Config } from '../config/config.ts'
 import type { Log } from '../log/log.ts'
 import type { CoordinationDependencies } from '../api/coordination/dependencies.ts'
@@ -60,7 +62,7 @@ export function openCoordinationListener({
     without: 'no listener for other hosts, which can take no VM from this one; trying again',
     start: () =>
       bindInWords({ table: 'coordination', address: listenAddress, port }, () =>
-        createCoordinationApi({
+        createNoted({
           dependencies: { ...dependencies, log },
           address: bareAddress(listenAddress),
           port,
@@ -80,6 +82,16 @@ export function openCoordinationListener({
 type MetricsListenerOptions = {
   readonly dependencies: MetricsDependencies
   readonly config: Pick<Config, 'controller' | 'metrics'>
+}
+
+/** Creates the API. Certificate files that keep it from that are noted, as those are that are refused later. */
+async function createNoted(options: Parameters<typeof createCoordinationApi>[0]): Promise<Listener> {
+  try {
+    return await createCoordinationApi(options)
+  } catch (error) {
+    options.dependencies.noteFiles?.(error instanceof TlsFilesUnusable ? error : undefined)
+    throw error
+  }
 }
 
 /** Opens the listener for readers of metrics. It has the files of the controller listener. */

@@ -6,6 +6,8 @@ import { Agent } from 'node:https'
 import { connect } from 'node:net'
 import { connect as tlsConnect } from 'node:tls'
 import { before, test } from 'node:test'
+import { limits } from '../../src/config/limits.ts'
+import { valueIn } from '../metrics-text.ts'
 import { createAuthority, issueCertificate } from '../../src/daemon/setup/certificates.ts'
 import { oddCertificate } from './support/odd-certificate.ts'
 import {
@@ -158,6 +160,31 @@ test('replaced certificate files are served from the next handshake on, and kept
   assert.equal(await servedSerial(host.port), new X509Certificate(renewed.certificate).serialNumber)
   await send(host.port, { path: '/healthz', client: onKept })
   assert.equal(Object.values(kept.freeSockets)[0]?.[0], socket)
+})
+
+test('files that do not fit are a fault of the host until they do, and not only a line of the log', async (t) => {
+  const host = await startControllerHost(t, pki)
+  const faults = async (): Promise<unknown> => {
+    const { json } = await host.call({ path: '/v1/sync' })
+    return json.host.faults
+  }
+  const scraped = async (): Promise<number | undefined> => {
+    host.clock.advance(limits.metricsAgeMsMax)
+    const { text } = await host.call({ path: '/metrics' })
+    return valueIn(text, 'vmhostd_host_fault', { code: 'certificates_unusable' })
+  }
+  assert.deepEqual([await faults(), await scraped()], [undefined, 0])
+  await renewServer(host, pki, async () => {
+    assert.deepEqual(await faults(), [
+      {
+        code: 'certificates_unusable',
+        detail:
+          'the certificate files of the listener controller are refused, and it does not start with them: [path] is not the key of [path]',
+      },
+    ])
+    assert.equal(await scraped(), 1)
+  })
+  assert.deepEqual([await faults(), await scraped()], [undefined, 0])
 })
 
 test('the authority is replaced under an open long poll, which ends; only the new one admits clients', async (t) => {

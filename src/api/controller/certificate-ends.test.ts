@@ -10,6 +10,7 @@ import { recordingLog } from '../../../test/recording-log.ts'
 import { readTlsFiles, watchTlsFiles } from '../listener/tls-files.ts'
 import { CertificateEnds, noteInUse } from './certificate-ends.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
+import type { TlsWatch } from '../listener/tls-files.ts'
 import type { TestContext } from 'node:test'
 
 test('every certificate that ends soon is warned of once a day, until it is replaced', () => {
@@ -94,10 +95,16 @@ async function filesOf(t: TestContext, madeAtMs: number) {
   return { files, nodeFile: at('node.crt') }
 }
 
+/** The callback of a watch, for a listener without revocation lists. */
+const lookOf = (...to: Parameters<typeof noteInUse>): NonNullable<TlsWatch['onLook']> => {
+  const note = noteInUse(...to)
+  return (inUse, refused) => note({ inUse, refused, revocations: () => undefined })
+}
+
 test('the watch begins with a warning about a certificate that ends soon', async (t) => {
   const { files, nodeFile } = await filesOf(t, Date.now() - 820 * DAY_MS)
   const { log, lines } = recordingLog()
-  const onLook = noteInUse(new CertificateEnds(log), { certificate: nodeFile })
+  const onLook = lookOf(new CertificateEnds(log), { certificate: nodeFile })
   watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, onLook, log })()
   assert.match(JSON.stringify(lines), /"days_left":[45],.*ends soon/)
 })
@@ -107,7 +114,7 @@ test('a watch warns when an end comes near while the daemon runs, also of the ce
   const { log, lines } = recordingLog()
   let nowMs = Date.now()
   const ends = new CertificateEnds(log, () => nowMs)
-  const onLook = noteInUse(ends, { certificate: nodeFile, authority: files.ca })
+  const onLook = lookOf(ends, { certificate: nodeFile, authority: files.ca })
   t.after(
     watchTlsFiles({ files, current: readTlsFiles(files), onChange: () => {}, onLook, log, recheckMs: 5 }),
   )

@@ -4,8 +4,10 @@ import { isWarningDue } from '../listener/warning-due.ts'
 import { endOf, firstEnd } from '../listener/tls-files.ts'
 import { ClientCertificates } from './client-certificates.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
+import { errorChain } from '../../log/error-chain.ts'
+import type { Hindrance } from '../../core/errors.ts'
+import type { CertificatesSeen } from '../listener/listener.ts'
 import type { RevocationState } from '../listener/revocations.ts'
-import type { TlsMaterial } from '../listener/tls-files.ts'
 import type { TrustSeen } from '../../core/events/certificate-events.ts'
 import type { Log } from '../../log/log.ts'
 import type { CertificateName } from '../wire/sync.ts'
@@ -40,6 +42,9 @@ export class CertificateEnds {
 
   /** Certificates of clients that connected lately. */
   readonly clients: ClientCertificates
+
+  /** Why the certificate files of a listener are not in use. */
+  readonly #refused = new Map<ListenerWithLists, string>()
 
   /** Functions that return the state of the revocation lists of a listener now; undefined without a list. */
   readonly #revocations = new Map<ListenerWithLists, () => RevocationState | undefined>()
@@ -77,6 +82,21 @@ export class CertificateEnds {
     const sinceMs = Math.min(lastMs, this.#now() - limits.neededClientSeenMs)
     const lately = clients.filter(({ seenMs }) => seenMs >= sinceMs)
     return [{ name, notAfterMs: Math.min(...lately.map(({ notAfterMs }) => notAfterMs)) }]
+  }
+
+  /** Takes why the certificate files of a listener are not in use; undefined if they are. */
+  noteFiles(listener: ListenerWithLists, refused: unknown): void {
+    if (refused === undefined) this.#refused.delete(listener)
+    else this.#refused.set(listener, errorChain(refused))
+  }
+
+  /** Returns a fault of the host for each listener whose certificate files are refused. */
+  fileFaults(): readonly Hindrance[] {
+    return [...this.#refused].map(([listener, reason]) => ({
+      code: 'certificates_unusable',
+      retry: 'backoff',
+      message: `the certificate files of the listener ${listener} are refused, and it does not start with them: ${reason}`,
+    }))
   }
 
   /** Takes a function that returns the lists of a listener. */
@@ -147,8 +167,9 @@ export type NodeFiles = {
 /** Returns the callback of a watch of certificate files: it notes what is in use, and what is in the node's files. */
 export const noteInUse =
   (ends: CertificateEnds, node: NodeFiles) =>
-  (inUse: TlsMaterial, revocations?: () => RevocationState | undefined): void => {
-    if (revocations !== undefined) ends.watchLists('controller', revocations)
+  ({ inUse, refused, revocations }: CertificatesSeen): void => {
+    ends.watchLists('controller', revocations)
+    ends.noteFiles('controller', refused)
     ends.set('server', inUse.expiresAtMs)
     ends.set('authority', inUse.authorityExpiresAtMs)
     ends.set('node', endOfFile(node.certificate, endOf))

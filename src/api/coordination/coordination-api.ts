@@ -34,7 +34,10 @@ export function createCoordinationApi(options: CoordinationApiOptions): Promise<
     admit: admitNode(clientNames),
     hasRoom: (name = '', socket) => connections.admit(name, socket),
     beginsUpgrade: () => false,
-    onCertificates: (_inUse, revocations) => dependencies.watchLists?.(revocations),
+    onCertificates: ({ refused, revocations }) => {
+      dependencies.watchLists?.(revocations)
+      dependencies.noteFiles?.(refused)
+    },
     version: dependencies.version,
     log: dependencies.log,
   })

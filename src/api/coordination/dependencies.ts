@@ -20,6 +20,8 @@ export type CoordinationDependencies = Health & {
   readonly errorsMarkdown: () => Uint8Array
   /** Takes a function that returns the revocation lists of this listener. */
   readonly watchLists?: (state: () => RevocationState | undefined) => void
+  /** Takes why the certificate files of this listener are not in use; undefined if they are. */
+  readonly noteFiles?: (refused: unknown) => void
   readonly onAnswered?: AnswerObserver
   readonly log: Log
 }

@@ -39,11 +39,19 @@ export type BindOptions = ListenerPlace & {
   readonly log: Log
 }
 
+/** The certificates of a listener. */
+export type CertificatesSeen = {
+  readonly inUse: TlsMaterial
+  /** Why the files are not in use; undefined if they are. */
+  readonly refused: unknown
+  readonly revocations: () => RevocationState | undefined
+}
+
 /** The API of a listener, and the callbacks for its certificates and connections. */
 export type ServedApi = {
   readonly createApp: (transport: Transport) => Promise<App>
-  /** Called at the start, and each time that the certificate files were read, with what is in use then. */
-  readonly onCertificates?: (inUse: TlsMaterial, revocations: () => RevocationState | undefined) => void
+  /** Called at the start, and each time that the certificate files were read. */
+  readonly onCertificates?: (seen: CertificatesSeen) => void
   /** Called for each connection with a verified client certificate. `isRevoked` says whether it is revoked by now. */
   readonly onConnection?: (socket: TLSSocket, isRevoked: () => boolean) => void
 }
@@ -188,8 +196,8 @@ export class BoundListener {
         // A handshake under way would be judged by the files of before (setSecureContext of node:tls).
         this.#transport.endHandshakes()
       },
-      onLook: (inUse) => {
-        onCertificates?.(inUse, () => this.#peers.revocations)
+      onLook: (inUse, refused) => {
+        onCertificates?.({ inUse, refused, revocations: () => this.#peers.revocations })
         void this.#peers.look()
       },
       ...given({ recheckMs: certificateRecheckMs }),

@@ -133,8 +133,11 @@ export type TlsWatch = {
   readonly current: TlsMaterial
   readonly onChange: (material: TlsMaterial) => void
   readonly log: Log
-  /** Called at the start, and after each look at the files, with what is in use then. */
-  readonly onLook?: (inUse: TlsMaterial) => void
+  /**
+   * Called at the start, and after each look at the files, with what is in use then. `refused`: why the files are not,
+   * although they were read.
+   */
+  readonly onLook?: (inUse: TlsMaterial, refused?: unknown) => void
   /** Interval at which the files are read. */
   readonly recheckMs?: number
 }
@@ -149,6 +152,7 @@ export function watchTlsFiles({ files, current, onChange, onLook, log, recheckMs
   let complained = false
   onLook?.(current)
   const timer = setInterval(() => {
+    let refused: unknown
     try {
       const found = readTlsFiles(files)
       complained = false
@@ -157,11 +161,12 @@ export function watchTlsFiles({ files, current, onChange, onLook, log, recheckMs
       onChange(found)
       log.info({ expires_at: new Date(found.expiresAtMs).toISOString() }, 'certificates replaced')
     } catch (error) {
+      refused = error
       // Log once each time the files become unusable; a half-finished renewal is seen here too.
       if (!complained) log.warn({ error }, 'new certificate files refused; the previous ones stay in use')
       complained = true
     } finally {
-      onLook?.(inUse)
+      onLook?.(inUse, refused)
     }
   }, recheckMs ?? limits.certificateRecheckMs)
   timer.unref()

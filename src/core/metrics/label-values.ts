@@ -28,7 +28,10 @@ export const COLLECTORS = [
 export type CollectorName = (typeof COLLECTORS)[number]
 
 /** Codes of faults of a host itself, whatever its VMs do. */
-export const HOST_FAULT_CODES = ['state_unwritable'] as const satisfies readonly FaultCode[]
+export const HOST_FAULT_CODES = [
+  'state_unwritable',
+  'certificates_unusable',
+] as const satisfies readonly FaultCode[]
 
 export const MIGRATION_STAGES = { departure: DEPARTURE_STAGES, arrival: ARRIVAL_STAGES } as const
 

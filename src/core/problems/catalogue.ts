@@ -1,6 +1,7 @@
 /** Joins the catalogue of problems from its subjects. `./dev errors` makes the tables of `docs/errors.md` from it. */
 import { limits } from '../../config/limits.ts'
 import { capacity } from './capacity.ts'
+import { certificates } from './certificates.ts'
 import { consoles } from './consoles.ts'
 import { events } from './events.ts'
 import { images } from './images.ts'
@@ -38,6 +39,7 @@ const everyFault = {
   ...sleep.faults,
   ...snapshots.faults,
   ...migrations.faults,
+  ...certificates.faults,
   ...work.faults,
 }
 
