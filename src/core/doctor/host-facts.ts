@@ -40,6 +40,8 @@ export type RecordsFact = {
   readonly schemaVersion: number
   /** The newest version that this build can read. */
   readonly schemaVersionMax: number
+  /** The newest copy of records that this build can read; absent unless these are newer, or if there is none. */
+  readonly copy?: string
   /** The pool that the records are of; absent until a daemon has found one. */
   readonly poolId?: string
 }

@@ -1,88 +1,25 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { given } from '../../lib/given.ts'
-import { chooseMonitor } from '../monitor/choose-monitor.ts'
+import {
+  NOW,
+  badOf,
+  certificate,
+  idsOf,
+  is,
+  listener,
+  lists,
+  names,
+  offers,
+  pool,
+  poolWith,
+  records,
+  revocation,
+  unknown,
+  well,
+} from '../../../test/well-host.ts'
 import { judgeHost } from './judge-host.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
-import type { MonitorQuestion } from '../monitor/choose-monitor.ts'
-import type { VmId } from '../ids.ts'
-import type { Finding } from './finding.ts'
-import type { Fact, HostFacts, PoolFault, PoolLook } from './host-facts.ts'
-
-const NOW = 100 * DAY_MS
-
-const is = <T>(value: T): { readonly known: true; readonly value: T } => ({ known: true, value })
-const unknown = (because = 'it cannot be read'): Fact<never> => ({ known: false, because })
-
-const offers = (changes: Partial<MonitorQuestion> = {}) =>
-  chooseMonitor({
-    kind: 'auto',
-    accelerator: 'auto',
-    isExecutable: { qemu: true, firecracker: true },
-    programs: { qemu: '/usr/bin/qemu-system-x86_64', firecracker: '/usr/bin/firecracker' },
-    kvm: { opens: true, runs: true, instructionsPerSecond: 1e9 },
-    ...changes,
-  })
-
-const certificate = {
-  name: 'server',
-  path: '/s.crt',
-  isAuthority: false,
-  notBeforeMs: 0,
-  notAfterMs: NOW + 400 * DAY_MS,
-}
-const pool = { directory: '/pool', poolId: 'pool-1', reflink: true, availableMib: 9999 }
-const records = { schemaVersion: 9, schemaVersionMax: 9, poolId: 'pool-1' }
-const lists = [{ issuer: 'CN=one', revoked: 2, nextUpdateMs: NOW + DAY_MS }]
-const revocation = { listener: 'controller', path: '/revoked.pem', lists: is(lists), withoutList: [] }
-const listener = { listener: 'controller', table: 'controller', address: '::', boundAt: is('::') }
-const names =
-  'tun nf_tables nft_fib_inet nft_connlimit nf_conntrack_netlink sch_ingress cls_bpf sch_tbf act_mirred ifb'
-
-const well: HostFacts = {
-  nowMs: NOW,
-  configPath: '/etc/vmhostd/config.toml',
-  configuration: is('used'),
-  hasConfigFile: true,
-  localImages: is('/srv/images'),
-  kernel: '6.12.48+deb13-amd64',
-  systemd: is('257.8-1'),
-  modules: is(new Set(names.split(' '))),
-  forwarding: { ipv4: true, ipv6: true },
-  advertisedRoutes: [],
-  linkDownIgnored: { ipv4: false, ipv6: false },
-  shared: {
-    connections: { max: 262_144, perGuest: 16_384 },
-    fragments: { ipv4: { bytes: 2 ** 27, seconds: 10 }, ipv6: { bytes: 2 ** 27, seconds: 10 } },
-  },
-  firewall: is('taken'),
-  forwardDrops: is([]),
-  controllers: is(['cpuset', 'cpu', 'io', 'memory', 'pids']),
-  monitors: offers(),
-  kvm: { isFast: true, because: 'KVM opens' },
-  monitorVersions: { qemu: is('10.0.13'), firecracker: is('1.16.1') },
-  pool: is({ ...pool, availableMib: 50_000 }),
-  room: [
-    { what: 'state', directory: '/var/lib/vmhostd', availableMib: is(5000) },
-    { what: 'run', directory: '/run/vmhostd', availableMib: is(500) },
-  ],
-  memory: is({ totalMib: 8000, reserveMib: 1024 }),
-  diskReserveMib: 1024,
-  listeners: [listener],
-  sshKey: is('fits'),
-  tlsFiles: [{ listener: 'controller', files: is('fit') }],
-  node: is('host-1'),
-  certificates: [certificate],
-  records: is(records),
-  unrecorded: is({ ids: [], isMore: false }),
-  revocations: [revocation],
-  clockIsSet: is(true),
-  descriptorStore: is({ available: true }),
-  daemon: is({}),
-}
-
-const badOf = (changes: Partial<HostFacts>): readonly Finding[] =>
-  judgeHost({ ...well, ...changes }).filter(({ level }) => level !== 'ok')
+import type { HostFacts } from './host-facts.ts'
 
 test('a certificate that is not valid now can be renewed, and an authority can only be replaced', () => {
   const remedy = (isAuthority: boolean, changes: Partial<typeof certificate>): string | undefined =>
@@ -118,16 +55,6 @@ test('a host on which nothing is to be done has a finding for each check, and no
     [],
   )
   assert.deepEqual(new Set(findings.map(({ check }) => check)).size, findings.length)
-})
-
-const idsOf = (name: string, count: number): readonly VmId[] =>
-  Array.from({ length: count }, (_, index) => `${name}-${index + 1}` as VmId)
-
-const poolWith = (fault?: PoolFault): PoolLook => ({
-  known: false,
-  directory: '/pool',
-  because: 'it cannot be read',
-  ...given({ fault }),
 })
 
 type Case = readonly [what: string, changes: Partial<HostFacts>, level: 'must' | 'should', check: string]
@@ -309,44 +236,6 @@ test('a QEMU that the configuration names is not installed, but named in another
     remedyOf({ qemuProgram: '/usr/bin/nope' }),
     /^correct monitor\.program, which is \/usr\/bin\/nope/,
   )
-})
-
-const unread = [
-  ['damaged', /backup/],
-  ['locked', /restart/],
-  ['forbidden', /root/],
-  [undefined, /disk/],
-] as const
-
-for (const [fault, advice] of unread)
-  test(`records that cannot be read (${fault ?? 'for another reason'}): a backup only for damaged ones`, () => {
-    const [found] = badOf({ records: { known: false, because: 'x', ...given({ fault }) } })
-    const remedy = found?.remedy ?? ''
-    assert.match(remedy, advice)
-    assert.equal(/backup/.test(remedy), fault === 'damaged')
-  })
-
-const badPools = [
-  ['full', /^make room in \/pool$/],
-  ['read-only', /\/pool read-write/],
-  ['unmarked', /mount .*\/pool;.*--replace-pool/],
-  [undefined, /disk of \/pool/],
-] as const
-
-for (const [fault, advice] of badPools)
-  test(`a pool that cannot be read (${fault ?? 'for another reason'}): it is replaced only if it has no marker`, () => {
-    const [found] = badOf({ pool: poolWith(fault) })
-    const remedy = found?.remedy ?? ''
-    assert.match(remedy, advice)
-    assert.equal(/--replace-pool/.test(remedy), fault === 'unmarked')
-  })
-
-test('disks without a record are named, up to a few', () => {
-  const foundOf = (count: number, isMore: boolean): string | undefined =>
-    badOf({ unrecorded: is({ ids: idsOf('web', count), isMore }) })[0]?.found
-  assert.match(foundOf(2, false) ?? '', /: web-1, web-2$/)
-  assert.match(foundOf(2, true) ?? '', /: web-1, web-2, and others$/)
-  assert.match(foundOf(9, false) ?? '', /: web-1, .*web-5, and others$/)
 })
 
 test('without any monitor, one must be installed', () => {

@@ -51,14 +51,14 @@ export function judgeRecords({ records, daemon }: HostFacts): Finding {
   if (!records.known)
     return { check, level: 'must', found: records.because, remedy: remedyForRecords(records.fault) }
   if (records.value === undefined) return { check, level: 'ok', found: 'none yet' }
-  const { schemaVersion, schemaVersionMax } = records.value
+  const { schemaVersion, schemaVersionMax, copy } = records.value
   if (schemaVersion <= schemaVersionMax)
     return { check, level: 'ok', found: `schema version ${schemaVersion}` }
   return {
     check,
     level: 'must',
     found: `schema version ${schemaVersion}, and this build knows up to ${schemaVersionMax}`,
-    remedy: 'install the newer vmhostd again, or put back the copy from before the upgrade',
+    remedy: `install the newer vmhostd again, or ${copy === undefined ? 'put back a backup from before the upgrade' : `stop the daemon and run vmhostd restore ${copy}, which lacks what was changed since`} ("Go back to the previous version" in recovery.md)`,
   }
 }
 
@@ -106,7 +106,8 @@ export function judgeDisks({ unrecorded }: HostFacts): readonly Finding[] {
 }
 
 const RECORDS_REMEDY: Readonly<Record<RecordsFault, string>> = {
-  damaged: 'put back a backup ("Put a backup back" in recovery.md)',
+  damaged:
+    'put back a backup ("Put a backup back" in recovery.md), or without one recover the VMs from the pool ("Take a host back after the loss of its records" there)',
   locked:
     'a daemon that started on a full disk has locked them: make room for the records and restart it, or stop it while you run this',
   forbidden: 'run this as root',

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -26,6 +26,11 @@ test('the facts of records are read while they are in use or not, leave nothing 
   db.exec('PRAGMA user_version = 999')
   db.close()
   assert.equal(readRecordsFacts(directory)?.schemaVersion, 999)
+  assert.equal(readRecordsFacts(directory)?.copy, undefined)
+  mkdirSync(join(directory, 'copies'))
+  for (const version of [1, 2, schemaVersionMax, schemaVersionMax + 1])
+    writeFileSync(join(directory, `copies/schema-${version}.db`), '')
+  assert.equal(readRecordsFacts(directory)?.copy, join(directory, `copies/schema-${schemaVersionMax}.db`))
   writeFileSync(path, 'x'.repeat(5000))
   assert.throws(() => readRecordsFacts(directory), { name: 'RecordsUnread', fault: 'damaged' })
 })

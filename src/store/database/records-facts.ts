@@ -7,6 +7,7 @@ import { Meta } from './meta.ts'
 import { SCHEMA_VERSION, schemaVersionOf } from './migrations.ts'
 import { databaseIn, isDamage } from './open-database.ts'
 import { readRecords } from './read-records.ts'
+import { copiesIn } from './schema-copies.ts'
 import { SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_PERM, primaryCodeOf } from './result-code.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import type { RecordsFact, RecordsFault } from '../../core/doctor/host-facts.ts'
@@ -43,7 +44,10 @@ export function readRecordsFacts(
   stateDirectory: string,
   busyMs: number = limits.backupBusyMs,
 ): RecordsFact | undefined {
-  return readIn(stateDirectory, busyMs, factsIn)
+  const facts = readIn(stateDirectory, busyMs, factsIn)
+  return facts === undefined || facts.schemaVersion <= SCHEMA_VERSION
+    ? facts
+    : { ...facts, ...given({ copy: copiesIn(stateDirectory).find(isReadable)?.path }) }
 }
 
 /** Reads the ids of all VMs on record in the same way; an empty set if there are no records. */
@@ -78,6 +82,8 @@ function faultOf(error: unknown): RecordsFault | undefined {
   const { code } = (error ?? {}) as { code?: unknown }
   return code === 'EACCES' || code === 'EPERM' ? 'forbidden' : FAULTS.get(primaryCodeOf(error))
 }
+
+const isReadable = ({ version }: { readonly version: number }): boolean => version <= SCHEMA_VERSION
 
 function factsIn(db: DatabaseSync): RecordsFact {
   const schemaVersion = schemaVersionOf(db)
