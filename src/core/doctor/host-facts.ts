@@ -85,6 +85,11 @@ export type StoreFact =
   | { readonly available: true }
   | { readonly available: false; readonly because: string; readonly remedy: string }
 
+/** The name of a node, or why other hosts do not know it. `fault`: that its authority is not the one of its file. */
+export type NodeLook =
+  | { readonly known: true; readonly value: string }
+  | { readonly known: false; readonly because: string; readonly fault?: 'authority' }
+
 /** The daemon, as systemd and the kernel see it. */
 export type DaemonFact = {
   /**
@@ -163,7 +168,7 @@ export type HostFacts = {
    * The name by which other hosts know this one; the reason if its certificate does not show that. Absent without a
    * listener for them, or if the certificate cannot be read.
    */
-  readonly node?: Fact<string>
+  readonly node?: NodeLook
   /** Absent without a file of further authorities for object stores. */
   readonly extraAuthorities?: Fact<number>
   /** Each certificate of each file. */

@@ -42,8 +42,13 @@ export function judgeNode({ node }: HostFacts): readonly Finding[] {
   if (node === undefined) return []
   const check = 'node'
   if (node.known) return [{ check, level: 'ok', found: `other hosts know this one as ${node.value}` }]
-  const remedy =
+  const another =
     'remove it with its key, and run vmhostd setup, or have the authority of nodes sign another one ("Certificates of nodes" in certificates.md)'
+  // The certificate may be the right one, and nothing else here shows which of the two files is not.
+  const remedy =
+    node.fault === 'authority'
+      ? `put the authority that signed it there; only if the one that is there is right for all hosts, ${another}`
+      : another
   return [{ check, level: 'should', found: `no VM moves from or to this host: ${node.because}`, remedy }]
 }
 

@@ -17,6 +17,7 @@ import {
   unknown,
   well,
 } from '../../../test/well-host.ts'
+import { given } from '../../lib/given.ts'
 import { judgeHost } from './judge-host.ts'
 import { DAY_MS } from '../../lib/time-units.ts'
 import type { HostFacts } from './host-facts.ts'
@@ -46,6 +47,16 @@ test('the remedy for files of a listener that do not fit is not set-up alone, wh
     finding?.remedy ?? '',
     /move what is wrong away, a certificate with its key, and run vmhostd setup/,
   )
+})
+
+test('a certificate of a node is removed only if its authority is the right one', () => {
+  const remedyOf = (fault?: 'authority'): string =>
+    badOf({ node: { known: false, because: 'x', ...given({ fault }) } })[0]?.remedy ?? ''
+  assert.match(
+    remedyOf('authority'),
+    /^put the authority that signed it there; only if .* remove it with its key/,
+  )
+  assert.match(remedyOf(), /^remove it with its key/)
 })
 
 test('a host on which nothing is to be done has a finding for each check, and no remedy', () => {

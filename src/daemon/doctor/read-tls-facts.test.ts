@@ -137,9 +137,17 @@ test('each reason why other hosts do not know a node is named', async (t) => {
   assert.match(await because(await leafOf(one, { usages: ['server'] })), /not have the usage clientAuth$/)
   assert.match(await because(await leafOf(one, { usages: ['client'] })), /not have the usage serverAuth$/)
   assert.match(await because(await leafOf(other)), /no authority in \S+ca\.crt signed it$/)
+  const faultOf = async (certificate: string): Promise<string | undefined> => {
+    const node = await factOf(t, certificate, one.certificate)
+    return node?.known === false ? node.fault : 'it is known'
+  }
+  assert.equal(await faultOf(await leafOf(other)), 'authority')
+  assert.equal(await faultOf(await leafOf(other, { commonName: 'old' })), undefined)
 })
 
-test('a node whose certificate cannot be read has its reason elsewhere', async (t) => {
+test('a node whose certificate or authority cannot be read has its reason elsewhere', async (t) => {
+  const leaf = await leafOf(await makeAuthority('one'))
+  for (const broken of ['', 'nothing']) assert.equal(await factOf(t, leaf, broken), undefined)
   assert.equal(await factOf(t, 'nothing', ''), undefined)
   assert.deepEqual(await readNodeFact({ host, coordination: { ...coordination, enabled: false } }), {})
 })

@@ -117,17 +117,22 @@ export async function readNodeFact({
     fact(() => certificatesAt(caFile)),
   ])
   const leaf = sent.known ? sent.value[0] : undefined
-  if (!sent.known || leaf === undefined || !trusted.known) return {}
+  if (!sent.known || leaf === undefined || !trusted.known || trusted.value.length === 0) return {}
+  const isSigned = isOf([leaf, ...sent.value], trusted.value)
   const faults = [
     ...(commonNameOf(leaf) === host.id ? [] : [`its common name is not host.id, ${host.id}`]),
     ...lackingUsages(leaf, ['server', 'client']).map((name) => `it does not have the usage ${name}`),
-    ...(isOf([leaf, ...sent.value], trusted.value) ? [] : [`no authority in ${caFile} signed it`]),
+    ...(isSigned ? [] : [`no authority in ${caFile} signed it`]),
   ]
   return {
     node:
       faults.length === 0
         ? { known: true, value: host.id }
-        : { known: false, because: `${certificateFile}: ${faults.join('; ')}` },
+        : {
+            known: false,
+            because: `${certificateFile}: ${faults.join('; ')}`,
+            ...(!isSigned && faults.length === 1 ? { fault: 'authority' } : {}),
+          },
   }
 }
 
