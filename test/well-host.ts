@@ -69,6 +69,7 @@ export const well: HostFacts = {
   diskReserveMib: 1024,
   listeners: [listener],
   sshKey: is('fits'),
+  readableKeys: is([]),
   tlsFiles: [{ listener: 'controller', files: is('fit') }],
   node: is('host-1'),
   certificates: [certificate],

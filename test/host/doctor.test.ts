@@ -45,6 +45,7 @@ const WELL = [
   'room run',
   'memory',
   'SSH key',
+  'private keys',
   'listener controller',
   'listener nodes',
   'certificates controller',

@@ -162,6 +162,8 @@ export type HostFacts = {
   }[]
   /** Whether the key with which the daemon logs in to guests is there; the reason if the daemon refuses it. */
   readonly sshKey: Fact<'fits' | 'absent'>
+  /** Paths of private keys that every user of this host can read. */
+  readonly readableKeys: Fact<readonly string[]>
   /** The reason if the files of a listener cannot be used together. */
   readonly tlsFiles: readonly { readonly listener: string; readonly files: Fact<'fit'> }[]
   /**

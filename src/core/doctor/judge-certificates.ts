@@ -21,6 +21,21 @@ export const judgeTlsFiles = ({ tlsFiles }: HostFacts): readonly Finding[] =>
         },
   )
 
+/** Judges whether the private keys of this host are kept from its other users. */
+export function judgeKeys({ readableKeys }: HostFacts): Finding {
+  const check = 'private keys'
+  if (!readableKeys.known)
+    return { check, level: 'should', found: readableKeys.because, remedy: 'run this as root' }
+  const paths = readableKeys.value.join(' ')
+  if (paths === '') return { check, level: 'ok', found: 'kept from other users of this host' }
+  return {
+    check,
+    level: 'should',
+    found: `every user of this host can read ${paths}`,
+    remedy: `chmod o= ${paths}, and replace what others may have read (see certificates.md)`,
+  }
+}
+
 /** Judges whether the further authorities for object stores can be read, without which the daemon does not start. */
 export function judgeExtraAuthorities({ extraAuthorities }: HostFacts): readonly Finding[] {
   if (extraAuthorities === undefined) return []

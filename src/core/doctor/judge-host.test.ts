@@ -152,6 +152,8 @@ const cases: readonly Case[] = [
     'listener controller',
   ],
   ['an SSH key that the daemon refuses', { sshKey: unknown() }, 'must', 'SSH key'],
+  ['keys that others can read', { readableKeys: is(['/tls/server.key']) }, 'should', 'private keys'],
+  ['keys that cannot be looked at', { readableKeys: unknown() }, 'should', 'private keys'],
   [
     'files that do not fit',
     { tlsFiles: [{ listener: 'nodes', files: unknown() }] },

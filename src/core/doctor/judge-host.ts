@@ -3,6 +3,7 @@ import { saveFormOf } from '../monitor/qemu-save.ts'
 import {
   judgeCertificates,
   judgeExtraAuthorities,
+  judgeKeys,
   judgeNode,
   judgeRevocations,
   judgeTlsFiles,
@@ -28,6 +29,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   ...judgeDisks(facts),
   ...judgeRoom(facts),
   judgeSshKey(facts),
+  judgeKeys(facts),
   ...judgeListeners(facts),
   ...judgeTlsFiles(facts),
   ...judgeNode(facts),

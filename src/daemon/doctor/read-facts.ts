@@ -32,6 +32,7 @@ import { given } from '../../lib/given.ts'
 import { belongTogether, unrecordedDisks } from './unrecorded-disks.ts'
 import { fact } from './fact.ts'
 import { readDaemonFact } from './read-daemon-fact.ts'
+import { readableKeys } from './readable-keys.ts'
 import { readNodeFact, readTlsFacts } from './read-tls-facts.ts'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -102,6 +103,7 @@ export async function readFacts({ configPath, config, configuration }: Question)
       ? { unrecorded: await fact(() => unrecordedDisks(pool.value, stateDirectory)) }
       : {}),
     sshKey: await fact(() => (checkKeyPair(stateDirectory) === undefined ? 'absent' : 'fits')),
+    readableKeys: await fact(() => readableKeys(config)),
     listeners: await readListeners(config),
     ...(await readTlsFacts(config)),
     // Without a configuration it is not known what the node is called.
