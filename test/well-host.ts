@@ -38,6 +38,8 @@ export const listener = { listener: 'controller', table: 'controller', address: 
 export const names =
   'tun nf_tables nft_fib_inet nft_connlimit nf_conntrack_netlink sch_ingress cls_bpf sch_tbf act_mirred ifb'
 
+export const daemon = { state: 'running', startsAtBoot: true } as const
+
 export const well: HostFacts = {
   nowMs: NOW,
   configPath: '/etc/vmhostd/config.toml',
@@ -78,7 +80,7 @@ export const well: HostFacts = {
   revocations: [revocation],
   clockIsSet: is(true),
   descriptorStore: is({ available: true }),
-  daemon: is({}),
+  daemon: is(daemon),
 }
 
 export const badOf = (changes: Partial<HostFacts>): readonly Finding[] =>

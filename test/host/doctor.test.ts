@@ -61,6 +61,7 @@ test('on a host that is set up, what it needs is found, with the daemon running 
     const findings = await doctor()
     for (const check of WELL)
       assert.equal(findings.get(check)?.level, 'ok', `${check}: ${findings.get(check)?.found}`)
+    assert.equal(findings.get('daemon')?.level, verb === 'stop' ? 'should' : 'ok')
   }
   await ready()
 })

@@ -92,6 +92,10 @@ export type NodeLook =
 
 /** The daemon, as systemd and the kernel see it. */
 export type DaemonFact = {
+  /** `failed`: it ended at its last start or since, also while systemd waits to start it again. */
+  readonly state: 'running' | 'starting' | 'stopped' | 'failed'
+  /** Whether systemd starts it at a boot. */
+  readonly startsAtBoot: boolean
   /**
    * A file of the records that the running daemon has open, and that was removed or replaced. `copy`: where the daemon
    * keeps what it has.

@@ -38,6 +38,7 @@ export const judgeHost = (facts: HostFacts): readonly Finding[] => [
   ...judgeRevocations(facts),
   judgeClock(facts),
   judgeStore(facts),
+  ...judgeDaemon(facts),
 ]
 
 const atLeast = (version: string, [major, minor]: readonly [number, number]): boolean => {
@@ -204,6 +205,39 @@ function judgeClock({ clockIsSet }: HostFacts): Finding {
   return clockIsSet.value
     ? { check, level: 'ok', found: 'set by a time service' }
     : { check, level: 'should', found: 'not set by a time service', remedy }
+}
+
+/**
+ * Judges whether the daemon runs, and comes back after a boot. An operator may have stopped it on purpose, or not have
+ * started it yet, so neither is a `must`.
+ */
+function judgeDaemon({ daemon }: HostFacts): readonly Finding[] {
+  if (daemon === undefined) return []
+  const check = 'daemon'
+  if (!daemon.known) return [{ check, level: 'should', found: daemon.because, remedy: 'run this as root' }]
+  const { state, startsAtBoot } = daemon.value
+  if (state === 'failed')
+    return [
+      {
+        check,
+        level: 'must',
+        found: 'it ended by itself: no guest starts or wakes',
+        remedy: 'journalctl -u vmhostd says why; then: systemctl restart vmhostd',
+      },
+    ]
+  const enable = startsAtBoot ? '' : 'systemctl enable vmhostd'
+  if (state === 'stopped')
+    return [
+      {
+        check,
+        level: 'should',
+        found: `it is stopped: no guest starts or wakes${startsAtBoot ? '' : ', and a boot does not start it'}`,
+        remedy: startsAtBoot ? 'systemctl start vmhostd' : `${enable} --now`,
+      },
+    ]
+  return startsAtBoot
+    ? [{ check, level: 'ok', found: `it is ${state}, and starts at each boot` }]
+    : [{ check, level: 'should', found: `it is ${state}, and a boot does not start it`, remedy: enable }]
 }
 
 function judgeStore({ descriptorStore }: HostFacts): Finding {

@@ -33,8 +33,20 @@ test('the copy that the daemon made is named, and nothing is said of a daemon th
   rmSync(join(directory, 'vmhostd.db'))
   const name = 'vmhostd.db'
   const read = (ActiveState: string) => readDaemonFact(unitOf({ ActiveState }), directory)
-  assert.deepEqual(await read('active'), { displaced: { name } })
+  const running = { state: 'running', startsAtBoot: true }
+  assert.deepEqual(await read('active'), { ...running, displaced: { name } })
   const copy = store.keepOpenRecords(0)
-  assert.deepEqual(await read('active'), { displaced: { name, copy } })
-  assert.deepEqual(await read('activating'), {})
+  assert.deepEqual(await read('active'), { ...running, displaced: { name, copy } })
+  assert.deepEqual(await read('activating'), { ...running, state: 'starting' })
+})
+
+test('a daemon that is stopped, fails, or does not start at a boot is seen', async () => {
+  const read = (ActiveState: string, SubState = '', UnitFileState = 'enabled') =>
+    readDaemonFact(unitOf({ ActiveState, SubState, UnitFileState }), '/nonexistent')
+  assert.deepEqual(await read('inactive', 'dead'), { state: 'stopped', startsAtBoot: true })
+  assert.deepEqual(await read('failed', 'failed'), { state: 'failed', startsAtBoot: true })
+  assert.deepEqual(await read('activating', 'auto-restart'), { state: 'failed', startsAtBoot: true })
+  assert.deepEqual(await read('activating', 'start'), { state: 'starting', startsAtBoot: true })
+  for (const disabled of ['disabled', 'enabled-runtime'])
+    assert.equal((await read('inactive', 'dead', disabled)).startsAtBoot, false)
 })

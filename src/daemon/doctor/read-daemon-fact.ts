@@ -9,15 +9,34 @@ import type { DaemonFact } from '../../core/doctor/host-facts.ts'
 
 /** Reads what the daemon of a unit does. Throws HostFault, or why its open files cannot be seen. */
 export async function readDaemonFact(unit: ServiceUnit, stateDirectory: string): Promise<DaemonFact> {
-  const [[activeState], [mainPid]] = await Promise.all([
-    unit.properties('Unit', 'ActiveState'),
+  const [[activeState, subState, fileState], [mainPid]] = await Promise.all([
+    unit.properties('Unit', 'ActiveState', 'SubState', 'UnitFileState'),
     unit.properties('Service', 'MainPID'),
   ])
+  const state = stateOf(String(activeState), String(subState))
+  const startsAtBoot = !NOT_AT_BOOT.has(String(fileState))
   // A daemon that is starting may not have opened its records.
   const displaced =
-    activeState === 'active' ? displacedRecords(Number(mainPid), databaseIn(stateDirectory)) : undefined
-  if (displaced === undefined) return {}
-  return { displaced: { name: displaced, ...given({ copy: openRecordsIn(stateDirectory)[0] }) } }
+    state === 'running' ? displacedRecords(Number(mainPid), databaseIn(stateDirectory)) : undefined
+  if (displaced === undefined) return { state, startsAtBoot }
+  const copy = openRecordsIn(stateDirectory)[0]
+  return { state, startsAtBoot, displaced: { name: displaced, ...given({ copy }) } }
+}
+
+/** Values of UnitFileState with which nothing starts a unit at a boot (org.freedesktop.systemd1(5)). */
+const NOT_AT_BOOT: ReadonlySet<string> = new Set([
+  'disabled',
+  'enabled-runtime',
+  'linked',
+  'linked-runtime',
+  'masked',
+  'masked-runtime',
+])
+
+function stateOf(activeState: string, subState: string): DaemonFact['state'] {
+  if (activeState === 'failed' || subState.startsWith('auto-restart')) return 'failed'
+  if (activeState === 'activating') return 'starting'
+  return ['inactive', 'deactivating', 'maintenance'].includes(activeState) ? 'stopped' : 'running'
 }
 
 /**
