@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { HeldDatabase } from './database/held-database.ts'
 import { SshHostKeys, FrozenGuests } from './vm/guest-notes.ts'
+import { GiveBackTable } from './migration/give-backs.ts'
 import { Arrivals, Departures } from './migration/move-columns.ts'
 import { StateUnwritable, Transactions, displacedFault } from './database/transactions.ts'
 import { keepOpenRecords } from './database/schema-copies.ts'
@@ -35,6 +36,7 @@ export class Store {
   readonly memoryLoans: MemoryLoans
   readonly arrivals: Arrivals
   readonly departures: Departures
+  readonly giveBacks: GiveBackTable
   readonly events: EventTable
   readonly maintenance: MaintenanceRow
   readonly certificates: CertificateRow
@@ -99,6 +101,7 @@ export class Store {
       }
       this.arrivals = new Arrivals(ofRecords)
       this.departures = new Departures(ofRecords)
+      this.giveBacks = new GiveBackTable(db, this.#transactions)
       this.snapshots = new SnapshotTable(db, this.#transactions, {
         revisions,
         events: this.events,

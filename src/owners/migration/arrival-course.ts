@@ -68,6 +68,8 @@ export class ArrivalCourse {
 
   /** Begins. `onOver` is called when there is nothing left to do for this arrival. */
   begin(onOver: () => void): void {
+    // A former daemon may have accepted the deletion of the VM.
+    this.notice()
     const fields = { vm_id: this.#id, migration_id: this.#arrival.migrationId }
     this.#running = inLogContext(fields, () => this.#run()).finally(onOver)
   }

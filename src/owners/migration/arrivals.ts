@@ -33,10 +33,19 @@ export class Arrivals {
   async start(): Promise<void> {
     const { store } = this.#context
     this.#stopWatching = store.onVmChange((id) => queueMicrotask(() => this.#notice(id)))
-    for (const id of store.arrivals.coming()) this.#notice(id)
-    const sinceMs = this.#context.host.clock.now() - limits.departedFramesMs
-    for (const id of store.arrivals.releasedSince(sinceMs)) this.#begin(id)
+    // Also one that is under deletion: its course removes the unfinished disk.
+    for (const id of store.arrivals.coming()) this.#begin(id)
+    const nowMs = this.#context.host.clock.now()
+    for (const id of store.arrivals.releasedSince(nowMs - limits.departedFramesMs)) this.#begin(id)
+    this.#continueGiveBacks(nowMs - limits.offerMsMax)
     await this.#sweep()
+  }
+
+  /** Continues to ask the sources of VMs that were deleted since then. Courses that are under way do so themselves. */
+  #continueGiveBacks(sinceMs: number): void {
+    const underWay = new Set([...this.#courses.values()].map(({ arrival }) => arrival.id))
+    for (const arrival of this.#context.store.giveBacks.since(sinceMs))
+      if (!underWay.has(arrival.id)) this.#giveBacks.add(arrival)
   }
 
   /** Ends everything that is under way; the next daemon continues. */

@@ -52,7 +52,7 @@ async function stage(t: TestContext, answers: readonly Answer[]) {
   }
   t.mock.method(host.sourceHosts, 'at', () => source)
   take('a-1')
-  const arrivals = arrivalsOf(t, { store, host })
+  let arrivals = arrivalsOf(t, { store, host })
   await arrivals.start()
   await eventually(() => copied === 1)
   assert.ok(deleteVm(context, id).ok)
@@ -63,7 +63,22 @@ async function stage(t: TestContext, answers: readonly Answer[]) {
     await turn()
     return asked.length
   }
-  return { arrivals, store, take, asked, after, copied: () => copied }
+  return {
+    host,
+    stop: () => arrivals.stop(),
+    store,
+    clock,
+    take,
+    asked,
+    after,
+    copied: () => copied,
+    /** Ends the daemon's part of this, and begins that of the next daemon. */
+    restart: async () => {
+      await arrivals.stop()
+      arrivals = arrivalsOf(t, { store, host })
+      await arrivals.start()
+    },
+  }
 }
 
 test('the source of a VM that was deleted here is asked every second until it answers', async (t) => {
@@ -100,7 +115,46 @@ test('a source is not asked for the attempt before, when its VM comes again', as
 })
 
 test('a daemon that stops asks no source any more', async (t) => {
-  const { arrivals, after } = await stage(t, [undefined])
-  await arrivals.stop()
+  const { stop, after } = await stage(t, [undefined])
+  await stop()
   assert.equal(await after(limits.handoverLookMs), 1)
+})
+
+test('the next daemon asks the source of a VM that was deleted here, until it answers', async (t) => {
+  const { restart, store, after } = await stage(t, [undefined, undefined, ok(undefined)])
+  store.vms.forget(id, 2000)
+  await restart()
+  assert.equal(await after(limits.handoverLookMs), 2)
+  assert.equal(await after(limits.handoverLookMs), 3)
+  await restart()
+  assert.equal(await after(limits.handoverLookMs), 3)
+})
+
+test('the next daemon asks the source of a VM whose deletion is not done at once, and removes its disk', async (t) => {
+  const { restart, host, store, asked, after } = await stage(t, [undefined, ok(undefined)])
+  const arrivalId = store.vms.get(id)?.arrival?.id ?? assert.fail('it does not come')
+  await (await host.incomingDisks.open(arrivalId, { number: 1, sizeBytes: 4096 })).close()
+  await restart()
+  await eventually(() => asked.length === 2)
+  await turn()
+  assert.deepEqual(await host.incomingDisks.list(), [])
+  assert.equal(await after(limits.handoverLookMs), 2)
+})
+
+test('the next daemon asks no source whose offer must be over', async (t) => {
+  const { restart, store, clock, after } = await stage(t, [undefined])
+  store.vms.forget(id, 2000)
+  clock.set(limits.offerMsMax)
+  await restart()
+  assert.equal(await after(limits.handoverLookMs), 1)
+})
+
+test('the next daemon does not ask a source for the attempt before, when its VM comes again', async (t) => {
+  const { restart, store, take, asked, after, copied } = await stage(t, [undefined])
+  store.vms.forget(id, 2000)
+  take('a-2')
+  await restart()
+  await eventually(() => copied() >= 2)
+  await after(limits.handoverLookMs)
+  assert.deepEqual(asked, ['a-1'])
 })

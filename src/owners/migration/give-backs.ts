@@ -5,10 +5,17 @@ import type { Arrival } from '../../core/migration/arrival.ts'
 import type { MigrationId } from '../../core/migration/offer.ts'
 import type { ArrivalContext } from './pulling.ts'
 
-type Context = Pick<ArrivalContext, 'host' | 'log'>
+type Context = Pick<ArrivalContext, 'host' | 'store' | 'log'>
 
-/** Lets a guest go on at its source, because it does not come here. Throws what keeps the source from answering. */
-export async function giveBack({ host }: Context, arrival: Arrival, until?: AbortSignal): Promise<void> {
+/**
+ * Lets a guest go on at its source, because its VM was deleted here. Throws what keeps the source from answering, and
+ * StateUnwritable if the answer cannot be noted.
+ */
+export async function giveBack(
+  { host, store }: Context,
+  arrival: Arrival,
+  until?: AbortSignal,
+): Promise<void> {
   const { source, migrationId, id } = arrival
   const bound = AbortSignal.timeout(limits.offerReadMs)
   const signal = until === undefined ? bound : AbortSignal.any([until, bound])
@@ -19,14 +26,15 @@ export async function giveBack({ host }: Context, arrival: Arrival, until?: Abor
     // A source that refuses has decided already.
     if (!(error instanceof SourceRefused)) throw error
   }
+  store.giveBacks.end(arrival)
 }
 
 type Owed = { readonly arrival: Arrival; readonly sinceMs: number; cancel: () => void }
 
 /**
  * Guests of VMs that were deleted here, whose sources have not heard of it. A source is asked every second for as long
- * as it may keep its guest down for the handover, and then every minute, until its offer must be over. Another daemon
- * does not continue this: the source then waits for its own deadlines.
+ * as it may keep its guest down for the handover, and then every minute, until its offer must be over. The deletion is
+ * on record until the source has answered, so another daemon continues this.
  */
 export class GiveBacks {
   readonly #context: Context

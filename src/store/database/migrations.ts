@@ -208,6 +208,10 @@ const migrations: readonly string[] = [
   `
   CREATE INDEX vms_under_deletion ON vms (monitor, memory_mib) WHERE deleting;
   `,
+  `
+  -- Of VMs that were deleted before they came, and whose sources have not answered that.
+  CREATE TABLE give_backs (number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, arrival TEXT NOT NULL) STRICT;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -3,6 +3,7 @@ import { mayLend } from '../../core/capacity/ledger.ts'
 import { vmEvents } from '../../core/events/vm-events.ts'
 import { assert } from '../../lib/assert.ts'
 import { noteDeparted } from '../migration/departed.ts'
+import { endGiveBack, noteGiveBack } from '../migration/give-backs.ts'
 import { noteImageUse } from '../images/image-table.ts'
 import { desiredColumns, powerAfter } from './desired-change.ts'
 import { changeInputs, insertVm, readInputs } from './new-vm.ts'
@@ -164,6 +165,7 @@ export class VmTable {
   insert(vm: NewVm): VmRecord {
     return this.#transactions.commit(() => {
       insertVm(this.#statements, vm, this.#revisions.next())
+      if (vm.move !== undefined) endGiveBack(this.#db, vm.move.arrival.migrationId)
       noteImageUse(this.#statements, vm.id, vm.nowMs)
       this.#transactions.afterCommit(() => {
         this.#lastUserId = vm.userId
@@ -194,6 +196,7 @@ export class VmTable {
     return this.#transactions.commit(() => {
       if (change.departure !== undefined && change.departure.id !== before.departure?.id)
         noteDeparted(this.#db, before.departure)
+      if (deleting && !before.deleting) noteGiveBack(this.#db, before, change.nowMs)
       const changesImages = !isDeepStrictEqual(desired.image, before.desired.image)
       // The images that the VM has until now; those that it gets are noted below.
       if (changesImages) noteImageUse(this.#statements, id, change.nowMs)
