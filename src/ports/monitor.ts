@@ -26,7 +26,10 @@ export type RestoredGuest = {
 }
 
 /** A guest that a monitor is to save. */
-export type SavedGuest = Pick<RestoredGuest, 'id' | 'path' | 'memoryMib'>
+export type SavedGuest = Pick<RestoredGuest, 'id' | 'path' | 'memoryMib'> & {
+  /** Whether the guest may run for a moment before, on this host; absent: it may not. */
+  readonly mayRun?: boolean
+}
 
 /** The agents in guests that have one. None of these methods fails. */
 export interface GuestAgent {
@@ -84,7 +87,8 @@ export interface Monitor {
    * Writes the memory and devices of a paused guest to a file that its unit may write. Free memory is left out.
    * Resolves to the program that wrote it. On abort the guest stays paused, and the save may be under way until the
    * next call for the guest ends it. Writes nothing if the installed program could not restore the guest;
-   * `save_failed`, `monitor_missing`.
+   * `save_failed`, `monitor_missing`. A guest that was saved before, and has not run since, may have to run for a
+   * moment first; `save_failed` if it may not.
    */
   save(guest: SavedGuest, signal: AbortSignal): Promise<SavingMonitor>
   /** Resolves when a monitor that was started to restore a guest has it completely, paused. `restore_failed`. */

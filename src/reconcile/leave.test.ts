@@ -115,3 +115,34 @@ test('a cold migration ends the guest and saves nothing', async (t) => {
   assert.deepEqual([shown(), hasUnit()], ['stopped', false])
   assert.deepEqual(host.savedFiles.paths(), [])
 })
+
+/** A guest whose handover the daemon began: it ended with the guest saved, and nothing published. */
+async function halfSavedStage(t: TestContext) {
+  const stage = await leaveStage(t)
+  const { host, id, store, vm, clock, stop } = stage
+  await stage.happens(COPY)
+  return {
+    ...stage,
+    killedInSave: async (): Promise<void> => {
+      await stop()
+      const { departure } = vm()
+      assert.ok(departure !== undefined)
+      const after = afterEvent(departure, HAND_OVER, clock.now())
+      assert.ok(after.ok)
+      store.departures.set(id, after.value, clock.now())
+      const { signal } = new AbortController()
+      await host.monitor.ensurePaused(id, signal)
+      await host.savedStates.ensureMemoryFile(id, vm().host.userId)
+      const path = host.savedStates.paths(id).writing
+      await host.monitor.save({ id, path, memoryMib: 256 }, signal)
+    },
+  }
+}
+
+test('a guest whose save for the handover ended with the daemon is saved by the next one without a fault', async (t) => {
+  const { killedInSave, start, idle, shown, hasUnit, host } = await halfSavedStage(t)
+  await killedInSave()
+  await start()
+  await idle()
+  assert.deepEqual([shown(), hasUnit(), host.monitor.relived], ['sleeping', false, []])
+})

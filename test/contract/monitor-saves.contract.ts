@@ -56,6 +56,17 @@ export function savePromises({ disk, promise, reaches }: Promises): void {
     }
   })
 
+  promise('a guest that was saved and has not run since can be saved if it may run', async (stage) => {
+    const { monitor, memory, guest } = stage
+    const before = await standing(stage, reaches)
+    for (const _ of [1, 2]) {
+      await monitor.save({ ...guest(id), mayRun: true }, never)
+      assert.deepEqual(await monitor.inspect(id), { kind: 'paused', disk })
+    }
+    await monitor.ensureRunning(id, never)
+    assert.equal(await memory(id), before)
+  })
+
   promise('a running guest is not saved', async ({ monitor, start, guest }) => {
     await start(id, { paused: false })
     await reaches(monitor, id, 'running')

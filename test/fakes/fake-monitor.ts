@@ -94,6 +94,8 @@ export class FakeMonitor implements Monitor {
   lives = 0
   /** Lives that were saved with frozen file systems. */
   readonly #savedFrozen = new Set<number>()
+  /** Guests that have not run since they were saved. */
+  readonly #savedAndStill = new Set<VmId>()
   readonly #withoutRoom = new Set<VmId>()
   readonly #faults = new FaultSwitch<MonitorMethod>()
   #onChange: (id: VmId) => void = () => {}
@@ -191,13 +193,19 @@ export class FakeMonitor implements Monitor {
     return this.#faults.run('installed', () => this.#program())
   }
 
-  save({ id, path }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
+  save({ id, path, mayRun }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     const write = (): SavingMonitor => {
       const { kind } = this.#live(id)
       if (kind !== 'paused') throw new HostFault('save_failed', `saving VM ${id}: the guest is ${kind}`)
       const saving = { ...this.#program(), version: this.#versions.get(id) ?? this.version }
       const mismatch = monitorMismatch(saving, this.#program())
       if (mismatch !== undefined) throw new HostFault('save_failed', `saving VM ${id}: ${mismatch.words}`)
+      if (this.#savedAndStill.has(id)) {
+        if (mayRun !== true)
+          throw new HostFault('save_failed', `saving VM ${id}: it has not run since its save`)
+        this.#progress(id)
+      }
+      this.#savedAndStill.add(id)
       const memory = this.memoryOf(id)
       this.files.write(path, { id, memory, whole: true })
       if (this.frozen.has(id)) this.#savedFrozen.add(memory.life)
@@ -321,6 +329,7 @@ export class FakeMonitor implements Monitor {
   /** Notes that the monitor's process is gone. */
   ended(id: VmId): void {
     this.#withoutRoom.delete(id)
+    this.#savedAndStill.delete(id)
     this.#restoring.delete(id)
     this.#memories.delete(id)
     this.frozen.delete(id)
@@ -354,6 +363,7 @@ export class FakeMonitor implements Monitor {
   }
 
   #progress(id: VmId): void {
+    this.#savedAndStill.delete(id)
     const { life, progress } = this.memoryOf(id)
     const furthest = this.#furthest.get(life) ?? 0
     if (progress < furthest) this.relived.push(id)

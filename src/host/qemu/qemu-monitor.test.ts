@@ -7,6 +7,8 @@ import type { TestContext } from 'node:test'
 import { HostFault } from '../../core/errors.ts'
 import { qmpSocketPath } from '../../core/monitor/qemu-command.ts'
 import { EMULATED, processorOf } from '../../core/monitor/processor.ts'
+import { given } from '../../lib/given.ts'
+import { errorChain } from '../../log/error-chain.ts'
 import { silentLog } from '../../log/log.ts'
 import { restoredOf } from '../../../test/fakes/machine.ts'
 import { scriptedQmp } from '../../../test/fakes/scripted-qmp.ts'
@@ -97,7 +99,13 @@ test('a guest is not resumed before its save is finalized', async (t) => {
   const { monitor, answers, commands } = await scripted(t, finalized)
   Object.assign(answers, SAVE_OVER, { 'query-status': { status: 'finish-migrate' } })
   await monitor.ensureRunning(id, never)
-  assert.deepEqual(commands.slice(4), ['query-migrate', 'query-status', 'query-status', 'query-block', 'cont'])
+  assert.deepEqual(commands.slice(4), [
+    'query-migrate',
+    'query-status',
+    'query-status',
+    'query-block',
+    'cont',
+  ])
 })
 
 test('a guest is not resumed before the save that is under way is cancelled', async (t) => {
@@ -118,14 +126,6 @@ test('a guest that a given-up save made run again is paused after that save', as
   assert.deepEqual(commands.slice(4), [...CANCELLING, 'query-status', 'query-block', 'stop'])
 })
 
-test('a guest is saved only after an earlier save that is under way has ended', async (t) => {
-  const changes = { ...SAVED, migrate_cancel: { 'query-migrate': { status: 'cancelled' } } }
-  const { monitor, answers, commands } = await scripted(t, changes, installed(t, '10.0.2'))
-  Object.assign(answers, { 'query-migrate': { status: 'active' } })
-  await save(monitor)
-  assert.ok(commands.indexOf('migrate_cancel') < commands.indexOf('migrate'))
-})
-
 test('a guest that is restored is not taken for one that is saved', async (t) => {
   const { monitor, answers, commands } = await scripted(t)
   Object.assign(answers, { 'query-migrate': { status: 'active' }, 'query-status': { status: 'inmigrate' } })
@@ -143,8 +143,37 @@ function installed(t: TestContext, version: string): string {
   return program
 }
 
-const save = (monitor: QemuMonitor) => monitor.save(restoredOf(id, '/pool/memory'), never)
+const save = (monitor: QemuMonitor, mayRun?: boolean) =>
+  monitor.save({ ...restoredOf(id, '/pool/memory'), ...given({ mayRun }) }, never)
 const SAVED = { migrate: SAVE_OVER }
+/** Changes of the run state when a saved guest runs, and is paused. */
+const RUNS = {
+  cont: { 'query-status': { status: 'running' } },
+  stop: { 'query-status': { status: 'paused' } },
+}
+
+test('a guest whose save ended with its daemon is saved again after it has run for a moment, if it may', async (t) => {
+  const { monitor, answers, commands } = await scripted(t, { ...SAVED, ...RUNS }, installed(t, '10.0.2'))
+  Object.assign(answers, SAVE_OVER, { 'query-status': { status: 'postmigrate' } })
+  await assert.rejects(save(monitor), (error: unknown) => {
+    assert.match(errorChain(error), /saves a guest again only after it has run; resume the VM/)
+    return isFault('save_failed')(error)
+  })
+  assert.ok(!commands.includes('cont') && !commands.includes('migrate'))
+  await save(monitor, true)
+  const acts = commands.filter((command) => !command.startsWith('query-'))
+  assert.deepEqual(acts.slice(1, 3), ['cont', 'stop'])
+  assert.ok(acts.includes('migrate'))
+})
+
+test('a save that a former daemon left under way is given up before another one', async (t) => {
+  const cancelled = { migrate_cancel: { 'query-migrate': { status: 'cancelled' } } }
+  const { monitor, answers, commands } = await scripted(t, { ...SAVED, ...cancelled }, installed(t, '10.0.2'))
+  Object.assign(answers, { 'query-migrate': { status: 'active' } })
+  await save(monitor)
+  const acts = commands.filter((command) => command.startsWith('migrate') && !command.includes('-set-'))
+  assert.deepEqual(acts, ['migrate_cancel', 'migrate'])
+})
 
 for (const version of ['10.0.2', '10.1.0'])
   test(`a guest under QEMU 10.0.2 is saved if ${version} is installed`, async (t) => {

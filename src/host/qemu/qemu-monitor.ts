@@ -28,7 +28,15 @@ import type { Monitor, RestoredGuest, SavedGuest } from '../../ports/monitor.ts'
 import { GuestAgents } from '../guest-agent/guest-agents.ts'
 import { diskCountersOf, diskOf, isAgentOpen, migrationOf, statusOf } from './qemu-answers.ts'
 import { AgentPorts } from './agent-ports.ts'
-import { checkSavable, endSave, isUnderWay, resumeFromSave, saveGuest, takeDiskBack } from './qemu-saving.ts'
+import {
+  checkSavable,
+  endSave,
+  isUnderWay,
+  leaveFormerSave,
+  resumeFromSave,
+  saveGuest,
+  takeDiskBack,
+} from './qemu-saving.ts'
 import { InstalledProgram } from '../monitors/installed-program.ts'
 import { qemuVersion } from './qemu-version.ts'
 import { QmpClients } from './qmp-clients.ts'
@@ -187,7 +195,7 @@ export class QemuMonitor implements Monitor {
     return this.#program(await this.#installed.version())
   }
 
-  async save({ id, path }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
+  async save({ id, path, mayRun = false }: SavedGuest, signal: AbortSignal): Promise<SavingMonitor> {
     return this.#talk({ id, doing: `saving VM ${id}`, signal, refused: 'save_failed' }, async (client) => {
       const { kind } = await lookUnsaved(client, signal)
       if (kind !== 'paused') throw new MonitorRefusal({ desc: `the guest is ${kind}` })
@@ -195,6 +203,8 @@ export class QemuMonitor implements Monitor {
       const mismatch = monitorMismatch(saving, await this.installed())
       // The memory would be written in vain, because nothing here could restore the guest.
       if (mismatch !== undefined) throw new MonitorRefusal({ desc: notRestorable(mismatch) })
+      // A daemon may have ended during its save.
+      await leaveFormerSave(client, mayRun, signal)
       await saveGuest(client, { path, form: saving.form }, signal)
       return saving
     })

@@ -22,6 +22,12 @@ const FINALIZING = 'finish-migrate'
 const BEFORE_ITS_END = 'pre-switchover'
 
 /**
+/**
+ * The run state after a save (QEMU QMP Reference Manual, RunState). QEMU saves the guest again only if it runs before.
+ */
+const SAVED = 'postmigrate'
+
+/**
  * Memory in the mapped form is written by a thread that has nothing else to do (`multifd`), in pieces of 512 KiB.
  * Without it QEMU writes each page of 4 KiB by a call of its own, which takes four times as long. Such a save waits
  * before its end, because it can be cancelled safely only there ({@link endSave}). A QEMU that writes a stream does not
@@ -89,6 +95,23 @@ export async function checkSavable(client: QmpClient, signal: AbortSignal): Prom
 
 const tooOld = (by: string): MonitorRefusal =>
   new MonitorRefusal({ desc: `the guest was started ${by}; stop the VM and start it, once` })
+
+/**
+ * Makes a guest that was saved before, and has not run since, one that can be saved: only `cont` ends that run state.
+ * Both commands are sent at once, so the guest runs for no more than a moment. Throws MonitorRefusal if it may not run.
+ */
+export async function leaveFormerSave(
+  client: QmpClient,
+  mayRun: boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  if ((await statusOf(client, signal)) !== SAVED) return
+  if (!mayRun) {
+    const desc = 'it was saved before, and QEMU saves a guest again only after it has run'
+    throw new MonitorRefusal({ desc: `${desc}; resume the VM and pause it, once` })
+  }
+  await Promise.all([client.execute('cont', undefined, signal), client.execute('stop', undefined, signal)])
+}
 
 /**
  * Saves a paused guest, as a migration to a file. A guest that does not run changes no memory, so each page is written

@@ -1,4 +1,6 @@
 import { errorChain } from '../../log/error-chain.ts'
+import { hasLeft, isNotReleased } from '../../core/vm/leaving.ts'
+import type { VmRecord } from '../../core/vm/record.ts'
 import type { SavingMonitor } from '../../core/world/saved-state.ts'
 import type { Executor, StepContext } from './executor.ts'
 
@@ -47,6 +49,13 @@ export const saveGuest: Executor<'monitor.ensure-saved'> = async ({ packets, any
   }
 }
 
+/**
+ * Returns whether the guest may run here until it is saved. One that is handed over may: no other host gets it before
+ * its unit has ended.
+ */
+const mayRun = (record: VmRecord): boolean =>
+  record.desired.power === 'running' && !hasLeft(record) && !isNotReleased(record)
+
 /** How far the save has come. */
 type Publication = { mayBePublished: boolean }
 
@@ -69,7 +78,7 @@ async function save(context: StepContext, { isIdle, signal, publication }: Savin
   await host.savedStates.ensureMemoryFile(id, record.host.userId)
   const { writing } = host.savedStates.paths(id)
   const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
-  const guest = { id, path: writing, memoryMib }
+  const guest = { id, path: writing, memoryMib, mayRun: mayRun(record) }
   const saving = (): Promise<SavingMonitor> => host.monitors[record.monitor].save(guest, signal)
   const monitor = await host.savedStates.flushingWhile(id, saving, signal)
   if (!(await isIdle())) return false
@@ -108,7 +117,7 @@ async function undoSave(context: StepContext, { mayBePublished }: Publication): 
   abandoned.throwIfAborted()
   context.notes.givenUp = true
   const monitor = host.monitors[record.monitor]
-  const isToRun = record.desired.power === 'running'
+  const isToRun = mayRun(record)
   // It must be resumed even if a change comes or the daemon ends.
   if (isToRun) await monitor.resumeFromSave(id, abandoned)
   abandoned.throwIfAborted()
