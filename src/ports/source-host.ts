@@ -32,8 +32,8 @@ export interface SourceHost {
   /** Ensures a round of the disk; see DiskRounds. */
   ensureRound(move: MoveRef, number: number, signal: AbortSignal): Answered<Round>
   /**
-   * Reads a round, or the memory of the saved guest. A cut stream continues by itself. The frames count only when all
-   * of them were read. The bytes of a frame are valid until the next one is requested.
+   * Reads a round, or the memory of the saved guest. A cut stream continues by itself, or throws StreamRefused. The
+   * frames count only when all of them were read. The bytes of a frame are valid until the next one is requested.
    */
   roundFrames(
     move: MoveRef,

@@ -4,6 +4,7 @@ import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { FRAME_HEAD_BYTES, FrameWriter } from '../../core/migration/frames.ts'
 import { err, ok } from '../../lib/result.ts'
+import { StreamRefused } from '../../core/migration/stream-refused.ts'
 import { streamChecks } from '../rounds/stream-checks.ts'
 import { continuedFrames } from './continued-frames.ts'
 import type { SourceRefusal } from '../../core/migration/departure.ts'
@@ -123,11 +124,16 @@ test('attempts in a row without a frame are bounded, and the last failure is thr
   assert.equal(opened.length, 1 + limits.streamAttemptsMax)
 })
 
-test('a damaged stream, and a source that does not continue, end it at once', async () => {
-  for (const [last, words] of [
-    [{ damaged: true }, /digest|damaged/],
-    [{ refused: 'withdrawn' }, /the source answers: withdrawn/],
-  ] as const) {
+test('a source that has decided meanwhile ends the stream at once, and its answer is known', async () => {
+  for (const refused of ['withdrawn', 'released', 'not_yours', 'unknown'] as const) {
+    const { opened, error } = await read({ cutAfter: FRAME }, { refused })
+    assert.ok(error instanceof StreamRefused, String(error))
+    assert.deepEqual([error.answer, opened.length], [refused, 2])
+  }
+})
+
+test('a damaged stream ends it at once', async () => {
+  for (const [last, words] of [[{ damaged: true }, /digest|damaged/]] as const) {
     const { opened, error } = await read({ cutAfter: FRAME }, last)
     assert.ok(error instanceof HostFault)
     assert.equal(error.code, 'source_refused')

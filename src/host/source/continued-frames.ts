@@ -1,6 +1,7 @@
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { BrokenStream, FrameDecoder } from '../../core/migration/frame-decoder.ts'
+import { StreamRefused } from '../../core/migration/stream-refused.ts'
 import { streamChecks } from '../rounds/stream-checks.ts'
 import type { Frame } from '../../core/migration/frames.ts'
 import type { Answered } from '../../ports/source-host.ts'
@@ -22,8 +23,8 @@ export type FramesToRead = {
 /**
  * Yields the frames of a stream until it is whole. A stream that was cut continues behind its last frame. Throws
  * HostFault `source_unreachable`, or what else may pass at the source, if several attempts in a row bring no frame;
- * `source_refused` if the source does not let it continue, or if the bytes are not those that were sent; and at once a
- * fault of the source that does not pass.
+ * `source_refused` if the bytes are not those that were sent; and at once a fault of the source that does not pass, and
+ * StreamRefused.
  */
 export async function* continuedFrames(reading: FramesToRead): AsyncGenerator<Frame, void> {
   const decoder = new FrameDecoder({ sizeBytes: reading.sizeBytes, checks: streamChecks })
@@ -51,9 +52,9 @@ export async function* continuedFrames(reading: FramesToRead): AsyncGenerator<Fr
 async function continued({ open }: FramesToRead, from: number): Promise<SourceBytes> {
   const answer = await open(from)
   if (answer.ok) return answer.value
-  const code = answer.error === 'busy' ? 'source_unreachable' : 'source_refused'
-  throw new HostFault(code, `reading on from byte ${from}`, {
-    cause: new Error(`the source answers: ${answer.error}`),
+  if (answer.error !== 'busy') throw new StreamRefused(answer.error, from)
+  throw new HostFault('source_unreachable', `reading on from byte ${from}`, {
+    cause: new Error('the source answers: busy'),
   })
 }
 

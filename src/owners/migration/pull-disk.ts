@@ -4,7 +4,7 @@ import { movesWithMemory } from '../../core/vm/manifest.ts'
 import { pause } from '../../lib/abortable.ts'
 import { mibUp } from '../../lib/byte-units.ts'
 import { FrameWrites } from './frame-writes.ts'
-import { accepted, checkLength, Hindered } from './source-refused.ts'
+import { accepted, acceptedFrames, checkLength, Hindered } from './source-refused.ts'
 import type { CopiedRound } from '../../core/migration/rounds.ts'
 import type { HandOver, Manifest } from '../../core/vm/manifest.ts'
 import type { Round } from '../../ports/disk-rounds.ts'
@@ -80,7 +80,7 @@ async function pullRound(
   const writes = new FrameWrites(disk)
   try {
     // Asked for last: frames that are not read would keep their connection, here and at the source.
-    const frames = accepted('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
+    const frames = acceptedFrames('copy', await source.roundFrames(move, { number, sizeBytes }, signal))
     let bytes = 0
     let shownMs = beganMs
     for await (const frame of frames) {

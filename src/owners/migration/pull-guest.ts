@@ -5,7 +5,7 @@ import { seedOf } from '../../core/disks/seed.ts'
 import { given } from '../../lib/given.ts'
 import { limits } from '../../config/limits.ts'
 import { FrameWrites } from './frame-writes.ts'
-import { accepted, checkLength } from './source-refused.ts'
+import { accepted, acceptedFrames, checkLength } from './source-refused.ts'
 import type { HandOver, Manifest } from '../../core/vm/manifest.ts'
 import type { MovedConsole } from '../../ports/consoles.ts'
 import type { MovedMemory } from '../../core/world/saved-state.ts'
@@ -88,7 +88,7 @@ async function pullMemory(pulling: Pulling, { lengthBytes, terms }: MovedMemory)
   const writes = new FrameWrites(file)
   try {
     // Asked for last, as those of the disk.
-    const frames = accepted('hand_over', await source.memoryFrames(move, lengthBytes, signal))
+    const frames = acceptedFrames('hand_over', await source.memoryFrames(move, lengthBytes, signal))
     for await (const frame of frames) await writes.add(frame)
     await writes.end()
     await file.flush()

@@ -8,6 +8,7 @@ import { offered } from '../../../test/offered-vm.ts'
 import { recordOf } from '../../../test/record.ts'
 import { takeVm } from '../../commands/migration/take-vm.ts'
 import { limits } from '../../config/limits.ts'
+import { StreamRefused } from '../../core/migration/stream-refused.ts'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { err, ok } from '../../lib/result.ts'
@@ -121,6 +122,24 @@ for (const monitor of MONITOR_KINDS)
     await assert.rejects(pull(mostBytes), { name: 'SourceRefused' })
     assert.deepEqual(asked, [mostBytes])
   })
+
+test('a source that withdraws the VM within a stream has refused it, and is not asked again', async (t) => {
+  async function* withdrawn(): AsyncGenerator<Frame> {
+    yield { kind: 'hole', offset: 0, length: 4096 }
+    throw new StreamRefused('withdrawn', 4096)
+  }
+  const { host, pulling, record, manifest } = pullStage(t, {
+    ensureRound: async () => ok({ sizeBytes: record.desired.disk.sizeMib * MIB, changedBytes: 8192 }),
+    roundFrames: async () => ok(withdrawn()),
+    memoryFrames: async () => ok(withdrawn()),
+  })
+  t.mock.method(host.incomingDisks, 'publish', async () => {})
+  const refused = { name: 'SourceRefused', because: 'withdrawn' }
+  await assert.rejects(pullRounds(pulling, manifest), { ...refused, request: 'copy' })
+  const memory = { lengthBytes: MIB, terms: { savedAtMs: 1 } as MovedMemory['terms'] }
+  const pull = pullGuest(pulling, { manifest, memory, console: undefined })
+  await assert.rejects(pull, { ...refused, request: 'hand_over' })
+})
 
 test('trouble is over as soon as frames arrive, and the error that is shown ends with it', (t) => {
   const { pulling, pokes, arrival, inTrouble } = pullStage(t, {})

@@ -1,8 +1,11 @@
+import { StreamRefused } from '../../core/migration/stream-refused.ts'
 import { faults } from '../../core/problems/catalogue.ts'
 import { MIB, mibUp } from '../../lib/byte-units.ts'
+import { err } from '../../lib/result.ts'
 import type { FaultCode, RetryClass } from '../../core/errors.ts'
 import type { ArrivalRefusal, ArrivalRequest } from '../../core/migration/arrival.ts'
 import type { SourceRefusal } from '../../core/migration/departure.ts'
+import type { Frame } from '../../core/migration/frames.ts'
 import type { Result } from '../../lib/result.ts'
 
 /** Thrown when the source refuses a request for good, or this host gives the VM up. Its course ends with that. */
@@ -39,6 +42,20 @@ export function checkLength(what: 'disk' | 'memory', bytes: number, mostMib: num
   if (bytes <= mostMib * MIB) return
   const detail = `the source says that the ${what} has ${mibUp(bytes)} MiB; at most ${mostMib} MiB were admitted`
   throw new Hindered('source_refused', detail)
+}
+
+/** Yields the frames of an answer. Throws as {@link accepted} does, also if the source refuses to send on. */
+export async function* acceptedFrames(
+  request: ArrivalRequest,
+  answer: Result<AsyncIterable<Frame>, SourceRefusal>,
+): AsyncGenerator<Frame, void> {
+  const frames = accepted(request, answer)
+  try {
+    yield* frames
+  } catch (error) {
+    if (error instanceof StreamRefused) accepted(request, err(error.answer))
+    throw error
+  }
 }
 
 /** Returns what the source answered. Throws SourceRefused, and Hindered when it must be asked again. */
