@@ -37,7 +37,7 @@ test('a fault without advice of its own comes with its remedy', () => {
 
 test('a VM that comes is only deleted as one of a lost source if the daemon says that it may be', () => {
   const advice = adviceFor('vm_arriving', 'vm').join('\n')
-  assert.match(advice, /stays at its source: vmhostctl vm rm web-1$/m)
+  assert.match(advice, /does not come: vmhostctl vm rm web-1$/m)
   assert.doesNotMatch(advice, /source-lost/)
   assert.equal(
     withOptions('delete the VM here with source_lost=true', undefined),

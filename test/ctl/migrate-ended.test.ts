@@ -40,7 +40,7 @@ test('a host that was drained says so', async (t) => {
   const fault = {
     code: 'migration_refused',
     step: 'arrival.pull',
-    message: 'web-1 stays at its source: this host was drained',
+    message: 'web-1 does not come here: this host was drained',
     generation: 1 as Generation,
     sinceMs: 1,
     attempt: 1,

@@ -68,13 +68,13 @@ function notReleased({ id }: VmRecord, { migrationId, because }: Arrival): Block
   const end =
     because === 'drained'
       ? `this host was drained and gave up migration ${migrationId}`
-      : `migration ${migrationId} has ended there (${because})`
+      : `migration ${migrationId} has ended at its source (${because})`
   return {
     outcome: 'blocked',
     step: 'arrival.pull',
     code: 'migration_refused',
     retry: 'on-change',
-    because: `${id} stays at its source: ${end}; delete ${id} here`,
+    because: `${id} does not come here: ${end}; delete ${id} here`,
   }
 }
 

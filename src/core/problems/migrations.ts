@@ -63,13 +63,13 @@ export const migrations = {
       meaning:
         'Until its source has released the VM, only that host can change it. A VM whose source kept it can only be deleted here.',
       remedy:
-        'Wait until the VM is here (`observed.arrival.stage` is `released`), or withdraw the offer at its source. Delete a VM that stays there (`refused`). Only if that host is lost for good and the VM is `pulled`, delete it with `source_lost=true`.',
+        'Wait until the VM is here (`observed.arrival.stage` is `released`), or withdraw the offer at its source. Delete a VM that does not come (`refused`). Only if that host is lost for good and the VM is `pulled`, delete it with `source_lost=true`.',
       example:
         'web-1 is coming by migration move-7: wait until it is here, or withdraw the offer at its source',
       writtenBy: ['src/core/vm/leaving.ts'],
       advice: [
         'vmhostctl vm get {name} shows how far it is, and from where it comes',
-        'if it shows that {name} stays at its source: vmhostctl vm rm {name}',
+        'if it shows that {name} does not come: vmhostctl vm rm {name}',
       ],
     },
     source_not_lost: {
@@ -172,11 +172,12 @@ export const migrations = {
   faults: {
     migration_refused: {
       retry: 'on-change',
-      title: 'The VM stays at its source',
+      title: 'The VM does not come',
       meaning:
-        'The migration has ended at the source without a release: it was withdrawn, it has expired, or this host could not take the VM or was drained. The guest continues there.',
+        'The migration has ended at the source without a release: it was withdrawn, it has expired, or this host could not take the VM or was drained. The guest continues there, unless the VM was deleted there.',
       remedy: 'Delete the VM here. To try again, offer it at its source under a new migration id.',
-      example: 'web-1 stays at its source: migration move-7 has ended there (withdrawn); delete web-1 here',
+      example:
+        'web-1 does not come here: migration move-7 has ended at its source (withdrawn); delete web-1 here',
       writtenBy: ['src/core/plan/plan-arrive.ts', 'src/core/migration/departure.ts'],
     },
     migration_not_converging: {

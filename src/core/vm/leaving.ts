@@ -55,7 +55,7 @@ export function refuseDeletion(
 function refuseArriving(id: VmId, { migrationId, stage, trouble }: Arrival): Rejection {
   const detail = (): string => {
     if (stage === 'refused')
-      return `${id} has not come by migration ${migrationId}, and stays at its source: delete it here`
+      return `${id} does not come by migration ${migrationId}, which has ended: delete it here`
     const coming = `${id} is coming by migration ${migrationId}: wait until it is here, or withdraw the offer at its source`
     if (trouble === undefined || isPoolTrouble(trouble)) return coming
     return stage === 'pulled'

@@ -57,7 +57,9 @@ for (const [words, event] of [
     'waking for traffic: udp [2001:db8::7]:50412 → [2001:db8::10]:443',
     { kind: 'vm_waking', reason: 'traffic', packet: udp6 },
   ],
-  ['waking for power', { kind: 'vm_waking', reason: 'power' }],
+  ['waking by a request for its power', { kind: 'vm_waking', reason: 'power' }],
+  ['waking as it came from another host', { kind: 'vm_waking', reason: 'arrived' }],
+  ['waking because it did not move to another host', { kind: 'vm_waking', reason: 'withdrawn' }],
   [
     'awake after 180 ms, packets: 2 held, 1 dropped',
     { kind: 'vm_woken', duration_ms: 180, held_packets: 2, dropped_packets: 1 },

@@ -1,4 +1,5 @@
 import { showSpan } from '../../lib/shown-units.ts'
+import { wakeReasonWords } from '../vm/vm-words.ts'
 import type { HostEvent } from '../../client/events.ts'
 import type { Colour } from '../text.ts'
 
@@ -26,7 +27,7 @@ export function eventWords(event: HostEvent): string {
     case 'vm_stop':
       return `stopped, ${event.how}`
     case 'vm_waking':
-      return `waking for ${event.reason}${packetWords(event.packet)}`
+      return `waking ${wakeWords(event)}`
     case 'vm_woken':
       return `awake after ${event.duration_ms} ms${heldWords(event)}`
     case 'vm_fault':
@@ -66,6 +67,9 @@ export function eventColour({ kind, to }: HostEvent): Colour | undefined {
   if (kind === 'vm_exit' || kind === 'certificate_ends_soon') return 'yellow'
   return kind === 'vm_reached' || kind === 'vm_fault_ended' ? 'green' : undefined
 }
+
+const wakeWords = ({ reason = '?', packet }: HostEvent): string =>
+  reason === 'traffic' ? `for traffic${packetWords(packet)}` : wakeReasonWords(reason)
 
 function requestWords({ deletes, due, stops, power, changes = [] }: HostEvent): string {
   if (deletes === true) return due === true ? 'deletion due by the exit policy' : 'deletion requested'

@@ -4,7 +4,7 @@ import { exitStatus } from '../exit-status.ts'
 import { isInTrouble } from '../vm/vm-words.ts'
 import { abortAfter, waitFor } from '../wait.ts'
 import { arrivalOf, departureOf, hostOf, lookAt } from './hosts.ts'
-import { hasArrived, lineOf, moveNotes, moveWriter, stageWords } from './migrate-words.ts'
+import { hasArrived, keptWords, lineOf, moveNotes, moveWriter, stageWords } from './migrate-words.ts'
 import { watchVm } from '../../client/watch.ts'
 import type { Context, Daemon } from '../command.ts'
 import type { Move, Sides } from './hosts.ts'
@@ -85,7 +85,7 @@ async function endOf(
     withdrawn === 'aborted' ? await lastSightOf(context, destination, { id, seen: sides.there }) : sides.there
   const because = withdrawn ?? arrivalOf({ there })?.refused_because
   return new CtlError(
-    `${id} stays at ${hostOf(source)}: the migration has ended${because === undefined ? '' : ` (${because})`}`,
+    `${id} ${keptWords({ here }, source)}: the migration has ended${because === undefined ? '' : ` (${because})`}`,
     {
       code: there?.observed.fault?.code ?? 'migration_ended',
       status: exitStatus.failed,

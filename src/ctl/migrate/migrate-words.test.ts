@@ -60,7 +60,7 @@ for (const [stage, words] of [
     'pulled',
     'web-1 is not at 10.0.0.1 yet: migration move-7 brings it there, and until its release it belongs to its source',
   ],
-  ['refused', 'web-1 did not come to 10.0.0.1 by migration move-7, and stays at its source'],
+  ['refused', 'web-1 did not come to 10.0.0.1 by migration move-7, which has ended'],
   ['released', 'web-1 is at 10.0.0.1 (pending), as if no move had been requested'],
 ] as const)
   test(`the place of a guest is not the host to which it comes: ${stage}`, () => {
@@ -73,4 +73,20 @@ for (const [stage, words] of [
       observed: { state: 'pending', arrival: { migration_id: 'move-7', stage, round: 1 } },
     })
     assert.equal(whereWords({ here }, move as unknown as Move), words)
+  })
+
+for (const [because, words] of [
+  ['expired', 'stays at 10.0.0.1'],
+  ['deleted', 'was deleted at 10.0.0.1'],
+] as const)
+  test(`a move that ended at its source says what became of the VM there: ${because}`, () => {
+    const move = { id: 'web-1', source: { url: 'https://10.0.0.1:9000' }, destination: {} }
+    const migration = {
+      migration_id: 'move-7',
+      stage: 'withdrawn' as const,
+      stage_since: '2030-01-01T00:00:00.000Z',
+      withdrawn_because: because,
+    }
+    const here = vmOnWire('web-1', { observed: { state: 'deleting', migration } })
+    assert.equal(stageWords({ here }, move as unknown as Move), words)
   })

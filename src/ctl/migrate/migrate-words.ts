@@ -23,7 +23,7 @@ export function stageWords(sides: Sides, { source, destination }: Move): string 
   if (arrival?.stage === 'released' && sides.there !== undefined)
     return `released; ${sides.there.observed.state} at ${hostOf(destination)}`
   if (arrival?.stage === 'pulled') return `complete at ${hostOf(destination)}, waiting for the release`
-  if (stage === 'withdrawn') return `stays at ${hostOf(source)}`
+  if (stage === 'withdrawn') return keptWords(sides, source)
   if (stage === 'handing_over') return handoverWords(sides)
   const copied = copiedOf(sides)
   const what = copied === undefined ? undefined : `copying round ${copied.round}`
@@ -34,6 +34,12 @@ export function stageWords(sides: Sides, { source, destination }: Move): string 
   const round = arrival?.round ?? 0
   return what ?? (round === 0 ? 'waiting for the source' : `round ${round} is copied`)
 }
+
+/** Says what became at its source of a VM that does not move, as a phrase behind its name. */
+export const keptWords = (sides: Sides, source: Move['source']): string =>
+  departureOf(sides)?.withdrawn_because === 'deleted'
+    ? `was deleted at ${hostOf(source)}`
+    : `stays at ${hostOf(source)}`
 
 /** Says what becomes of the guest when its host hands it over. */
 function handoverWords(sides: Sides): string {
@@ -128,7 +134,7 @@ export function whereWords(sides: Sides, { id, source, destination }: Move): str
     return `it is not known how far ${id} is; run the command again to continue, or to find out`
   const { state: power, arrival: coming } = sides.here.observed
   if (coming?.stage === 'refused')
-    return `${id} did not come to ${from} by migration ${coming.migration_id}, and stays at its source`
+    return `${id} did not come to ${from} by migration ${coming.migration_id}, which has ended`
   if (coming !== undefined && coming.stage !== 'released')
     return `${id} is not at ${from} yet: migration ${coming.migration_id} brings it there, and until its release it belongs to its source`
   return stage === undefined || stage === 'withdrawn'

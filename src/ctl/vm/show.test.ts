@@ -112,6 +112,20 @@ test('a VM that sleeps is shown with what is saved, what woke it last, and that 
   assert.match(text, /^ {2}flapping +5 short sleeps in a row: it sleeps after 40 s now$/m)
 })
 
+test('a VM that does not come is shown without a next attempt, because nothing comes of one', () => {
+  const fault = {
+    code: 'migration_refused',
+    step: 'arrival.pull',
+    generation: 1,
+    attempt: 1,
+    since: '2030-01-01T00:00:00.000Z',
+    next_attempt_at: '2030-01-01T00:05:00.000Z',
+  } as const
+  const observed: Vm['observed'] = { ...healthy, state: 'failed', error: 'arrival.pull: web-1: it', fault }
+  const text = renderVm({ ...vm, observed }, Date.UTC(2030, 0, 1, 0, 1), (shown) => shown)
+  assert.match(text, /^ {2}error +arrival\.pull: web-1: it \(migration_refused\)$/m)
+})
+
 test('words that a newer daemon adds are shown as they are', () => {
   const word = 'of_a_newer_daemon' as never
   const observed: Vm['observed'] = {

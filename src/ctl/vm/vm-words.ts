@@ -58,6 +58,8 @@ export function waitWords({ observed }: Vm): string | undefined {
 export function errorWords({ observed }: Vm, nowMs: number): string | undefined {
   const { error, fault } = observed
   if (error === undefined || fault === undefined) return error
+  // The daemon looks again now and then, but nothing comes of it.
+  if (fault.code === 'migration_refused') return `${error} (${fault.code})`
   const again = attemptWords(fault, nowMs)
   return `${error} (${fault.code}${again === undefined ? '; tried again only after a change' : `, ${again}`})`
 }
@@ -139,7 +141,7 @@ export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: num
     [
       'last wake',
       wake &&
-        `${ago(wake.at, nowMs)}, ${inWords(wake.reason, REASONS)}, in ${wake.duration_ms} ms${packetWords(wake)}`,
+        `${ago(wake.at, nowMs)}, ${wakeReasonWords(wake.reason)}, in ${wake.duration_ms} ms${packetWords(wake)}`,
     ],
     [
       'flapping',
@@ -149,6 +151,9 @@ export function sleepFacts({ observed, keep_awake_until: until }: Vm, nowMs: num
     ],
   ]
 }
+
+/** Says why a guest wakes, to be put behind a verb. */
+export const wakeReasonWords = (reason: string): string => inWords(reason, REASONS)
 
 const REASONS: { readonly [R in LastWake['reason']]: string } = {
   traffic: 'by traffic',
