@@ -6,8 +6,8 @@ import { FairPlaces } from './fair-places.ts'
 /**
  * Starts tasks that run until they are asked to end. Each is named by its owner, a letter for each part, and a number.
  */
-function stage(count: number) {
-  const places = new FairPlaces(count)
+function stage(count: number, options: ConstructorParameters<typeof FairPlaces>[1] = {}) {
+  const places = new FairPlaces(count, options)
   const running = new Map<string, () => void>()
   return {
     begin: (name: string, signal = new AbortController().signal): Promise<void> => {
@@ -33,6 +33,18 @@ test('the last free place is for an owner without a place', async () => {
   assert.equal(await running(), 'a1 a2 a3')
   void begin('b1')
   assert.equal(await running(), 'a1 a2 a3 b1')
+})
+
+test('without a reserve one owner has all places, until another one waits', async () => {
+  const { begin, end, running } = stage(2, { reserves: false })
+  for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2']) void begin(name)
+  assert.equal(await running(), 'a1 a2')
+  end('a1')
+  assert.equal(await running(), 'a2 b1')
+  end('b1')
+  assert.equal(await running(), 'a2 b2')
+  end('b2')
+  assert.equal(await running(), 'a2 a3')
 })
 
 test('a place that becomes free goes to the owner with the fewest, and among those to the first that came', async () => {

@@ -10,17 +10,20 @@ type Waiting = { readonly keys: readonly string[]; readonly come: () => void }
 /**
  * Lets at most `places` tasks run at once. Each task is of an owner. The one whose widest part has the fewest places
  * comes first, then the one whose next part has; equals come in order of arrival. If there are several places, the last
- * free one is reserved for an owner without one. So the slow tasks of one owner cannot take every place.
+ * free one is reserved for an owner without one, unless `reserves` is false. So the slow tasks of one owner cannot take
+ * every place.
  */
 export class FairPlaces {
   #free: number
+  readonly #reserves: boolean
   /** How many places each part of an owner has. */
   readonly #held = new Map<string, number>()
   #waiting: Waiting[] = []
 
-  constructor(places: number) {
+  constructor(places: number, { reserves = true }: { readonly reserves?: boolean } = {}) {
     assert(places > 0, 'tasks need a place')
     this.#free = places
+    this.#reserves = reserves
   }
 
   /**
@@ -80,7 +83,7 @@ export class FairPlaces {
   #next(): Waiting | undefined {
     if (this.#free === 0) return undefined
     // A single place is free only while no owner has one.
-    const isForAll = this.#free > 1
+    const isForAll = this.#free > 1 || !this.#reserves
     let first: Waiting | undefined
     for (const waiting of this.#waiting) {
       if (!isForAll && this.#heldBy(waiting.keys.at(-1) ?? '') > 0) continue

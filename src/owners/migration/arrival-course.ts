@@ -148,7 +148,8 @@ export class ArrivalCourse {
     // A guest that is down for the handover must not wait behind copies of others, which may take hours: its source
     // would take it back.
     try {
-      await (pulling.arrival().expectsGuest === true ? pull() : context.places.run(pull, signal))
+      const { source, expectsGuest } = pulling.arrival()
+      await (expectsGuest === true ? pull() : context.places.run([source], pull, signal))
     } catch (error) {
       // The next look gives the guest back.
       if (!drain.signal.aborted) throw error

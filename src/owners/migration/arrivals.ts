@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.ts'
 import { isComing } from '../../core/migration/arrival.ts'
-import { Semaphore } from '../../lib/semaphore.ts'
+import { FairPlaces } from '../../lib/fair-places.ts'
 import { errorChain } from '../../log/error-chain.ts'
 import { ArrivalCourse } from './arrival-course.ts'
 import { GiveBacks } from './give-backs.ts'
@@ -22,7 +22,9 @@ export class Arrivals {
   #isStopped = false
 
   constructor(options: Omit<ArrivalContext, 'places'>) {
-    this.#context = { ...options, places: new Semaphore(limits.arrivalsAtOnceMax) }
+    // No place is reserved: a host that is emptied to this one would wait for nothing.
+    const places = new FairPlaces(limits.arrivalsAtOnceMax, { reserves: false })
+    this.#context = { ...options, places }
     this.#giveBacks = new GiveBacks(options)
   }
 

@@ -12,7 +12,7 @@ import { StreamRefused } from '../../core/migration/stream-refused.ts'
 import { MONITOR_KINDS } from '../../core/monitor/monitor-kind.ts'
 import { MIB } from '../../lib/byte-units.ts'
 import { err, ok } from '../../lib/result.ts'
-import { Semaphore } from '../../lib/semaphore.ts'
+import { FairPlaces } from '../../lib/fair-places.ts'
 import { silentLog } from '../../log/log.ts'
 import { StateUnwritable } from '../../store/database/transactions.ts'
 import { pullRounds, takeOver } from './pull-disk.ts'
@@ -42,7 +42,7 @@ function pullStage(t: TestContext, source: Partial<SourceHost>, monitor: Monitor
     host: Object.assign(host, { sourceHosts: { at: () => source as SourceHost } }),
     poke: (_id: VmId, reason: string) => void pokes.push(reason),
     betweenPasses: async () => undefined,
-    places: new Semaphore(1),
+    places: new FairPlaces(1),
     log: silentLog,
   }
   return {

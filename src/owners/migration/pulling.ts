@@ -5,7 +5,7 @@ import { StateUnwritable } from '../../store/database/transactions.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { Arrival, ArrivalEvent, CopyProgress } from '../../core/migration/arrival.ts'
 import type { VmRecord } from '../../core/vm/record.ts'
-import type { Semaphore } from '../../lib/semaphore.ts'
+import type { FairPlaces } from '../../lib/fair-places.ts'
 import type { Log } from '../../log/log.ts'
 import type { Host } from '../../ports/host.ts'
 import type { MoveRef, SourceHost } from '../../ports/source-host.ts'
@@ -18,8 +18,8 @@ export type ArrivalContext = {
   readonly host: Host
   readonly poke: (id: VmId, reason: string) => void
   readonly betweenPasses: BetweenPasses
-  /** Limits the VMs that are copied at once. */
-  readonly places: Semaphore
+  /** Limits the VMs that are copied at once. Sources with many VMs let those of others in between. */
+  readonly places: FairPlaces
   readonly log: Log
 }
 
