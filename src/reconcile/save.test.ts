@@ -94,6 +94,24 @@ for (const [when, hold] of Object.entries(POINTS)) {
   })
 }
 
+test('a guest has its packet before its save has ended, and what was saved is removed only then', async (t) => {
+  const stage = await sleepStage(t)
+  const { host, goesOn, given, turns, idle } = stage
+  const release = host.monitor.holdNext('save')
+  const removed = t.mock.method(host.savedStates, 'remove')
+  await stage.beDue()
+  const end = host.monitor.holdNext('ensureRunning')
+  stage.receive('first')
+  release()
+  await turns()
+  const before = [goesOn(), given(), removed.mock.callCount()]
+  end()
+  await idle()
+  assert.deepEqual(before, [true, ['first'], 0])
+  assert.ok(removed.mock.callCount() > 0)
+  isAwake(stage, ['first'])
+})
+
 test('a guest that cannot be saved runs on, says so, and is tried again', async (t) => {
   const stage = await sleepStage(t)
   stage.host.monitor.failNext('save', new HostFault('save_failed', 'on purpose'))
