@@ -22,7 +22,6 @@ const FINALIZING = 'finish-migrate'
 const BEFORE_ITS_END = 'pre-switchover'
 
 /**
-/**
  * The run state after a save (QEMU QMP Reference Manual, RunState). QEMU saves the guest again only if it runs before.
  */
 const SAVED = 'postmigrate'
