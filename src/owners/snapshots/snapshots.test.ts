@@ -13,6 +13,8 @@ import { DAY_MS, HOUR_MS } from '../../lib/time-units.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
 const NO_URLS = { firstPart: 1, parts: [] }
+/** Parts of the disk of the stage. */
+const PARTS = 3
 const other = 'snap-2' as SnapshotId
 
 test('a snapshot that is deleted ends where it is, and its staging goes', async (t) => {
@@ -62,6 +64,7 @@ test('staging without activity is given up once it is too old, and nothing else 
   assert.equal(shown(), 'sending')
   host.staging.setReflink(false)
   take(urlsOf(upload), other)
+  await quiet()
   clock.advance(DAY_MS - limits.stagingSweepMs)
   await quiet()
   assert.equal(shown(), 'sending')
@@ -81,6 +84,21 @@ test('a failed snapshot that may go on is given up as well', async (t) => {
   host.objectStore.answerNext('putPart', { kind: 'not_allowed', because: 'its URL names a loopback address' })
   take(urlsOf(upload))
   await quiet()
+  clock.advance(DAY_MS)
+  await quiet()
+  clock.advance(limits.stagingSweepMs)
+  await quiet()
+  assert.deepEqual([shown(), await staged()], ['failed staging_stale', 0])
+})
+
+test('a snapshot whose parts could not be sent for long is given up as well', async (t) => {
+  const { host, upload, take, quiet, shown, clock, staged } = await snapshotStage(t)
+  const tries = 3 * PARTS
+  for (let count = 0; count < tries; count += 1)
+    host.objectStore.failNext('putPart', new HostFault('storage_failed', 'on purpose'))
+  take(urlsOf(upload))
+  await quiet()
+  assert.deepEqual([shown(), await staged()], ['sending storage_failed', 1])
   clock.advance(DAY_MS)
   await quiet()
   clock.advance(limits.stagingSweepMs)
