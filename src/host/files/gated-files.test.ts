@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import {
+  closeSync,
   constants,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   rmSync,
   symlinkSync,
@@ -66,6 +69,50 @@ test('a file is closed when a given-up call on it ends, and close does not wait 
   hung.end()
   // The writer's end, and the file itself.
   while (openFiles() > before - 2) await new Promise(setImmediate)
+})
+
+test('a file is closed when a given-up call on it fails, too', async (t) => {
+  const { directory, files } = stage(t, { boundMs: HANGS_MS })
+  const path = join(directory, 'fifo')
+  execFileSync('mkfifo', [path])
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  const file = await files.open(path, 'w')
+  // More than a pipe holds (pipe(7)), so it hangs until the reader is gone.
+  await assert.rejects(file.writeFile(Buffer.alloc(1024 * 1024)), NoAnswer)
+  const before = openFiles()
+  await file.close()
+  closeSync(reader)
+  while (openFiles() > before - 2) await new Promise(setImmediate)
+})
+
+test('close returns when the file is closed, and not before, even if a call on it fails meanwhile', async (t) => {
+  const { directory, files, calls } = stage(t, { places: 1 })
+  const before = openFiles()
+  const file = await files.open(directory, 'r')
+  const reading = assert.rejects(file.readText(), { code: 'EISDIR' })
+  const others = Promise.withResolvers<void>()
+  const held = calls.take(() => others.promise)
+  let isClosed = false
+  const closing = file.close().then(() => (isClosed = true))
+  await reading
+  await new Promise(setImmediate)
+  assert.equal(isClosed, false)
+  others.resolve()
+  await Promise.all([held, closing])
+  assert.equal(openFiles(), before)
+})
+
+test('a flush that waits for its place is not lost when the file is closed', async (t) => {
+  const { directory, calls } = stage(t)
+  const flushes = new BoundedCalls({ places: 1, boundMs: 60_000 })
+  const others = Promise.withResolvers<void>()
+  const held = flushes.take(() => others.promise)
+  const file = await gatedFiles({ calls, flushes }).open(join(directory, 'file'), 'w')
+  const flushing = file.sync()
+  const closing = file.close()
+  await calls.take(async () => {})
+  others.resolve()
+  await Promise.all([held, flushing, closing])
 })
 
 test('a rename that waits for its place asks then whether it may go on', async (t) => {
