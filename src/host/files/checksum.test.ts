@@ -33,6 +33,25 @@ test('the checksum of a file covers all its bytes, including its holes', async (
   assert.equal(await checksumOf(handle, whole.length, never), crc32(whole))
 })
 
+test('a large hole is not read', async (t) => {
+  const { handle } = await fileOf(t, randomBytes(MIB))
+  await handle.truncate(2 ** 32)
+  const read = t.mock.method(handle, 'read')
+  await checksumOf(handle, 2 ** 32, never)
+  const count = read.mock.callCount()
+  assert.ok(count > 0 && count < 8, `${count} reads`)
+})
+
+test('reads that return less than was asked for are continued', async (t) => {
+  const data = randomBytes(MIB)
+  const { handle } = await fileOf(t, data)
+  const read = handle.read.bind(handle)
+  t.mock.method(handle, 'read', (buffer: Buffer, offset: number, length: number, position: number) =>
+    read(buffer, offset, Math.ceil(length / 2), position),
+  )
+  assert.equal(await checksumOf(handle, data.length, never), crc32(data))
+})
+
 test('a checksum that was aborted continues where it stopped', async (t) => {
   const data = randomBytes(8 * MIB)
   const { handle } = await fileOf(t, data)
@@ -55,6 +74,34 @@ test('a file that is cut short while it is read fails as cut short', async (t) =
   const reading = checksumOf(handle, 8 * MIB, never)
   truncateSync(path, 0)
   await assert.rejects(reading, FileCutShort)
+})
+
+test('a read that fails before its turn fails the checksum, and nothing else', async (t) => {
+  const { handle } = await fileOf(t, randomBytes(2 * MIB))
+  const first = Promise.withResolvers<void>()
+  const failed = new Error('EIO')
+  const read = t.mock.method(handle, 'read')
+  read.mock.mockImplementationOnce(() => first.promise.then(() => ({ bytesRead: MIB / 2 })), 0)
+  read.mock.mockImplementationOnce(() => Promise.reject(failed), 1)
+  const reading = assert.rejects(checksumOf(handle, 2 * MIB, never), failed)
+  while (read.mock.callCount() < 4) await new Promise(setImmediate)
+  first.resolve()
+  await reading
+})
+
+test('a checksum that fails has no read under way any more', async (t) => {
+  const { handle } = await fileOf(t, randomBytes(2 * MIB))
+  const second = Promise.withResolvers<void>()
+  const read = t.mock.method(handle, 'read')
+  read.mock.mockImplementationOnce(() => Promise.reject(new Error('EIO')), 0)
+  read.mock.mockImplementationOnce(() => second.promise.then(() => ({ bytesRead: MIB / 2 })), 1)
+  let hasEnded = false
+  const reading = assert.rejects(checksumOf(handle, 2 * MIB, never)).then(() => (hasEnded = true))
+  while (read.mock.callCount() < 4) await new Promise(setImmediate)
+  await new Promise(setImmediate)
+  assert.equal(hasEnded, false)
+  second.resolve()
+  await reading
 })
 
 test('zeros after data count as if they had been read', () => {

@@ -76,16 +76,16 @@ async function* extentsOf(
   handle: GatedFile,
   fromBytes: number,
   lengthBytes: number,
-): AsyncGenerator<Extent, undefined> {
+): AsyncGenerator<Extent, void> {
   let knowsHoles = true
   for (let at = fromBytes; at < lengthBytes;) {
     const data: number | undefined = knowsHoles ? await handle.dataFrom(at) : undefined
+    if (knowsHoles && data === undefined && (await handle.isHoleToEnd(at))) return
     knowsHoles = data !== undefined
     const from = Math.min(data ?? at, lengthBytes)
     at = Math.min(from + READ_BYTES, lengthBytes)
     if (from < at) yield { from, to: at }
   }
-  return undefined
 }
 
 async function readWhole(handle: GatedFile, buffer: Bytes, { from, to }: Extent): Promise<Bytes> {
