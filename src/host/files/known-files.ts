@@ -23,20 +23,14 @@ export class KnownFiles<T> {
 
   /** Returns what the file says. Throws errors of system calls, and what `parse` throws. */
   async read(path: string): Promise<T> {
-    try {
-      // Taken before the read, so a change during it is seen the next time. No system call sets the time of a change.
-      const { dev, ino, ctimeNs } = await stat(path, { bigint: true })
-      const version = `${dev} ${ino} ${ctimeNs}`
-      const known = this.#known.get(path)
-      if (known?.version === version) return known.value
-      const value = this.#parse(await readFile(path, 'utf8'))
-      if (this.#isKept(value)) this.#known.set(path, { version, value })
-      else this.#known.delete(path)
-      return value
-    } catch (error) {
-      this.#known.delete(path)
-      throw error
-    }
+    // Taken before the read, so a change during it is seen the next time. No system call sets the time of a change.
+    const { dev, ino, ctimeNs } = await stat(path, { bigint: true })
+    const version = `${dev} ${ino} ${ctimeNs}`
+    const known = this.#known.get(path)
+    if (known?.version === version) return known.value
+    const value = this.#parse(await readFile(path, 'utf8'))
+    if (this.#isKept(value)) this.#known.set(path, { version, value })
+    return value
   }
 
   /** Must be called when the file is removed for good. */
