@@ -7,6 +7,8 @@ import { HostFault } from '../../core/errors.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
 
 const NO_URLS = { firstPart: 1, parts: [] }
+/** Parts of the disk of the stage. */
+const PARTS = 3
 
 test('a pack that fails while it waits for room gives back the room that comes', async (t) => {
   const stage = await snapshotStage(t, { stagingQuotaMib: 1 })
@@ -58,6 +60,63 @@ test('a pack that waits for room in staging does not keep others from packing', 
   release()
   await quiet()
   assert.notEqual(store.snapshots.parts(kept)[0]?.etag, undefined)
+})
+
+test('a snapshot that is deleted just when it gets what it waited for keeps nothing of that', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: 3 })
+  const { host, store, vmId, take, drop, quiet, shown, staged } = stage
+  host.diskContents.set(vmId, { content: noise('three parts', 2.5 * MIB), sizeBytes: 3 * MIB })
+  const [full, late] = ['full', 'late'] as [SnapshotId, SnapshotId]
+  let packed = 0
+  for (let turns = 0; packed === 0; turns += 1) {
+    take(NO_URLS, full)
+    await quiet()
+    take(NO_URLS, late)
+    await quiet()
+    assert.equal(store.snapshots.parts(late).length, 0, 'it did not wait')
+    const removed = host.staging.holdNext('remove')
+    drop(full)
+    await quiet()
+    removed()
+    for (let turn = 0; turn < turns; turn += 1) await Promise.resolve()
+    packed = store.snapshots.parts(late).length
+    drop(late)
+    await quiet()
+    assert.equal(await staged(), 0)
+    assert.ok(turns < 1000)
+  }
+  host.diskContents.set(vmId, { content: noise('half a part', MIB / 2), sizeBytes: MIB })
+  // Each but the last is in the middle of a pack.
+  const ids = Array.from({ length: limits.packsMax }, (_, index) => `snap-${index}` as SnapshotId)
+  for (const _ of ids.slice(1)) host.staging.holdNext('pack')
+  for (const id of ids) take(NO_URLS, id)
+  await quiet()
+  assert.deepEqual(
+    ids.map((id) => shown(id)),
+    [...ids.slice(1).map(() => 'packing'), 'sending'],
+  )
+})
+
+test('a snapshot may have as many parts as a store takes, and not one more', async (t) => {
+  for (const [beyond, end] of [
+    [0, 'sending'],
+    [1, 'failed upload_too_many_parts'],
+  ] as const) {
+    const { host, take, quiet, shown, staged } = await snapshotStage(t)
+    const { staging } = host
+    const pack = staging.pack.bind(staging)
+    // Simulates the last parts of a large disk.
+    const skipped = limits.partsMax - PARTS + beyond
+    staging.pack = (job, signal) => {
+      const onPart: typeof job.onPart = (part, next) =>
+        job.onPart({ ...part, number: part.number + skipped }, next)
+      return pack({ ...job, onPart }, signal)
+    }
+    take(NO_URLS)
+    await quiet()
+    assert.equal(shown(), end)
+    assert.equal(await staged(), beyond === 0 ? 1 : 0)
+  }
 })
 
 test('a snapshot that waits for room says so, on record and in the log, and no longer once it has room', async (t) => {
