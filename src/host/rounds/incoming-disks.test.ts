@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { linkSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { UserId, VmId } from '../../core/ids.ts'
@@ -14,6 +14,12 @@ import { PoolIncomingDisks } from './incoming-disks.ts'
 
 const arrival = 'a-1' as ArrivalId
 const SIZE_BYTES = 1024 * 1024
+const never = new AbortController().signal
+const owner = {
+  id: 'web-1' as VmId,
+  userId: process.getuid?.() as UserId,
+  mark: { storeId: 'store-1', createdAtMs: 1 },
+}
 
 async function stage(t: TestContext) {
   const base = mkdtempSync(join(tmpdir(), 'vmh-incoming-'))
@@ -50,15 +56,52 @@ for (const number of [1, 2])
     assert.equal(closes.mock.callCount(), 1)
   })
 
+test('an id that is not a plain name is refused, and nothing outside is made or removed', async (t) => {
+  const { disks, paths, base } = await stage(t)
+  const outside = join(base, 'outside.raw')
+  writeFileSync(outside, 'precious')
+  const odd = relative(paths.incoming, outside).slice(0, -'.raw'.length) as ArrivalId
+  assert.equal(paths.incomingDisk(odd), outside)
+  mkdirSync(paths.incoming)
+  await assert.rejects(disks.open(odd, { number: 1, sizeBytes: SIZE_BYTES }), /plain name/)
+  await assert.rejects(disks.publish(odd, owner, never), /plain name/)
+  await assert.rejects(disks.remove(odd), /plain name/)
+  assert.equal(readFileSync(outside, 'utf8'), 'precious')
+})
+
+test('a disk that is open is neither opened again nor published', async (t) => {
+  const { disks } = await stage(t)
+  const disk = await disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })
+  await assert.rejects(disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES }), /opened once/)
+  await assert.rejects(disks.publish(arrival, owner, never), /closed before/)
+  await disk.close()
+  await disks.publish(arrival, owner, never)
+})
+
+test('a disk that was published for a VM is not that of a later VM with its id', async (t) => {
+  const { disks, paths } = await stage(t)
+  await (await disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })).close()
+  for (const _time of [1, 2]) await disks.publish(arrival, owner, never)
+  const later = { ...owner, mark: { ...owner.mark, createdAtMs: 2 } }
+  await assert.rejects(disks.publish(arrival, later, never), { code: 'disk_foreign' })
+  rmSync(paths.diskNote(owner.id))
+  await assert.rejects(disks.publish(arrival, owner, never), { code: 'disk_foreign' })
+})
+
+test('only incoming disks are listed, whatever else lies beside them', async (t) => {
+  const { disks, paths } = await stage(t)
+  await (await disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })).close()
+  for (const name of ['a-2.tmp', '.raw', '.hidden.raw']) mkdirSync(join(paths.incoming, name))
+  assert.deepEqual(await disks.list(), [arrival])
+})
+
 test('a disk to which a write had no answer does not become that of a VM', async (t) => {
   const { disks } = await stage(t)
   const disk = await disks.open(arrival, { number: 1, sizeBytes: SIZE_BYTES })
   t.mock.method(GatedFile.prototype, 'punchHole', () => Promise.reject(new NoAnswer('no answer')))
   await assert.rejects(disk.write({ kind: 'hole', offset: 0, length: 4096 }), { code: 'storage_failed' })
   await disk.close()
-  const mark = { storeId: 'store-1', createdAtMs: 1 }
-  const owner = { id: 'web-1' as VmId, userId: 600_000 as UserId, mark }
-  await assert.rejects(disks.publish(arrival, owner, new AbortController().signal), { code: 'round_lost' })
+  await assert.rejects(disks.publish(arrival, owner, never), { code: 'round_lost' })
   assert.deepEqual(await disks.list(), [arrival])
 })
 

@@ -22,6 +22,7 @@ import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
 import { silentLog } from '../../log/log.ts'
 import { sync } from '../files/durable.ts'
+import { GatedFile } from '../files/gated-file.ts'
 import { accessPool } from '../pool/pool-access.ts'
 import { markPool } from '../pool/pool-marker.ts'
 import { MEMORY, metadataPath, poolPaths } from '../pool/pool-paths.ts'
@@ -214,6 +215,33 @@ for (const [what, damage] of [
     await assert.rejects(states.verify(id, never), { code: 'saved_state_corrupt' })
     await assert.rejects(send(), { code: 'saved_state_corrupt' })
   })
+
+/** Returns how many files this process has open. */
+const openFiles = (): number => readdirSync('/proc/self/fd').length
+
+test('saved memory that was read wrongly once is read again by the next check', async (t) => {
+  const { states, paths } = await stage(t)
+  const memory = randomBytes(MIB)
+  published({ states, paths }, memory)
+  const before = openFiles()
+  t.mock.method(GatedFile.prototype, 'read').mock.mockImplementationOnce(async (buffer, offset, length) => {
+    buffer.fill(0, offset, offset + length)
+    return { bytesRead: length }
+  })
+  await assert.rejects(states.verify(id, never), { code: 'saved_state_corrupt' })
+  await states.verify(id, never)
+  assert.equal(openFiles(), before)
+})
+
+test('saved memory that is cut short during a check is damaged', async (t) => {
+  const { states, paths } = await stage(t)
+  published({ states, paths }, randomBytes(MIB))
+  const before = openFiles()
+  const reads = t.mock.method(GatedFile.prototype, 'read')
+  reads.mock.mockImplementation(async () => ({ bytesRead: 0 }))
+  await assert.rejects(states.verify(id, never), { code: 'saved_state_corrupt' })
+  assert.equal(openFiles(), before)
+})
 
 test('a saved state that is out of sight is unknown and not absent, so its guest does not boot', async (t) => {
   const { states, paths, base } = await stage(t)
