@@ -98,6 +98,8 @@ test('URLs beyond the last part, and completions without a URL, are refused', as
     [await handOver(host, { part_urls: partUrls(1), part_size_mib: 64 }), '/part_size_mib'],
     [await complete(host, {}), '/complete_url'],
     [await complete(host, { complete_url: 'ftp://bucket.example.net/' }), '/complete_url'],
+    [await complete(host, { complete_url: 'https://me:x@bucket.example.net/' }), '/complete_url'],
+    [await complete(host, { complete_url: FIRST, head_url: 'https://[x' }), '/head_url'],
     [await start(host, startBody(), 'NIGHTLY'), '/id'],
   ] as const) {
     const { errors } = assertProblem(answer, 400, 'invalid_request')

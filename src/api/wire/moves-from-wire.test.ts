@@ -15,8 +15,20 @@ test('a manifest is the same after its way over the wire', () => {
   const network = { ...manifestNetwork, ipv6Address: '2001:db8::10', ipv6Prefix: '2001:db8:1::/64' }
   const routed = { ...manifest, network, vm: { ...manifest.vm, desired: { ...vm, network } } }
   const ended = { ...manifest, vm: { ...manifest.vm, ended: true as const } }
-  for (const sent of [manifest, formatted, routed, ended, { ...bare, vm: { ...manifest.vm, desired: vm } }])
+  const { lastTrafficAtMs: _traffic, keepAwakeUntilMs: _awake, ...silent } = manifest.vm
+  const variants = [
+    { ...bare, vm: { ...manifest.vm, desired: vm } },
+    { ...manifest, vm: silent },
+  ]
+  for (const sent of [manifest, formatted, routed, ended, ...variants])
     assert.deepEqual(manifestFromWire(JSON.parse(JSON.stringify(manifestToWire(sent)))), sent)
+})
+
+test('a manifest with a network that no VM can have is not taken', () => {
+  const { network = assert.fail('no network') } = manifest.vm.desired
+  const desired = { ...manifest.vm.desired, network: { ...network, ipv4Address: '127.0.0.1' } }
+  const wire = manifestToWire({ ...manifest, vm: { ...manifest.vm, desired } })
+  assert.throws(() => manifestFromWire(wire), /network whose \/network\/ipv4_address/)
 })
 
 test('the format of saved memory is the same after its way over the wire', () => {

@@ -9,6 +9,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
@@ -240,6 +241,17 @@ test('saved memory that is cut short during a check is damaged', async (t) => {
   const reads = t.mock.method(GatedFile.prototype, 'read')
   reads.mock.mockImplementation(async () => ({ bytesRead: 0 }))
   await assert.rejects(states.verify(id, never), { code: 'saved_state_corrupt' })
+  assert.equal(openFiles(), before)
+})
+
+test('saved memory that is cut short while it is sent is damaged, and no file stays open', async (t) => {
+  const { states, paths } = await stage(t)
+  published({ states, paths }, randomBytes(32 * MIB))
+  const before = openFiles()
+  const send = async (): Promise<void> => {
+    for await (const _chunk of states.frames(id, 0, never)) truncateSync(states.paths(id).published, 0)
+  }
+  await assert.rejects(send(), { code: 'saved_state_corrupt' })
   assert.equal(openFiles(), before)
 })
 
