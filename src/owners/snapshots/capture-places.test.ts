@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { setPower } from '../../commands/vm/set-power.ts'
 import { limits } from '../../config/limits.ts'
+import { HostFault } from '../../core/errors.ts'
 import type { SnapshotId } from '../../core/snapshots/record.ts'
 import type { VmId } from '../../core/ids.ts'
 
@@ -66,4 +67,16 @@ test('a capture that waited too long for a pass of its VM does not begin after t
   await after(limits.captureRetryMs)
   assert.equal(shown(), 'completed')
   assert.equal(clones.mock.callCount(), 1)
+})
+
+test('a capture that the pool failed is not tried sooner because its VM changes', async (t) => {
+  const { context, host, vmId, upload, take, quiet, shown, after } = await snapshotStage(t)
+  host.staging.failNext('flushDisk', new HostFault('storage_failed', 'on purpose'))
+  take(urlsOf(upload))
+  await quiet()
+  setPower(context, vmId, 'stopped')
+  await quiet()
+  assert.equal(shown(), 'waiting storage_failed')
+  await after(2 * limits.retryBackoffMsMin)
+  assert.equal(shown(), 'completed')
 })

@@ -97,6 +97,28 @@ test('a snapshot that is deleted just when it gets what it waited for keeps noth
   )
 })
 
+test('packs that waited for room take turns, and say so', async (t) => {
+  const stage = await snapshotStage(t, { stagingQuotaMib: limits.packsMax + 1 })
+  const { host, vmId, take, drop, quiet, snap } = stage
+  host.diskContents.set(vmId, { content: noise('parts', (limits.packsMax + 0.5) * MIB), sizeBytes: 4 * MIB })
+  take(NO_URLS)
+  await quiet()
+  host.diskContents.set(vmId, { content: noise('half a part', MIB / 2), sizeBytes: MIB })
+  const ids = Array.from({ length: limits.packsMax + 1 }, (_, index) => `late-${index}` as SnapshotId)
+  for (const id of ids) {
+    take(NO_URLS, id)
+    await quiet()
+  }
+  const held = ids.map(() => host.staging.holdNext('pack'))
+  drop()
+  await quiet()
+  const waits = ids.map((id) => snap(id).waitingFor)
+  assert.deepEqual(waits, [...ids.slice(1).map(() => undefined), 'the packing of other snapshots'])
+  for (const release of held) release()
+  await quiet()
+  assert.deepEqual(new Set(ids.map((id) => snap(id).stage)), new Set(['sending']))
+})
+
 test('a snapshot may have as many parts as a store takes, and not one more', async (t) => {
   for (const [beyond, end] of [
     [0, 'sending'],

@@ -343,6 +343,7 @@ test('a record that cannot be written for a while holds its snapshot up, and no 
   })
   take(urlsOf(upload))
   await quiet()
+  assert.equal(shown(), 'sending')
   await after(limits.retryBackoffMsMax)
   assert.equal(shown(), 'completed')
 })

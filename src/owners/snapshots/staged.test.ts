@@ -227,9 +227,14 @@ test('staging whose removal fails while a sweep leaves it to its snapshot counts
 
 test('a clone that could not be removed goes with the next sweep, and the parts stay', async (t) => {
   const stage = await snapshotStage(t)
-  const { host, id, after, keeps } = stage
+  const { host, id, upload, take, handOver, quiet, shown, after, keeps } = stage
   host.staging.failNext('removeClone', fault())
-  await complete(stage, id)
+  take(NO_URLS)
+  await quiet()
+  assert.equal(shown(), 'sending', 'it is not the trouble of the snapshot')
+  handOver(urlsOf(upload))
+  await quiet()
+  assert.equal(shown(), 'completed')
   const cloneBytes = async (): Promise<number | undefined> => (await host.staging.list())[0]?.cloneBytes
   assert.ok(((await cloneBytes()) ?? 0) > 0)
   await after(limits.stagingSweepMs)
