@@ -210,7 +210,7 @@ test('a VM whose disk is not made yet is captured as soon as it is', async (t) =
 })
 
 test('a disk of another VM that has the name of this one is not captured', async (t) => {
-  const { host, vmId, upload, take, quiet, shown, after, staged } = await snapshotStage(t)
+  const { host, clock, vmId, upload, take, quiet, shown, snap, after, staged } = await snapshotStage(t)
   const disk = host.storage.disks.get(vmId) ?? assert.fail('there is no disk')
   const note = disk.note ?? assert.fail('it has no note')
   const mark = { ...note.mark, createdAtMs: note.mark.createdAtMs + 1 }
@@ -219,6 +219,9 @@ test('a disk of another VM that has the name of this one is not captured', async
   await quiet()
   await after(limits.captureRetryMs)
   assert.deepEqual([shown(), await staged()], ['waiting vm_unsettled', 0])
+  await after(20 * limits.retryBackoffMsMax)
+  const { nextAttemptAtMs = assert.fail('no further try') } = snap().trouble ?? {}
+  assert.ok(nextAttemptAtMs - clock.now() <= limits.retryBackoffMsMax)
 })
 
 test('a snapshot whose VM is deleted before it is captured has failed', async (t) => {

@@ -4,7 +4,7 @@ import { noise, MIB, snapshotStage, urlsOf } from '../../../test/snapshot-stage.
 import { limits } from '../../config/limits.ts'
 import { HostFault } from '../../core/errors.ts'
 import { HostInspector } from '../capacity/host-inspector.ts'
-import { HOUR_MS } from '../../lib/time-units.ts'
+import { DAY_MS, HOUR_MS } from '../../lib/time-units.ts'
 import type { SnapshotId, StagingId } from '../../core/snapshots/record.ts'
 
 type Stage = Awaited<ReturnType<typeof snapshotStage>>
@@ -71,6 +71,22 @@ test('staging of a completed snapshot goes when nothing moved for long, over res
   assert.equal(await keeps(id), 'all')
   await after(limits.stagingSweepMs)
   assert.deepEqual([shown(), snap().staged.bytes, await staged()], ['completed', 0, 0])
+})
+
+test('staging that became stale stays until the record that says so is on the disk', async (t) => {
+  let flushing: Promise<void> = Promise.resolve()
+  const stage = await snapshotStage(t, { flush: () => flushing })
+  const { id, clock, quiet, snap, after, staged } = stage
+  await complete(stage, id)
+  const disk = Promise.withResolvers<void>()
+  flushing = disk.promise
+  clock.set(DAY_MS)
+  await after(limits.stagingSweepMs)
+  const seen = [snap().staged.bytes, await staged()]
+  // Before a check can fail: the daemon that is stopped then waits for this.
+  disk.resolve()
+  await quiet()
+  assert.deepEqual([seen, await staged()], [[0, 1], 0])
 })
 
 test('when there is no room, staging of completed snapshots goes first, and the oldest of those', async (t) => {

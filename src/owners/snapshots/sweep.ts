@@ -129,7 +129,8 @@ function failStale({ store, host, fail, maxAgeMs, sightings }: SweepOptions): vo
     const isOld = ageMs >= maxAgeMs && watchedMs >= graceMs
     if (!isOld || record.capture === undefined) continue
     const { lacks } = standingOf(record, store.snapshots.tally(record))
-    const waits = record.stage === 'failed' || record.trouble !== undefined || needsUrls(lacks)
+    // The trouble of a failed one says why it failed.
+    const waits = record.trouble !== undefined || needsUrls(lacks)
     if (waits) fail(record.id, `nothing moved since ${new Date(record.lastActivityAtMs).toISOString()}`)
   }
 }

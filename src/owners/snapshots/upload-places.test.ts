@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { snapshotStage, urlsOf } from '../../../test/snapshot-stage.ts'
 import { SignedUrl } from '../../core/outbound/signed-url.ts'
+import { limits } from '../../config/limits.ts'
 import { abortable } from '../../lib/abortable.ts'
 import type { SnapshotId, SnapshotUrls } from '../../core/snapshots/record.ts'
 import type { FakeUpload } from '../../../test/fakes/fake-object-store.ts'
@@ -59,5 +60,26 @@ test('parts whose URLs are dropped while they wait for their turn are not sent',
   )
   handOver(urlsOf(upload))
   await quiet()
+  assert.equal(shown(), 'completed')
+})
+
+test('fresh URLs give a part all its tries again', async (t) => {
+  const { host, vmId, upload, take, handOver, quiet, shown, after } = await snapshotStage(t)
+  host.diskContents.set(vmId, { content: Buffer.from('of one part'), sizeBytes: 4096 })
+  const few = limits.sendAttemptsMax - 1
+  for (let round = 0; round < 2; round += 1) {
+    for (let attempt = 0; attempt < few; attempt += 1)
+      host.objectStore.answerNext('putPart', { kind: 'busy', because: 'it answered 503 (SlowDown)' })
+    upload.expireUrls()
+    if (round === 0) take(urlsOf(upload))
+    else handOver(urlsOf(upload))
+    await quiet()
+    while (host.objectStore.requests.length < few * (round + 1)) {
+      assert.equal(shown(), 'sending upload_busy')
+      await after(limits.retryBackoffMsMax)
+    }
+    assert.equal(shown(), 'sending upload_busy')
+  }
+  await after(limits.retryBackoffMsMax)
   assert.equal(shown(), 'completed')
 })
