@@ -15,6 +15,7 @@ import { test } from 'node:test'
 import { restoringOf } from '../../../test/restoring-of.ts'
 import { StoreStage, sha256Of } from '../../../test/store-stage.ts'
 import { readBackup } from './read-backup.ts'
+import { readReplaced } from './replaced-records.ts'
 import { UnflushedRecords } from './restoring.ts'
 import { writeBackup } from './write-backup.ts'
 import type { UserId, VmId } from '../../core/ids.ts'
@@ -34,6 +35,13 @@ test('a restore removes the copy that a killed one left unfinished, because its 
     left = readdirSync(copies)
   })
   assert.deepEqual(left, ['before-restore-20270115T000000Z.db'])
+})
+
+test('replaced records that cannot be read, but are not damaged, are not taken for lost', () => {
+  const db = new DatabaseSync(':memory:')
+  assert.deepEqual(readReplaced(db), { revisions: 0, userIds: [], releases: [], maintenance: undefined })
+  db.close()
+  assert.throws(() => readReplaced(db))
 })
 
 const about = { about: { madeAtMs: 1, version: '1.2.3', hostId: 'host-1' }, files: [] }
