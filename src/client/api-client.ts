@@ -1,7 +1,8 @@
-import createOpenapiClient from 'openapi-fetch'
+import createOpenapiClient, { defaultPathSerializer } from 'openapi-fetch'
 import { ApiProblem, isProblem, UnexpectedAnswer } from './api-problem.ts'
 import { createHttpsFetch } from './https-fetch.ts'
-import type { Client, Middleware } from 'openapi-fetch'
+import { pathPart } from './path-part.ts'
+import type { Client, Middleware, PathSerializer } from 'openapi-fetch'
 import type { Connection } from './connection.ts'
 import type { components, paths } from './schema.d.ts'
 
@@ -19,9 +20,15 @@ export type ApiClient = Client<paths> & {
 /** Throws node:tls's error if certificate and key do not match or are not PEM. Sends nothing yet. */
 export function createApiClient(connection: Connection): ApiClient {
   const fetch = createHttpsFetch(connection)
-  const client = createOpenapiClient<paths>({ baseUrl: connection.url, fetch })
+  const client = createOpenapiClient<paths>({ baseUrl: connection.url, fetch, pathSerializer })
   client.use(texts)
   return Object.assign(client, { close: () => fetch.close() })
+}
+
+/** Throws ImpossibleId where openapi-fetch would send the request to another route. */
+const pathSerializer: PathSerializer = (pathname, parameters) => {
+  for (const value of Object.values(parameters)) pathPart(String(value))
+  return defaultPathSerializer(pathname, parameters)
 }
 
 type AnswersText = {

@@ -6,11 +6,15 @@ import { setImmediate } from 'node:timers/promises'
 import { answered, answeredUnlessEmpty, createApiClient, done } from '../../src/client/api-client.ts'
 import { ApiProblem, UnexpectedAnswer } from '../../src/client/api-problem.ts'
 import { ConnectionFailed } from '../../src/client/connection-failed.ts'
-import { makePki, startControllerHost } from '../daemon/support/controller-host.ts'
+import { ImpossibleId } from '../../src/client/path-part.ts'
+import { watchVm } from '../../src/client/watch.ts'
+import { never } from '../../src/lib/abortable.ts'
+import { createBody, makePki, startControllerHost } from '../daemon/support/controller-host.ts'
 import type { RequestListener } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TestContext } from 'node:test'
-import type { ApiClient } from '../../src/client/api-client.ts'
+import type { ApiClient, CreateVm } from '../../src/client/api-client.ts'
+import type { VmId } from '../../src/core/ids.ts'
 import type { Pki } from '../daemon/support/controller-host.ts'
 
 let pki: Pki
@@ -156,6 +160,24 @@ test('an answer that is not of the kind of its route does not come from vmhostd'
   for (const type of ['application/json', 'text/html', 'text/plainer']) {
     const client = await contentClient(t, type, '42')
     await assert.rejects(answered(client.GET('/v1/vms/{id}/console/log', { params })), UnexpectedAnswer, type)
+  }
+})
+
+test('an id that a URL takes for a step is refused before it is sent, and reaches no other route', async (t) => {
+  const { api, store } = await startControllerHost(t, pki)
+  await answered(
+    api.PUT('/v1/vms/{id}', { params: { path: { id: 'migration' } }, body: createBody() as CreateVm }),
+  )
+  const path = { id: '.' }
+  await assert.rejects(api.DELETE('/v1/vms/{id}/migration', { params: { path } }), ImpossibleId)
+  await assert.rejects(api.GET('/v1/vms/{id}/console/log', { params: { path: { id: '..' } } }), ImpossibleId)
+  const watching = watchVm(api, '..', { signal: never, sleep: async () => {}, monotonicMs: () => 0 })
+  await assert.rejects(watching.next(), ImpossibleId)
+  assert.equal(store.vms.get('migration' as VmId)?.deleting, false)
+  // These stay one part of the path: the daemon refuses them.
+  for (const id of ['', '...', '%2e', '../migration']) {
+    const { error } = await api.DELETE('/v1/vms/{id}', { params: { path: { id } } })
+    assert.equal(error?.code, 'invalid_request')
   }
 })
 

@@ -54,6 +54,7 @@ test('a Go program creates a VM, reads it, and is refused as the API says', { sk
     invalid: 'invalid_request 400 0s',
     made: 202,
     kept: 'vm_protected 409 0s',
+    dots: ['invalid_request 400 0s', 'invalid_request 400 0s'],
     stale: 'precondition_failed 412 0s',
     labels: { tier: 'web' },
     unchanged: 304,

@@ -87,13 +87,14 @@ invalid = outcome(lambda: client.create_vm("web-1", {"compute": body["compute"]}
 made = client.create_vm("web-1", body)
 client.set_vm_metadata("web-1", {"labels": {"tier": "web"}, "protected": True})
 kept = outcome(lambda: client.delete_vm("web-1"))
+dots = [outcome(lambda: client.withdraw_offer(id)) for id in [".", ".."]]
 stale = outcome(lambda: client.set_vm_metadata("web-1", {"labels": {}}, if_match=made.etag))
 vm = client.get_vm("web-1")
 unchanged = client.get_vm("web-1", if_none_match=vm.etag)
 listed = [item["id"] for item in client.list_vms(label="tier=web").data["items"]]
 events = [message.event["kind"] for message in client.stream_events(after=0, follow=False) if message.event]
 print(json.dumps({
-    "missing": missing, "invalid": invalid, "made": made.status, "kept": kept, "stale": stale,
+    "missing": missing, "invalid": invalid, "made": made.status, "kept": kept, "dots": dots, "stale": stale,
     "labels": vm.data["labels"], "unchanged": [unchanged.status, unchanged.data], "listed": listed, "events": events,
 }))
 `
@@ -132,6 +133,7 @@ test('a Python program creates a VM, reads it, and is refused as the API says', 
     invalid: 'invalid_request 400 None',
     made: 202,
     kept: 'vm_protected 409 None',
+    dots: ['invalid_request 400 None', 'invalid_request 400 None'],
     stale: 'precondition_failed 412 None',
     labels: { tier: 'web' },
     unchanged: [304, null],

@@ -3,6 +3,7 @@ import { BROKEN, closeFor, isPassing } from '../../core/console/close.ts'
 import { unreachable } from '../../lib/assert.ts'
 import { ApiProblem, UnexpectedAnswer } from '../api-problem.ts'
 import { ConnectionFailed, mayPass } from '../connection-failed.ts'
+import { pathPart } from '../path-part.ts'
 import { ConsoleInput } from './console-input.ts'
 import { ConsoleSocket } from './console-socket.ts'
 import type { ConsoleClose } from '../../core/console/close.ts'
@@ -283,7 +284,7 @@ export class ConsoleConnection {
       query.set('cols', String(this.#window.cols))
       query.set('rows', String(this.#window.rows))
     }
-    return `/v1/vms/${encodeURIComponent(vm)}/console?${query.toString()}`
+    return `/v1/vms/${pathPart(vm)}/console?${query.toString()}`
   }
 }
 

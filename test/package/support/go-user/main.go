@@ -129,6 +129,11 @@ func use(ctx context.Context, client *vmhostd.Client, body vmhostd.CreateVm) any
 	_, err = client.SetVmMetadata(ctx, "web-1", metadata, vmhostd.SetVmMetadataOptions{})
 	check(err)
 	_, kept := client.DeleteVm(ctx, "web-1", vmhostd.DeleteVmOptions{})
+	dots := []string{}
+	for _, id := range []string{".", ".."} {
+		_, err := client.WithdrawOffer(ctx, id, vmhostd.WithdrawOfferOptions{})
+		dots = append(dots, outcome(err))
+	}
 	_, stale := client.SetVmMetadata(ctx, "web-1", metadata, vmhostd.SetVmMetadataOptions{IfMatch: made.ETag})
 	vm, err := client.GetVm(ctx, "web-1", vmhostd.GetVmOptions{})
 	check(err)
@@ -149,7 +154,7 @@ func use(ctx context.Context, client *vmhostd.Client, body vmhostd.CreateVm) any
 	return map[string]any{
 		"servers": json.RawMessage(servers),
 		"list": json.RawMessage(list),
-		"missing": outcome(missing), "invalid": outcome(invalid), "made": made.Status, "kept": outcome(kept),
+		"missing": outcome(missing), "invalid": outcome(invalid), "made": made.Status, "kept": outcome(kept), "dots": dots,
 		"stale": outcome(stale), "labels": vm.Data.Labels, "unchanged": unchanged.Status, "events": kinds,
 	}
 }
