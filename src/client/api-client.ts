@@ -82,7 +82,8 @@ export async function done(
 
 /**
  * Waits for a call of the client and returns its data. Throws {@link ApiProblem} if the daemon refused, {@link
- * UnexpectedAnswer} if the answer is not from vmhostd, and ConnectionFailed if none came.
+ * UnexpectedAnswer} if the answer is not from vmhostd or is empty (204), and ConnectionFailed if none came. The answer
+ * to a deletion may be empty: use {@link answeredUnlessEmpty}.
  */
 export async function answered<T>(call: Call<T>): Promise<Answered<NonNullable<T>>> {
   const answer = await answeredUnlessUnchanged(call)

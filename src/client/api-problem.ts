@@ -33,13 +33,20 @@ export class ApiProblem extends Error {
   }
 }
 
-/** An answer that does not come from vmhostd: another HTTP server listens there. */
+/**
+ * An answer that does not come from vmhostd: another HTTP server listens there. With status 204 it may come from
+ * vmhostd, and the call was awaited with `answered`, which needs content.
+ */
 export class UnexpectedAnswer extends Error {
   override readonly name = 'UnexpectedAnswer'
   readonly status: number
 
   constructor(status: number) {
-    super(`an answer with status ${status} that is not vmhostd's`)
+    super(
+      status === 204
+        ? 'an answer with status 204, which has no content: if the request may have that, use answeredUnlessEmpty'
+        : `an answer with status ${status} that is not vmhostd's`,
+    )
     this.status = status
   }
 }

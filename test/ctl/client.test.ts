@@ -137,6 +137,17 @@ test('an answer that does not come from vmhostd is reported as such, whatever it
   }
 })
 
+test('a success without content says which function takes it', async (t) => {
+  const { api } = await startControllerHost(t, pki)
+  const remove = () => api.DELETE('/v1/vms/{id}', { params: { path: { id: 'web-9' } } })
+  await assert.rejects(answered(remove()), {
+    name: 'UnexpectedAnswer',
+    status: 204,
+    message: /answeredUnlessEmpty/,
+  })
+  assert.deepEqual(await answeredUnlessEmpty(remove()), { status: 204, etag: '' })
+})
+
 /** A client whose server answers 200 with this content. */
 const contentClient = (t: TestContext, type: string, body: string): Promise<ApiClient> =>
   clientOf(t, (_request, response) =>
