@@ -41,7 +41,22 @@ async function generate(): Promise<string> {
   const { default: openapiTs, astToString } = await import('openapi-typescript')
   const document = JSON.stringify(await openapiDocument())
   // A member with a default may be left out of a request.
-  return astToString(await openapiTs(document, { defaultNonNullable: false }))
+  return astToString(await openapiTs(document, { defaultNonNullable: false })) + (await codeTypes())
+}
+
+/** The document names codes in examples alone, because an answer may get further ones. */
+async function codeTypes(): Promise<string> {
+  const { faults, rejections } = await import('../src/core/problems/catalogue.ts')
+  const union = (entries: object): string =>
+    Object.keys(entries)
+      .map((code) => `'${code}'`)
+      .join(' | ')
+  return `
+/** A code of a fault, as this version knows them; a newer daemon may have further ones. */
+export type FaultCode = ${union(faults)}
+/** A code of a problem, as this version knows them; a newer daemon may have further ones. */
+export type ProblemCode = FaultCode | ${union(rejections)}
+`
 }
 
 /** Returns the exit status. */

@@ -1,5 +1,6 @@
 import createOpenapiClient, { defaultPathSerializer } from 'openapi-fetch'
 import { ApiProblem, isProblem, UnexpectedAnswer } from './api-problem.ts'
+import { daemonUrl } from './connection.ts'
 import { createHttpsFetch } from './https-fetch.ts'
 import { pathPart } from './path-part.ts'
 import type { Client, Middleware, PathSerializer } from 'openapi-fetch'
@@ -17,8 +18,12 @@ export type ApiClient = Client<paths> & {
   close(): void
 }
 
-/** Throws node:tls's error if certificate and key do not match or are not PEM. Sends nothing yet. */
+/**
+ * Throws a TypeError if the URL is not an address of a daemon, and node:tls's error if certificate and key do not match
+ * or are not PEM. Sends nothing yet.
+ */
 export function createApiClient(connection: Connection): ApiClient {
+  daemonUrl(connection.url)
   const fetch = createHttpsFetch(connection)
   const client = createOpenapiClient<paths>({ baseUrl: connection.url, fetch, pathSerializer })
   client.use(texts)

@@ -1,4 +1,4 @@
-import type { components } from './schema.d.ts'
+import type { components, ProblemCode } from './schema.d.ts'
 
 export type Problem = components['schemas']['Problem']
 
@@ -16,7 +16,8 @@ export class ApiProblem extends Error {
     this.retryAfterSeconds = /^\d+$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined
   }
 
-  get code(): string {
+  /** Returns a code of the catalogue, or of a newer daemon another one. */
+  get code(): ProblemCode | (string & {}) {
     return this.problem.code
   }
 

@@ -4,6 +4,7 @@ import { ApiProblem, UnexpectedAnswer } from './api-problem.ts'
 import { ConnectionFailed, mayPass } from './connection-failed.ts'
 import { httpsText } from './https-stream.ts'
 import { SseParser } from './sse-parser.ts'
+import { timerSleep } from './timer-sleep.ts'
 import { given } from '../lib/given.ts'
 import type { Connection } from './connection.ts'
 import type { SseMessage } from './sse-parser.ts'
@@ -30,8 +31,8 @@ export type ReadEventsOptions = {
   readonly follow: boolean
   /** Ends the reading: it throws the signal's reason. */
   readonly signal: AbortSignal
-  /** Resolves after so many milliseconds, or rejects when the signal is raised. */
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+  /** Resolves after so many milliseconds, or rejects when the signal is raised. Default: a timer of Node. */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
 /**
@@ -40,7 +41,7 @@ export type ReadEventsOptions = {
  */
 export async function* readEvents(
   connection: Connection,
-  { after, vmId, follow, signal, sleep }: ReadEventsOptions,
+  { after, vmId, follow, signal, sleep = timerSleep }: ReadEventsOptions,
 ): AsyncGenerator<EventSight> {
   const query = new URLSearchParams({
     ...(after === undefined ? {} : { after: String(after) }),

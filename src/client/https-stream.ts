@@ -2,6 +2,7 @@ import { request as httpsRequest } from 'node:https'
 import { limits } from '../config/limits.ts'
 import { parsedJson } from '../lib/parsed-values.ts'
 import { ApiProblem, isProblem, UnexpectedAnswer } from './api-problem.ts'
+import { daemonUrl } from './connection.ts'
 import { ConnectionFailed, connectionFailed } from './connection-failed.ts'
 import type { IncomingMessage } from 'node:http'
 import type { Connection } from './connection.ts'
@@ -24,7 +25,7 @@ export async function* httpsText(
   { path, headers, signal, silentMs }: StreamRequest,
 ): AsyncGenerator<string> {
   const tls = { ca, cert, key, minVersion: 'TLSv1.3' } as const
-  const { host: peer } = new URL(url)
+  const { host: peer } = daemonUrl(url)
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const sent = httpsRequest(new URL(path, url), { agent: false, ...tls, headers, signal })
   let secure = false

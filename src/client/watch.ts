@@ -1,5 +1,6 @@
 import { limits } from '../config/limits.ts'
 import { abortable } from '../lib/abortable.ts'
+import { timerSleep } from './timer-sleep.ts'
 import { answered, answeredUnlessUnchanged } from './api-client.ts'
 import { ApiProblem } from './api-problem.ts'
 import { ConnectionFailed, mayPass } from './connection-failed.ts'
@@ -18,10 +19,10 @@ export type Sight<T> =
 export type WatchOptions = {
   /** Ends the watch: it throws the signal's reason. */
   readonly signal: AbortSignal
-  /** Resolves after so many milliseconds, or rejects when the signal is raised. */
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
-  /** Milliseconds of a monotonic clock. */
-  readonly monotonicMs: () => number
+  /** Resolves after so many milliseconds, or rejects when the signal is raised. Default: a timer of Node. */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
+  /** Milliseconds of a monotonic clock. Default: Node's. */
+  readonly monotonicMs?: () => number
   /**
    * Whether the daemon is known to have had the resource: a first look that finds nothing then shows that it is gone.
    */
@@ -69,7 +70,7 @@ export const watchMaintenance = (
  * throw what a restart of it does not cause.
  */
 async function* watch<T>(ask: Ask<T>, options: WatchOptions): AsyncGenerator<Sight<T>> {
-  const { signal, sleep, monotonicMs, wasThere = false } = options
+  const { signal, sleep = timerSleep, monotonicMs = () => performance.now(), wasThere = false } = options
   let etag = ''
   let first = true
   for (;;) {

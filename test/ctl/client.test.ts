@@ -6,6 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import { answered, answeredUnlessEmpty, createApiClient, done } from '../../src/client/api-client.ts'
 import { ApiProblem, UnexpectedAnswer } from '../../src/client/api-problem.ts'
 import { ConnectionFailed } from '../../src/client/connection-failed.ts'
+import { readEvents } from '../../src/client/events.ts'
 import { ImpossibleId } from '../../src/client/path-part.ts'
 import { watchVm } from '../../src/client/watch.ts'
 import { never } from '../../src/lib/abortable.ts'
@@ -45,6 +46,47 @@ const list = (client: ApiClient) => answered(client.GET('/v1/vms'))
 const answer: RequestListener = (_request, response) => {
   response.writeHead(200, { 'content-type': 'application/json' }).end('{"items": []}')
 }
+
+test('a URL that is not an address of a daemon is refused before anything is sent', async () => {
+  const { authority, controller } = pki
+  const at = (url: string) => ({
+    url,
+    ca: authority.certificate,
+    cert: controller.certificate,
+    key: controller.key,
+  })
+  for (const url of [
+    '',
+    'host-1:9000',
+    'http://host-1:9000',
+    'https://host-1:9000?',
+    'https://host-1:9000/#a',
+  ]) {
+    const refused = {
+      name: 'TypeError',
+      message: `"${url}" is not an address of a daemon, as https://host-1:9000 is`,
+    }
+    assert.throws(() => createApiClient(at(url)), refused)
+    const reading = readEvents(at(url), { follow: false, signal: never })
+    await assert.rejects(reading.next(), refused)
+  }
+})
+
+test('a watch needs only a signal', async (t) => {
+  let asked = 0
+  const client = await clientOf(t, (_request, response) => {
+    asked += 1
+    const headers = { 'content-type': 'application/json', etag: `"${asked}"` }
+    if (asked === 2) response.writeHead(304).end()
+    else response.writeHead(200, headers).end(JSON.stringify({ id: `web-${asked}` }))
+  })
+  const seen: string[] = []
+  for await (const sight of watchVm(client, 'web-1', { signal: never })) {
+    if (sight.kind === 'there') seen.push(sight.seen.id)
+    if (seen.length === 2) break
+  }
+  assert.deepEqual(seen, ['web-1', 'web-3'])
+})
 
 test('sequential requests share a connection', async (t) => {
   const sockets = new Set<Socket>()
@@ -182,7 +224,7 @@ test('an id that a URL takes for a step is refused before it is sent, and reache
   const path = { id: '.' }
   await assert.rejects(api.DELETE('/v1/vms/{id}/migration', { params: { path } }), ImpossibleId)
   await assert.rejects(api.GET('/v1/vms/{id}/console/log', { params: { path: { id: '..' } } }), ImpossibleId)
-  const watching = watchVm(api, '..', { signal: never, sleep: async () => {}, monotonicMs: () => 0 })
+  const watching = watchVm(api, '..', { signal: never })
   await assert.rejects(watching.next(), ImpossibleId)
   assert.equal(store.vms.get('migration' as VmId)?.deleting, false)
   // These stay one part of the path: the daemon refuses them.

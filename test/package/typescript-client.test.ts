@@ -10,8 +10,8 @@ import type { Pki } from '../daemon/support/controller-host.ts'
 
 /** A program of a user: TypeScript that has nothing but the released client. */
 const PROGRAM = `
-import { answered, ApiProblem, createApiClient, readEvents } from 'vmhostd-client'
-import type { Connection, CreateVm, Vm } from 'vmhostd-client'
+import { answered, ApiProblem, ConnectionFailed, createApiClient, mayPass, readEvents } from 'vmhostd-client'
+import type { Connection, CreateVm, FaultCode, ProblemCode, Vm } from 'vmhostd-client'
 
 const { connection, body } = JSON.parse(process.env['STAGE'] ?? '') as { connection: Connection; body: CreateVm }
 const client = createApiClient(connection)
@@ -21,6 +21,7 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
   try {
     await call
   } catch (error) {
+    if (error instanceof ConnectionFailed) return mayPass(error) ? 'later' : error.kind
     if (error instanceof ApiProblem) return error.code
     throw error
   }
@@ -29,6 +30,10 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
 
 // @ts-expect-error A VM needs an image.
 const wrong: CreateVm = { compute: body.compute, disk: body.disk }
+
+const codes: readonly ProblemCode[] = ['not_found', 'storage_full' satisfies FaultCode]
+// @ts-expect-error No problem has this code.
+const misspelt: ProblemCode = 'not_fuond'
 
 const missing = await codeOf(answered(client.GET('/v1/vms/{id}', at)))
 const invalid = await codeOf(answered(client.PUT('/v1/vms/{id}', { ...at, body: wrong })))
@@ -42,13 +47,14 @@ const stale = await codeOf(
 )
 const vm: Vm = (await answered(client.GET('/v1/vms/{id}', at))).data
 const { items } = (await answered(client.GET('/v1/vms', { params: { query: { label: 'tier=web' } } }))).data
-const sleep = async (): Promise<void> => {}
 const kinds: string[] = []
-for await (const sight of readEvents(connection, { after: 0, follow: false, signal: new AbortController().signal, sleep }))
+for await (const sight of readEvents(connection, { after: 0, follow: false, signal: new AbortController().signal }))
   kinds.push(sight.kind === 'event' ? sight.event.kind : sight.kind)
 client.close()
 const listed = items.map(({ id }) => id)
-console.log(JSON.stringify({ missing, invalid, status: made.status, kept, stale, labels: vm.labels, listed, kinds }))
+const away = createApiClient({ ...connection, url: 'https://127.0.0.1:9' })
+const refused = await codeOf(answered(away.GET('/v1/vms')))
+console.log(JSON.stringify({ refused, known: codes.length, misspelt, missing, invalid, status: made.status, kept, stale, labels: vm.labels, listed, kinds }))
 `
 
 const folder = mkdtempSync(join(distPath(), 'client-user-'))
@@ -93,6 +99,9 @@ test('a program with the released client compiles, creates a VM, reads it, and i
   const env = { ...process.env, STAGE: JSON.stringify({ connection, body: createBody() }) }
   const printed = await runChecked([process.execPath, 'program.js'], { cwd: folder, env })
   assert.deepEqual(JSON.parse(printed), {
+    refused: 'later',
+    known: 2,
+    misspelt: 'not_fuond',
     missing: 'not_found',
     invalid: 'invalid_request',
     status: 202,
