@@ -19,6 +19,9 @@ const another = { ipv4Address: '192.0.2.11' }
 const codeOf = (result: CommandResult): string =>
   result.ok ? 'taken' : 'code' in result.error ? result.error.code : ''
 
+const detailOf = (result: CommandResult): string | undefined =>
+  !result.ok && 'detail' in result.error ? result.error.detail : undefined
+
 test('VMs that never sleep hold console places, and one more is refused', (t) => {
   const { context, capacity, create } = commandStage(t)
   capacity.total.consolePlaces = 1
@@ -40,9 +43,7 @@ test('a refusal says if there is room when VMs under deletion are gone', (t) => 
   create({ compute, power: 'running' })
   create({ compute, power: 'running', network: another }, 'web-2')
   const asked = { compute: { ...compute, memoryMib: 1024 }, power: 'running', network: {} } as const
-  const detailOf = (result: CommandResult): string | undefined =>
-    !result.ok && 'detail' in result.error ? result.error.detail : undefined
-  const short = 'the host is short of memory by 1024 MiB (1024 MiB more asked for, 0 MiB free of 1024 MiB)'
+  const short = 'the host is short of memory by 1024 MiB (1024 MiB more needed, 0 MiB free of 1024 MiB)'
   assert.equal(detailOf(create(asked, 'web-3')), short)
   deleteVm(context, id)
   assert.equal(detailOf(create(asked, 'web-3')), short)
@@ -51,6 +52,16 @@ test('a refusal says if there is room when VMs under deletion are gone', (t) => 
     detailOf(create(asked, 'web-3')),
     `${short}; it has room when the 2 VMs under deletion are gone`,
   )
+})
+
+test('a refusal of an idle timeout alone says that the disk is for the saved memory', (t) => {
+  const { context, id, capacity, create } = commandStage(t)
+  capacity.total.diskMib = 100
+  create({ compute, power: 'stopped', disk: { sizeMib: 64 } })
+  const needMib = compute.memoryMib + limits.savedDevicesMib
+  const short = `the host is short of disk by ${needMib - 36} MiB`
+  const why = `(${needMib} MiB more needed for its saved memory, 36 MiB free of 100 MiB)`
+  assert.equal(detailOf(setCompute(context, id, sleeps)), `${short} ${why}`)
 })
 
 test('more VMs than there are console places may sleep', (t) => {

@@ -1,12 +1,5 @@
-import {
-  NO_SHARES,
-  commitmentOf,
-  increaseOf,
-  shortages,
-  ledgerOf,
-  totalsOf,
-} from '../../core/capacity/ledger.ts'
-import type { Commitment, MemoryTerms } from '../../core/capacity/ledger.ts'
+import { NO_SHARES, beyond, commitmentOf, shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
+import type { Commitment, MemoryTerms, VmCommitment } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Desired } from '../../core/desired.ts'
@@ -24,7 +17,7 @@ import { err, ok } from '../../lib/result.ts'
  */
 export function refuseIncrease(
   { store, capacity }: CommandContext,
-  increase: Commitment,
+  increase: VmCommitment,
 ): Refusal | undefined {
   // Most changes need nothing more, and so no sum over all records.
   if (Object.values(increase).every((amount) => amount <= 0)) return undefined
@@ -49,7 +42,7 @@ export function refuseIncrease(
   if (room.length > 0) {
     const missing = `the host is short of ${room.map(({ words }) => words).join(' and of ')}`
     const { count, promised } = underDeletion(store, terms)
-    const hasRoomThen = shortBeyond(increaseOf(promised, committed)).length === 0
+    const hasRoomThen = shortBeyond(beyond(promised, committed)).length === 0
     const detail = hasRoomThen ? `${missing}; it has room when ${vmsUnderDeletion(count)} gone` : missing
     return { code: 'insufficient_capacity', detail }
   }

@@ -141,8 +141,8 @@ test('an increase the host cannot hold is refused with what is short and by how 
   assert.equal(refused.code, 'insufficient_capacity')
   assert.equal(
     refused.text,
-    'the host is short of memory by 212 MiB (256 MiB more asked for, 44 MiB free of 300 MiB) and of ' +
-      'disk by 28 MiB (64 MiB more asked for, 36 MiB free of 100 MiB)',
+    'the host is short of memory by 212 MiB (256 MiB more needed, 44 MiB free of 300 MiB) and of ' +
+      'disk by 28 MiB (64 MiB more needed, 36 MiB free of 100 MiB)',
   )
   assert.deepEqual(store.vms.get(id), before)
   capacity.total.memoryMib = 512

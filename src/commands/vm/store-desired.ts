@@ -9,7 +9,7 @@ import { given } from '../../lib/given.ts'
 import type { InputsChange } from '../../core/vm/create.ts'
 import type { Stop } from '../../core/vm/stop.ts'
 import type { OfferEnd } from '../../core/vm/leaving.ts'
-import type { Commitment } from '../../core/capacity/ledger.ts'
+import type { VmCommitment } from '../../core/capacity/ledger.ts'
 import type { Desired } from '../../core/desired.ts'
 import type { VmId } from '../../core/ids.ts'
 import type { VmRecord, ObservedState } from '../../core/vm/record.ts'
@@ -40,7 +40,7 @@ type Change = {
 }
 
 /** Returns what a change needs of the host beyond what the VM has been promised. */
-function increaseBy({ capacity }: CommandContext, before: VmRecord, desired: Desired): Commitment {
+function increaseBy({ capacity }: CommandContext, before: VmRecord, desired: Desired): VmCommitment {
   const terms = capacity.memoryTerms()
   return increaseOf(commitmentOf(before, terms), commitmentOf({ ...before, desired }, terms))
 }

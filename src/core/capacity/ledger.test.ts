@@ -104,13 +104,27 @@ const atHeld = (vms: readonly ReturnType<typeof randomVm>[], terms: MemoryTerms)
     .filter(({ memoryLent }) => memoryLent !== true)
     .reduce((all, vm) => all + commitmentOf(vm, { ...terms, sleepRatio: 1 }).memoryMib, 0)
 
+const NOTHING = { memoryMib: 0, monitorMib: 0, diskMib: 0, savedMib: 0, consolePlaces: 0 }
+
+test('a shortage names the part that no request names', () => {
+  const wordsOf = (increase: object) =>
+    shortages(NOTHING, { ...NOTHING, ...increase }, NOTHING).map(({ words }) => words)
+  assert.deepEqual(wordsOf({ memoryMib: 1152, monitorMib: 128, diskMib: 2120, savedMib: 2056 }), [
+    'memory by 1152 MiB (1152 MiB more needed, 128 of them for its monitor, 0 MiB free of 0 MiB)',
+    'disk by 2120 MiB (2120 MiB more needed, 2056 of them for its saved memory, 0 MiB free of 0 MiB)',
+  ])
+  assert.deepEqual(wordsOf({ diskMib: 2056, savedMib: 2056 }), [
+    'disk by 2056 MiB (2056 MiB more needed for its saved memory, 0 MiB free of 0 MiB)',
+  ])
+})
+
 for (const [promised, left] of [
-  [100, '412 MiB (512 MiB more asked for, 100 MiB free of 200 MiB)'],
-  [200, '512 MiB (512 MiB more asked for, 0 MiB free of 200 MiB)'],
-  [256, '568 MiB (512 MiB more asked for, 56 MiB promised already beyond its 200 MiB)'],
+  [100, '412 MiB (512 MiB more needed, 100 MiB free of 200 MiB)'],
+  [200, '512 MiB (512 MiB more needed, 0 MiB free of 200 MiB)'],
+  [256, '568 MiB (512 MiB more needed, 56 MiB promised already beyond its 200 MiB)'],
 ] as const) {
   test(`a shortage adds up when ${promised} of 200 MiB are promised`, () => {
-    const mib = (memoryMib: number) => ({ memoryMib, diskMib: 0, consolePlaces: 0 })
+    const mib = (memoryMib: number) => ({ ...NOTHING, memoryMib })
     const [short] = shortages(mib(promised), mib(512), mib(200))
     assert.equal(short?.words, `memory by ${left}`)
   })

@@ -17,6 +17,14 @@ export type Commitment = {
   readonly consolePlaces: number
 }
 
+/** The commitment of one VM, and the parts of it that no request names. */
+export type VmCommitment = Commitment & {
+  /** The part of `memoryMib` that its monitor may take. */
+  readonly monitorMib: number
+  /** The part of `diskMib` in which its guest is saved. */
+  readonly savedMib: number
+}
+
 /** Space in the pool that is not for one VM: images, and the quota of staging. */
 export type PoolShares = { readonly imagesMib: number; readonly stagingMib: number }
 
@@ -124,7 +132,7 @@ type Promised = Pick<VmRecord, 'desired' | 'monitor' | 'memoryLent'> & {
  * Returns what one VM is promised, from its desired state, its monitor, and whether it has lent its memory or may be
  * saved.
  */
-export function commitmentOf(promised: Promised, terms: MemoryTerms): Commitment {
+export function commitmentOf(promised: Promised, terms: MemoryTerms): VmCommitment {
   const { desired, monitor, memoryLent, mayBeSaved, observed = {} } = promised
   const { memoryMib } = desired.compute
   const disks = owesRebuild({ desired, observed }) ? 2 : 1
@@ -133,9 +141,13 @@ export function commitmentOf(promised: Promised, terms: MemoryTerms): Commitment
   const ofMemory = (eachMib: number): number =>
     promisedMib(eachMib, { vms: 1, partPromised: isPart ? 1 : 0 }, terms)
   const hasSaved = canSleep(desired) || mayBeSaved === true
+  const monitorMib = ofMemory(terms.monitorMib(monitor, memoryMib))
+  const forSavedMib = hasSaved ? savedMib(monitor, memoryMib) : 0
   return {
-    memoryMib: ofMemory(memoryMib) + ofMemory(terms.monitorMib(monitor, memoryMib)),
-    diskMib: desired.disk.sizeMib * disks + (hasSaved ? savedMib(monitor, memoryMib) : 0),
+    memoryMib: ofMemory(memoryMib) + monitorMib,
+    monitorMib,
+    diskMib: desired.disk.sizeMib * disks + forSavedMib,
+    savedMib: forSavedMib,
     consolePlaces: holdsPlace(desired) ? 1 : 0,
   }
 }
@@ -143,7 +155,15 @@ export function commitmentOf(promised: Promised, terms: MemoryTerms): Commitment
 /** Returns whether a VM lends its memory while it sleeps; otherwise its memory stays promised whatever the ratio. */
 export const mayLend = ({ compute }: Pick<Desired, 'compute'>): boolean => compute.wake !== 'guaranteed'
 
-export const increaseOf = (before: Commitment, after: Commitment): Commitment => ({
+/** Returns what one VM is promised more after a change. */
+export const increaseOf = (before: VmCommitment, after: VmCommitment): VmCommitment => ({
+  ...beyond(before, after),
+  monitorMib: after.monitorMib - before.monitorMib,
+  savedMib: after.savedMib - before.savedMib,
+})
+
+/** Returns `after` less `before`. */
+export const beyond = (before: Commitment, after: Commitment): Commitment => ({
   memoryMib: after.memoryMib - before.memoryMib,
   diskMib: after.diskMib - before.diskMib,
   consolePlaces: after.consolePlaces - before.consolePlaces,
@@ -177,35 +197,42 @@ export const allocatableDiskMib = (
 ): number => Math.max(0, Math.floor(totalMib * overcommit) - reserveMib)
 
 const KINDS = {
-  memoryMib: ['memory', 'MiB'],
-  diskMib: ['disk', 'MiB'],
-  consolePlaces: ['console places', 'places'],
-} as const satisfies Record<keyof Commitment, readonly [string, string]>
+  memoryMib: ['memory', 'MiB', ({ monitorMib }) => [monitorMib, 'monitor']],
+  diskMib: ['disk', 'MiB', ({ savedMib: mib }) => [mib, 'saved memory']],
+  consolePlaces: ['console places', 'places', () => [0, '']],
+} as const satisfies Record<
+  keyof Commitment,
+  readonly [name: string, unit: string, part: (of: VmCommitment) => readonly [amount: number, name: string]]
+>
 
 type Shortage = { readonly kind: keyof Commitment; readonly words: string }
 
 /**
- * Returns what the host lacks for an increase, in words such as "memory by 512 MiB (1024 MiB more asked for, 512 MiB
- * free of 8192 MiB)"; empty if the host can hold it. If the host has promised more than it has, they say by how much. A
- * part that does not increase is not checked, so an over-committed host still accepts it.
+ * Returns what the host lacks for an increase, in words such as "memory by 512 MiB (1024 MiB more needed, 128 of
+ * them for its monitor, 512 MiB free of 8192 MiB)"; empty if the host can hold it. If the host has promised more than it
+ * has, they say by how much. What does not increase is not checked, so an over-committed host still accepts it.
  */
 export function shortages(
   committed: Commitment,
-  increase: Commitment,
+  increase: VmCommitment,
   allocatable: Commitment,
 ): readonly Shortage[] {
   return (Object.keys(KINDS) as (keyof Commitment)[]).flatMap((kind) => {
     const free = allocatable[kind] - committed[kind]
     const missing = increase[kind] - free
     if (increase[kind] <= 0 || missing <= 0) return []
-    const [name, unit] = KINDS[kind]
+    const [name, unit, partOf] = KINDS[kind]
     const left =
       free >= 0
         ? `${free} ${unit} free of ${allocatable[kind]} ${unit}`
         : `${-free} ${unit} promised already beyond its ${allocatable[kind]} ${unit}`
-    return {
-      kind,
-      words: `${name} by ${missing} ${unit} (${increase[kind]} ${unit} more asked for, ${left})`,
-    }
+    const needed = `${increase[kind]} ${unit} more needed${partWords(increase[kind], ...partOf(increase))}`
+    return { kind, words: `${name} by ${missing} ${unit} (${needed}, ${left})` }
   })
+}
+
+/** Says how much of an increase is for a part that no request names. */
+function partWords(wholeMib: number, partMib: number, name: string): string {
+  if (partMib <= 0) return ''
+  return partMib < wholeMib ? `, ${partMib} of them for its ${name}` : ` for its ${name}`
 }

@@ -7,10 +7,11 @@ export const capacity = {
       status: 409,
       title: 'The host cannot hold the increase',
       meaning:
-        'The host cannot hold the memory or the disk that is asked for. `detail` names what is short and by how much, and says if there is room when VMs under deletion are gone.',
+        'The host cannot hold the memory or the disk that the request needs; this includes the memory of the monitor and the room in which a guest is saved. `detail` names what is short and by how much, and says if there is room when VMs under deletion are gone.',
       remedy:
         'Ask again soon if VMs under deletion make room. Otherwise ask for less, delete or shrink other VMs, or place it on another host. See `capacity` in `GET /v1/sync`.',
-      example: 'the host is short of memory by 512 MiB (1024 MiB more asked for, 512 MiB free of 8192 MiB)',
+      example:
+        'the host is short of memory by 640 MiB (1152 MiB more needed, 128 of them for its monitor, 512 MiB free of 8192 MiB)',
       writtenBy: ['src/commands/capacity/admit.ts', 'src/core/capacity/ledger.ts'],
       advice: ['vmhostctl sync shows what the host has left'],
     },
