@@ -1,5 +1,5 @@
 import { NO_SHARES, beyond, commitmentOf, shortages, ledgerOf, totalsOf } from '../../core/capacity/ledger.ts'
-import type { Commitment, MemoryTerms, VmCommitment } from '../../core/capacity/ledger.ts'
+import type { Commitment, MemoryTerms, Recorded, VmCommitment } from '../../core/capacity/ledger.ts'
 import type { CommandContext, Refusal } from '../context.ts'
 import type { Rejection } from '../../core/errors.ts'
 import type { Desired } from '../../core/desired.ts'
@@ -60,9 +60,10 @@ function underDeletion(
   terms: MemoryTerms,
 ): { readonly count: number; readonly promised: Commitment } {
   const recorded = store.vms.recordedUnderDeletion()
-  const count = recorded.classes.reduce((all, { vms }) => all + vms, 0)
-  return { count, promised: totalsOf(ledgerOf(recorded, NO_SHARES, terms)) }
+  return { count: countOf(recorded), promised: totalsOf(ledgerOf(recorded, NO_SHARES, terms)) }
 }
+
+const countOf = ({ classes }: Recorded): number => classes.reduce((all, { vms }) => all + vms, 0)
 
 const vmsUnderDeletion = (count: number): string =>
   count === 1 ? 'the VM under deletion is' : `the ${count} VMs under deletion are`
@@ -91,8 +92,9 @@ export function refuseTooLarge(
 export function freeUserId(store: Store): Result<UserId, Rejection> {
   const userId = store.vms.freeUserId()
   if (userId !== undefined) return ok(userId)
-  const detail =
-    'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count'
+  const count = countOf(store.vms.recordedUnderDeletion())
+  const used = 'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count'
+  const detail = count === 0 ? used : `${used}; the range has room when ${vmsUnderDeletion(count)} gone`
   return err({ code: 'user_ids_exhausted', detail })
 }
 

@@ -154,7 +154,11 @@ test('a host whose user ids are used up refuses the next VM in words', (t) => {
       ),
     )
   }
-  assert.equal(refusal(createVm(context, 'c' as VmId, createRequest({}, '1'))).code, 'user_ids_exhausted')
+  const another = () => refusal(createVm(context, 'c' as VmId, createRequest({}, '1')))
+  assert.equal(another().code, 'user_ids_exhausted')
+  assert.doesNotMatch(another().text, /under deletion/)
+  deleteVm(context, 'a' as VmId)
+  assert.match(another().text, /; the range has room when the VM under deletion is gone$/)
 })
 
 test('power is stored, raises a generation and names a new operation; the same power again does not', (t) => {

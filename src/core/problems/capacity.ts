@@ -18,8 +18,10 @@ export const capacity = {
     user_ids_exhausted: {
       status: 409,
       title: 'The configured user id range is used up',
-      meaning: 'Every numeric user of the configured range belongs to a VM.',
-      remedy: 'Delete VMs, or raise `vms.user_id_count` and restart the daemon.',
+      meaning:
+        'Every numeric user of the configured range belongs to a VM. `detail` says if VMs under deletion make room.',
+      remedy:
+        'Ask again soon if VMs under deletion make room. Otherwise delete VMs, or raise `vms.user_id_count` and restart the daemon.',
       example:
         'every user id of the configured range belongs to a VM: delete VMs, or raise vms.user_id_count',
       writtenBy: ['src/commands/capacity/admit.ts'],
