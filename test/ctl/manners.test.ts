@@ -45,10 +45,10 @@ test('a fault in a member of the request names the option behind it, with its va
 test('a refused label is reported with its text, and whether its key or its value is wrong', async (t) => {
   const stage = await startCtlStage(t, pki)
   const key = await create(stage, 'web-1', '--label Foo!=x')
-  assert.match(key.err, /\/labels\/… \(--label Foo!=x\) must have a key of 1 to 128 letters/)
+  assert.match(key.err, /\/labels\/… \(--label Foo!=x\) must have a key of 1 to 128 ASCII letters/)
   assert.doesNotMatch(key.err, /1 more/)
   const value = await create(stage, 'web-1', '--label tier=x!')
-  assert.match(value.err, /\/labels\/tier \(--label tier=x!\) must have a value of at most 63 letters/)
+  assert.match(value.err, /\/labels\/tier \(--label tier=x!\) must have a value of at most 63 ASCII letters/)
 })
 
 test('a conflict says in which members the requests differ, but not their values', async (t) => {

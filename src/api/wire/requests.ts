@@ -114,12 +114,11 @@ export const rebootSchema = Type.Object(
 /** Compute of a request that changes it. */
 const computeChange = { ...computeMembers, wake: orNull(computeMembers.wake, 'Not guaranteed if `null`.') }
 
-/** The rule that holds for the body of each request that changes a part of a VM. */
-const STAYS = 'A member that is absent stays as it is stored, and `null` removes it.'
+const WAKE_STAYS = 'Only `wake` may be absent: it stays as it is stored then, and `null` removes it.'
 
 export const setComputeSchema = Type.Object(computeChange, {
   ...closed,
-  description: `CPU and memory change only while the VM is stopped; the idle timeout in any state. ${STAYS}`,
+  description: `CPU and memory change only while the VM is stopped; the idle timeout in any state. ${WAKE_STAYS}`,
   examples: [{ cpu_millicores: 2000, memory_mib: 1024, sleep_after_idle_seconds: 600 }],
 })
 
@@ -127,7 +126,7 @@ export const resizeSchema = Type.Object(
   { ...computeChange, disk: Type.Object({ size_mib: diskMembers.size_mib }, closed) },
   {
     ...closed,
-    description: `Compute and the size of the disk in one request: all members are stored, or none. ${STAYS}`,
+    description: `Compute and the size of the disk in one request: all members are stored, or none. ${WAKE_STAYS}`,
     examples: [
       { cpu_millicores: 2000, memory_mib: 1024, sleep_after_idle_seconds: 600, disk: { size_mib: 4096 } },
     ],
@@ -145,7 +144,7 @@ export const setDiskSchema = Type.Object(
   },
   {
     ...closed,
-    description: STAYS,
+    description: 'A member that is absent stays as it is stored, and `null` removes it.',
     examples: [{ size_mib: 4096, iops_max: 500, mib_per_second_max: null }],
   },
 )

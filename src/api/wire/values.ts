@@ -66,11 +66,11 @@ export const patternWords: ReadonlyMap<string, string> = new Map([
   [PORTS_PATTERN, 'must be a port or a range of ports, e.g. "443" or "8000-8100"'],
   [
     LABEL_KEY_PATTERN,
-    'must have a key of 1 to 128 letters, digits, inner dots, hyphens, underscores and slashes',
+    'must have a key of 1 to 128 ASCII letters, digits, inner dots, hyphens, underscores and slashes',
   ],
   [
     LABEL_VALUE_PATTERN,
-    'must have a value of at most 63 letters, digits, inner dots, hyphens and underscores',
+    'must have a value of at most 63 ASCII letters, digits, inner dots, hyphens and underscores',
   ],
   [LABEL_QUERY_PATTERN, 'must be labels like env=prod, joined by commas'],
   [CURSOR_PATTERN, 'must be the next_cursor of an earlier answer'],
