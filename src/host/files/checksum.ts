@@ -2,7 +2,7 @@ import { callInThread, thisProgram } from '../ffi/koffi.ts'
 import type { GatedFile } from './gated-file.ts'
 
 /** The bytes of one read. Holes inside are read as zeros. */
-const READ_BYTES = 512 * 1024
+const READ_BYTES = 1024 * 1024
 /** Reads and checksums under way at a time: enough for two cores. */
 const AT_A_TIME = 4
 

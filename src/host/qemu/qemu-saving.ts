@@ -55,11 +55,13 @@ const STREAM_PARAMETERS = {
   'downtime-limit': LAST_PART_MS,
 }
 
-/** One thread fills the disk; two are not faster on two cores. */
+/** One thread looks for pages of zeros, and another one writes; more are not faster on two cores. */
 const SAVE_PARAMETERS: { readonly [F in QemuSaveForm]: object } = {
   mapped: {
     ...STREAM_PARAMETERS,
     'multifd-channels': 1,
+    // By the thread that gives the pages, and not by the one that writes them.
+    'zero-page-detection': 'legacy',
     // With it, QEMU believes that all of memory is written within any downtime limit above 0.
     'avail-switchover-bandwidth': UNBOUNDED_BYTES_PER_SECOND,
   },
