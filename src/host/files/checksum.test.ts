@@ -77,26 +77,26 @@ test('a file that is cut short while it is read fails as cut short', async (t) =
 })
 
 test('a read that fails before its turn fails the checksum, and nothing else', async (t) => {
-  const { handle } = await fileOf(t, randomBytes(2 * MIB))
+  const { handle } = await fileOf(t, randomBytes(4 * MIB))
   const first = Promise.withResolvers<void>()
   const failed = new Error('EIO')
   const read = t.mock.method(handle, 'read')
-  read.mock.mockImplementationOnce(() => first.promise.then(() => ({ bytesRead: MIB / 2 })), 0)
+  read.mock.mockImplementationOnce(() => first.promise.then(() => ({ bytesRead: MIB })), 0)
   read.mock.mockImplementationOnce(() => Promise.reject(failed), 1)
-  const reading = assert.rejects(checksumOf(handle, 2 * MIB, never), failed)
+  const reading = assert.rejects(checksumOf(handle, 4 * MIB, never), failed)
   while (read.mock.callCount() < 4) await new Promise(setImmediate)
   first.resolve()
   await reading
 })
 
 test('a checksum that fails has no read under way any more', async (t) => {
-  const { handle } = await fileOf(t, randomBytes(2 * MIB))
+  const { handle } = await fileOf(t, randomBytes(4 * MIB))
   const second = Promise.withResolvers<void>()
   const read = t.mock.method(handle, 'read')
   read.mock.mockImplementationOnce(() => Promise.reject(new Error('EIO')), 0)
-  read.mock.mockImplementationOnce(() => second.promise.then(() => ({ bytesRead: MIB / 2 })), 1)
+  read.mock.mockImplementationOnce(() => second.promise.then(() => ({ bytesRead: MIB })), 1)
   let hasEnded = false
-  const reading = assert.rejects(checksumOf(handle, 2 * MIB, never)).then(() => (hasEnded = true))
+  const reading = assert.rejects(checksumOf(handle, 4 * MIB, never)).then(() => (hasEnded = true))
   while (read.mock.callCount() < 4) await new Promise(setImmediate)
   await new Promise(setImmediate)
   assert.equal(hasEnded, false)

@@ -71,20 +71,31 @@ async function pieceOf(handle: GatedFile, buffer: Bytes, extent: Extent): Promis
   return { ...extent, crc32: await callInThread(crc32, 0, bytes, bytes.length) }
 }
 
-/** Yields the stretches of a file that may contain data, in pieces of one read each. */
+/**
+ * Yields the stretches of a file that may contain data, in pieces of one read each. Looks for the next stretch while
+ * the caller reads one.
+ */
 async function* extentsOf(
   handle: GatedFile,
   fromBytes: number,
   lengthBytes: number,
 ): AsyncGenerator<Extent, void> {
   let knowsHoles = true
-  for (let at = fromBytes; at < lengthBytes;) {
-    const data: number | undefined = knowsHoles ? await handle.dataFrom(at) : undefined
-    if (knowsHoles && data === undefined && (await handle.isHoleToEnd(at))) return
-    knowsHoles = data !== undefined
-    const from = Math.min(data ?? at, lengthBytes)
-    at = Math.min(from + READ_BYTES, lengthBytes)
-    if (from < at) yield { from, to: at }
+  let looking = handle.dataFrom(fromBytes)
+  try {
+    for (let at = fromBytes; at < lengthBytes;) {
+      const data: number | undefined = knowsHoles ? await looking : undefined
+      if (knowsHoles && data === undefined && (await handle.isHoleToEnd(at))) return
+      knowsHoles = data !== undefined
+      const from = Math.min(data ?? at, lengthBytes)
+      at = Math.min(from + READ_BYTES, lengthBytes)
+      if (knowsHoles) looking = handle.dataFrom(at)
+      // Reported when its turn comes.
+      looking.catch(() => {})
+      if (from < at) yield { from, to: at }
+    }
+  } finally {
+    await Promise.allSettled([looking])
   }
 }
 
