@@ -67,7 +67,6 @@ export class FakeMonitor implements Monitor {
   version = '1.0'
   /** Processor of this host. */
   processor: Processor = { vendor: 'FakeVendor', features: ['fpu', 'avx2'] }
-  /** Files that saved guests are written to and read from. */
   readonly files: SavedFiles
   /** Guests whose clock was set, in order. */
   readonly clocksSet: VmId[] = []
@@ -202,7 +201,7 @@ export class FakeMonitor implements Monitor {
       if (mismatch !== undefined) throw new HostFault('save_failed', `saving VM ${id}: ${mismatch.words}`)
       if (this.#savedAndStill.has(id)) {
         if (mayRun !== true)
-          throw new HostFault('save_failed', `saving VM ${id}: it has not run since its save`)
+          throw new HostFault('save_failed', `saving VM ${id}: it was saved and has not run`)
         this.#progress(id)
       }
       this.#savedAndStill.add(id)

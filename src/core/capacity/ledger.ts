@@ -209,8 +209,8 @@ type Shortage = { readonly kind: keyof Commitment; readonly words: string }
 
 /**
  * Returns what the host lacks for an increase, in words such as "memory by 512 MiB (1024 MiB more needed, 128 of
- * them for its monitor, 512 MiB free of 8192 MiB)"; empty if the host can hold it. If the host has promised more than it
- * has, they say by how much. What does not increase is not checked, so an over-committed host still accepts it.
+ * them for its monitor, 512 MiB free of 8192 MiB)"; empty if the host can hold it. If the host has promised more than
+ * it has, they say by how much. What does not increase is not checked, so an over-committed host still accepts it.
  */
 export function shortages(
   committed: Commitment,

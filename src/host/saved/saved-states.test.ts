@@ -185,7 +185,7 @@ test('a check of saved memory that was aborted continues where it stopped', asyn
   const late = new AbortController()
   const before = bytesRead()
   const verifying = states.verify(id, late.signal)
-  while (bytesRead() - before < 16 * MIB) await new Promise(setImmediate)
+  while (bytesRead() - before < 24 * MIB) await new Promise(setImmediate)
   late.abort(new Error('the step took too long'))
   await assert.rejects(verifying, /took too long/)
   const cutOffAt = bytesRead()
@@ -244,14 +244,15 @@ test('saved memory that is cut short during a check is damaged', async (t) => {
   assert.equal(openFiles(), before)
 })
 
-test('saved memory that is cut short while it is sent is damaged, and no file stays open', async (t) => {
+test('saved memory that is cut short while it is sent is not sent whole, and no file stays open', async (t) => {
   const { states, paths } = await stage(t)
   published({ states, paths }, randomBytes(32 * MIB))
   const before = openFiles()
   const send = async (): Promise<void> => {
     for await (const _chunk of states.frames(id, 0, never)) truncateSync(states.paths(id).published, 0)
   }
-  await assert.rejects(send(), { code: 'saved_state_corrupt' })
+  // Either its bytes or its map cannot be read.
+  await assert.rejects(send(), { code: /^(saved_state_corrupt|storage_failed)$/ })
   assert.equal(openFiles(), before)
 })
 
