@@ -327,11 +327,9 @@ export class FakeMonitor implements Monitor {
 
   /** Notes that the monitor's process is gone. */
   ended(id: VmId): void {
-    this.#withoutRoom.delete(id)
-    this.#savedAndStill.delete(id)
+    for (const guests of [this.#withoutRoom, this.#savedAndStill, this.frozen]) guests.delete(id)
     this.#restoring.delete(id)
     this.#memories.delete(id)
-    this.frozen.delete(id)
     if (this.#states.delete(id)) this.#onChange(id)
   }
 
