@@ -175,22 +175,12 @@ type ApiParts = Pick<Composition, 'commands' | 'inspector' | 'images' | 'arrival
 
 function buildApi(
   parts: Parts,
-  {
-    commands,
-    inspector,
-    images,
-    arrivals,
-    shells,
-    looker,
-    activity,
-    certificates,
-    metrics,
-    hostFaults,
-  }: ApiParts,
+  { commands, inspector, looker, activity, ...passedOn }: ApiParts,
 ): ApiDependencies {
   const { store, host, readiness, log } = parts
   const report = buildReport(parts, inspector)
   return {
+    ...passedOn,
     waits: new Waits((listener) => store.onVmChange(listener)),
     snapshotWaits: new Waits((listener) => store.onSnapshotChange(listener)),
     listWaits: new Waits((listener) => store.onVmChange(() => listener('vms'))),
@@ -198,15 +188,9 @@ function buildApi(
     ...buildAskedLooks(looker),
     hostView: () => report.take(),
     context: () => (readiness.takesCommands() ? commands : undefined),
-    images,
-    arrivals,
     consoles: new ConsoleHub({ consoles: host.consoles, store }),
-    shells,
     time: host.clock,
     endIfGone,
-    certificates,
-    hostFaults,
-    metrics,
     onAnswered: (answer) => activity.answered({ listener: 'controller', ...answer }),
     waitingFor: readiness.waitingFor,
     readAsset,

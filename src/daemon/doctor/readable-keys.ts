@@ -1,6 +1,6 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { hasErrno } from '../../host/ffi/errno-error.ts'
+import { unlessErrno } from '../../host/ffi/errno-error.ts'
 import { privateKeyPath } from '../../host/ssh/key-pair.ts'
 import type { Config } from '../../config/config.ts'
 
@@ -18,7 +18,7 @@ export function readableKeys({
 }: Pick<Config, 'controller' | 'coordination' | 'stateDirectory'>): readonly string[] {
   const named = [controller.keyFile, coordination.keyFile]
   const beside = [...new Set(named.map((path) => dirname(path)))].flatMap((directory) =>
-    (orUndefined(() => readdirSync(directory)) ?? [])
+    (unlessErrno(() => readdirSync(directory), 'ENOENT') ?? [])
       .filter((name) => name.endsWith('.key'))
       .map((name) => join(directory, name)),
   )
@@ -27,19 +27,10 @@ export function readableKeys({
 
 /** Returns whether every user can read a file, and pass through the directories above it. */
 function isForAll(path: string): boolean {
-  const real = orUndefined(() => realpathSync(path))
+  const real = unlessErrno(() => realpathSync(path), 'ENOENT')
   if (real === undefined || (statSync(real).mode & OTHERS_READ) === 0) return false
   for (let above = dirname(real); ; above = dirname(above)) {
     if ((statSync(above).mode & OTHERS_PASS) === 0) return false
     if (above === dirname(above)) return true
-  }
-}
-
-function orUndefined<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch (error) {
-    if (hasErrno(error, 'ENOENT')) return undefined
-    throw error
   }
 }

@@ -37,3 +37,13 @@ export const hasErrno = (error: unknown, ...names: readonly string[]): boolean =
   const name = errnoOf(error)
   return name !== undefined && names.includes(name)
 }
+
+/** Returns what `read` returns; undefined if it fails with one of these errnos. Any other failure is thrown. */
+export function unlessErrno<T>(read: () => T, ...names: readonly string[]): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (hasErrno(error, ...names)) return undefined
+    throw error
+  }
+}

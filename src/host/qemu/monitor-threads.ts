@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { hasErrno } from '../ffi/errno-error.ts'
+import { unlessErrno } from '../ffi/errno-error.ts'
 import { MonitorRefusal } from '../monitors/monitor-error.ts'
 import { guestThreadOf } from './qemu-answers.ts'
 import type { QmpClient } from './qmp.ts'
@@ -40,11 +40,4 @@ export function doThreadsSleep(thread: number, proc = '/proc'): boolean {
 }
 
 /** Reads what a thread that has just ended does not have any more (proc(5)). */
-function orNone<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch (error) {
-    if (hasErrno(error, 'ENOENT', 'ESRCH')) return undefined
-    throw error
-  }
-}
+const orNone = <T>(read: () => T): T | undefined => unlessErrno(read, 'ENOENT', 'ESRCH')

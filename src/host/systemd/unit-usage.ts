@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
-import { hasErrno } from '../ffi/errno-error.ts'
+import { unlessErrno } from '../ffi/errno-error.ts'
 import { parseProcesses } from './control-groups.ts'
 import type { Resident } from '../../core/capacity/resident.ts'
 import type { VmId } from '../../core/ids.ts'
@@ -46,14 +46,8 @@ const sum = (one: Resident, other: Resident): Resident => ({
 })
 
 /** Returns undefined if the group or the process has ended. */
-function readUnlessGone(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1')
-  } catch (error) {
-    if (hasErrno(error, 'ENOENT', 'ENODEV', 'ESRCH')) return undefined
-    throw error
-  }
-}
+const readUnlessGone = (path: string): string | undefined =>
+  unlessErrno(() => readFileSync(path, 'latin1'), 'ENOENT', 'ENODEV', 'ESRCH')
 
 const KIB = 1024
 
