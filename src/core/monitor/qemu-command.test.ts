@@ -156,7 +156,7 @@ test('a saved guest is restored as the monitor starts, and stays paused', () => 
   const line = args.join(' ')
   assert.match(
     line,
-    / -global migration\.mapped-ram=on -global migration\.x-multifd=on -incoming file:\/pool\/disks\/web-1\/saved\/memory /,
+    / -global migration\.mapped-ram=on -global migration\.x-multifd=on -global migration\.multifd-channels=8 -incoming file:\/pool\/disks\/web-1\/saved\/memory /,
   )
   assert.equal(args.at(-1), '-S')
   assert.deepEqual(qemuUnitSpec(restored, emulated).readOnlyPaths, [machine.seedPath, restored.restorePath])

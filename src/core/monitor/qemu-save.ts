@@ -14,6 +14,13 @@ const SAVES_SINCE = { major: 8, minor: 2 }
 const MAPS_SINCE_MAJOR = 9
 
 /**
+ * How many threads read mapped memory. The thread that gives them work does not sleep, but looks for one that is free
+ * again and again (QEMU, migration/multifd.c, multifd_recv). Where there are few cores, it takes its share of them,
+ * which is smaller beside more threads.
+ */
+const READING_THREADS = 8
+
+/**
  * Returns how a version of QEMU saves guests; undefined if it cannot. An unknown version counts as a new one, like all
  * versions that are still maintained.
  */
@@ -25,14 +32,15 @@ export function saveFormOf(version: string | undefined): QemuSaveForm | undefine
 }
 
 /**
- * Restores from the command line, so that the memory is read without waiting for a request; mapped memory by two
+ * Restores from the command line, so that the memory is read without waiting for a request; mapped memory by several
  * threads (`multifd`). The vCPUs stay stopped, because the saved file must be gone before they run.
  */
 export function restoreArguments({ restorePath, restoreForm = 'mapped' }: MachineSpec): string[] {
   if (restorePath === undefined) return []
-  const properties = restoreForm === 'mapped' ? ['x-events', 'mapped-ram', 'x-multifd'] : ['x-events']
+  const mapped = ['mapped-ram=on', 'x-multifd=on', `multifd-channels=${READING_THREADS}`]
+  const properties = ['x-events=on', ...(restoreForm === 'mapped' ? mapped : [])]
   return [
-    ...properties.flatMap((name) => ['-global', `migration.${name}=on`]),
+    ...properties.flatMap((property) => ['-global', `migration.${property}`]),
     ...['-incoming', `file:${restorePath}`],
   ]
 }
