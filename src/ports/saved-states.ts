@@ -2,6 +2,9 @@ import type { MovedMemory, SavedState, SaveTerms, SavingMonitor } from '../core/
 import type { UserId, VmId } from '../core/ids.ts'
 import type { IncomingFile } from './incoming-file.ts'
 
+/** The result of a save, and the end of the last flush: a rejection with HostFault if any flush failed. */
+export type SavedWhileFlushing<T> = { readonly saved: T; readonly flushed: Promise<void> }
+
 /**
  * Saved guests in the pool. A saved state is published completely or not at all: a crash leaves an `unfinished` one.
  * Every method throws HostFault.
@@ -22,18 +25,24 @@ export interface SavedStates {
   ensureMemoryFile(id: VmId, userId: UserId): Promise<void>
   /**
    * Runs `saving`, in which the monitor writes that file, and meanwhile flushes what has come, so that `publish` has
-   * little left to flush. Resolves to the result of `saving`, or rejects as it does, without waiting for the disk. The
-   * signal ends the wait for the last flush; `saving` must end by itself.
+   * little left to flush. Resolves to the result of `saving`, or rejects as it does, without waiting for the disk.
+   * `publish` must get its `flushed`.
    */
-  flushingWhile<T>(id: VmId, saving: () => Promise<T>, signal: AbortSignal): Promise<T>
+  flushingWhile<T>(id: VmId, saving: () => Promise<T>): Promise<SavedWhileFlushing<T>>
   /** The paths to which the monitor writes memory, and from which it reads published memory. Absolute. */
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string }
   /**
    * Flushes and checksums what the monitor wrote, ties it to the present disk, and publishes it. Nothing is saved until
    * this resolves. After an abort nothing will be saved, unless this still resolves because the abort came too late. If
    * it fails by itself, only another look shows the result. Resolves to the bytes that the memory takes in the pool.
+   * Nothing is published before `flushed` resolves.
    */
-  publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<{ readonly storedBytes: number }>
+  publish(
+    id: VmId,
+    terms: SaveTerms,
+    signal: AbortSignal,
+    flushed?: Promise<void>,
+  ): Promise<{ readonly storedBytes: number }>
   /**
    * Compares the memory with its checksum, unless this process has done so and nothing can have changed it since.
    * Throws `saved_state_corrupt`.

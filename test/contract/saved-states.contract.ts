@@ -129,6 +129,16 @@ function promisePublication(promise: Promising): void {
     await states.verify(id, never)
   })
 
+  promise('nothing is published if a flush failed while the monitor wrote', async (stage) => {
+    const { states } = stage
+    await saved(stage, id)
+    const flushed = Promise.reject(new HostFault('storage_failed', 'flushing the memory'))
+    // The publication looks at it later.
+    flushed.catch(() => {})
+    await assert.rejects(states.publish(id, terms, never, flushed), isFault('storage_failed'))
+    assert.equal(await kindOf(states), 'unfinished')
+  })
+
   promise('nothing is published if the monitor wrote no memory', async (stage) => {
     const { states } = stage
     await stage.makeDisk(id)

@@ -6,7 +6,7 @@ import type { UserId, VmId } from '../../src/core/ids.ts'
 import type { Frame } from '../../src/core/migration/frames.ts'
 import { assert } from '../../src/lib/assert.ts'
 import type { IncomingFile } from '../../src/ports/incoming-file.ts'
-import type { SavedStates } from '../../src/ports/saved-states.ts'
+import type { SavedStates, SavedWhileFlushing } from '../../src/ports/saved-states.ts'
 import { FaultSwitch } from './fault-switch.ts'
 import type { FaultMoment } from './fault-switch.ts'
 import { fileOf, framesOf, piecesOf } from './moved-memory.ts'
@@ -97,8 +97,8 @@ export class FakeSavedStates implements SavedStates {
     return this.#faults.run('ensureDirectory', () => this.#sweep(id))
   }
 
-  flushingWhile<T>(_id: VmId, saving: () => Promise<T>, _signal: AbortSignal): Promise<T> {
-    return saving()
+  async flushingWhile<T>(_id: VmId, saving: () => Promise<T>): Promise<SavedWhileFlushing<T>> {
+    return { saved: await saving(), flushed: Promise.resolve() }
   }
 
   /** Makes no file here: an empty file does not count as a save. */
@@ -111,7 +111,13 @@ export class FakeSavedStates implements SavedStates {
     return { directory, writing: `${directory}/memory`, published: `/pool/disks/${id}/saved/memory` }
   }
 
-  publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<{ readonly storedBytes: number }> {
+  async publish(
+    id: VmId,
+    terms: SaveTerms,
+    signal: AbortSignal,
+    flushed: Promise<void> = Promise.resolve(),
+  ): Promise<{ readonly storedBytes: number }> {
+    await flushed
     const move = (): { readonly storedBytes: number } => {
       this.#look()
       const { writing, published } = this.paths(id)

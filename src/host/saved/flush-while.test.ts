@@ -16,9 +16,8 @@ function stage(datasync: (count: number) => Promise<void>) {
     },
     close: async () => void (state.closed = true),
   }
-  const wanted = new AbortController()
-  const terms = { doing: 'flushing', flushes: new Semaphore(1), signal: wanted.signal }
-  return { state, file, terms, wanted }
+  const terms = { doing: 'flushing', flushes: new Semaphore(1) }
+  return { state, file, terms }
 }
 
 const brokenDisk = (): Error =>
@@ -34,7 +33,9 @@ test('what a monitor writes is flushed while it saves, and the file is closed af
     assert.ok(!state.closed)
     return 'saved'
   }
-  assert.equal(await flushWhile(file, saving, terms), 'saved')
+  const { saved, flushed } = await flushWhile(file, saving, terms)
+  assert.equal(saved, 'saved')
+  await flushed
   assert.ok(state.closed)
 })
 
@@ -42,8 +43,8 @@ test('a flush that fails meanwhile fails the save, because no later flush report
   const { state, file, terms } = stage(async () => {
     throw brokenDisk()
   })
-  const flushing = flushWhile(file, async () => 'saved', terms)
-  await assert.rejects(flushing, isFault('storage_failed'))
+  const { flushed } = await flushWhile(file, async () => 'saved', terms)
+  await assert.rejects(flushed, isFault('storage_failed'))
   assert.ok(state.closed)
 })
 
@@ -59,21 +60,22 @@ test('a save that fails does not wait for a flush, and its failure is the one th
   flushed.reject(brokenDisk())
 })
 
-test('a guest that is wanted does not wait for the last flush', async () => {
-  const flushed = Promise.withResolvers<void>()
-  const { file, terms, wanted } = stage(() => flushed.promise)
-  const reason = new Error('traffic came')
-  const flushing = flushWhile(file, async () => 'saved', terms)
-  await new Promise(setImmediate)
-  wanted.abort(reason)
-  await assert.rejects(flushing, reason)
-  flushed.resolve()
+test('the result of a save does not wait for the last flush', async () => {
+  const disk = Promise.withResolvers<void>()
+  const { state, file, terms } = stage(() => disk.promise)
+  const { saved, flushed } = await flushWhile(file, async () => 'saved', terms)
+  assert.equal(saved, 'saved')
+  assert.ok(!state.closed)
+  disk.resolve()
+  await flushed
+  assert.ok(state.closed)
 })
 
 test('a flush that waits for its turn does not hold up the end of a save', async () => {
   const { state, file, terms } = stage(async () => {})
   const give = await terms.flushes.take()
-  assert.equal(await flushWhile(file, async () => 'saved', terms), 'saved')
+  const { flushed } = await flushWhile(file, async () => 'saved', terms)
+  await flushed
   assert.equal(state.flushes, 0)
   give()
 })
@@ -89,6 +91,8 @@ test('a disk that does not keep up is left alone until the save is over', async 
     await slow.promise
     while (!state.closed) await new Promise(setImmediate)
   }
-  await flushWhile(file, closed, { ...terms, nowMs: () => clock.ms })
+  await (
+    await flushWhile(file, closed, { ...terms, nowMs: () => clock.ms })
+  ).flushed
   assert.equal(state.flushes, 1)
 })

@@ -1,54 +1,42 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../../config/limits.ts'
-import { abortable } from '../../lib/abortable.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import type { GatedFile } from '../files/gated-file.ts'
+import type { SavedWhileFlushing } from '../../ports/saved-states.ts'
 import { storageFault } from '../files/storage-fault.ts'
 
 export type FlushingWhile = {
   readonly doing: string
   /** Takes turns among all saves for calls that hold a thread for long. */
   readonly flushes: Semaphore
-  /** Ends the wait for the last flush. */
-  readonly signal: AbortSignal
   /** Reads a monotonic clock; absent: this process's. */
   readonly nowMs?: () => number
 }
 
 /**
- * Runs `saving`, in which another process writes the file, and meanwhile flushes what has come. Closes the file. If
- * `saving` fails, this does not wait for the disk. Throws what `saving` throws, the signal's reason, and HostFault if a
- * flush fails: no later flush reports that failure again.
+ * Runs `saving`, in which another process writes the file, and meanwhile flushes what has come. Afterwards closes the
+ * file, without the caller waiting for it. Throws what `saving` throws. `flushed` must be waited for before the file
+ * counts as saved: no later flush reports a failure of these again.
  */
 export async function flushWhile<T>(
   file: Pick<GatedFile, 'datasync' | 'close'>,
   saving: () => Promise<T>,
-  { doing, flushes, signal, nowMs = () => performance.now() }: FlushingWhile,
-): Promise<T> {
+  { doing, flushes, nowMs = () => performance.now() }: FlushingWhile,
+): Promise<SavedWhileFlushing<T>> {
   const over = new AbortController()
   const flush = (): Promise<void> => flushes.run(() => file.datasync(), over.signal)
-  const flushing = flushUntil(over.signal, flush, nowMs).then(
-    () => file.close(),
-    async (error: unknown) => {
-      await file.close()
-      throw error
-    },
-  )
-  // Reported below, unless the save has a failure of its own.
-  flushing.catch(() => {})
-  let saved: T
+  const flushed = flushUntil(over.signal, flush, nowMs)
+    .finally(() => file.close())
+    .catch((error: unknown) => {
+      throw storageFault(error, doing)
+    })
+  // Reported to the caller that waits, if the save is not given up before.
+  flushed.catch(() => {})
   try {
-    saved = await saving()
+    return { saved: await saving(), flushed }
   } finally {
     over.abort()
   }
-  try {
-    await abortable(flushing, signal)
-  } catch (error) {
-    signal.throwIfAborted()
-    throw storageFault(error, doing)
-  }
-  return saved
 }
 
 /**

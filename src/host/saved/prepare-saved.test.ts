@@ -40,6 +40,7 @@ for (const [what, leave] of Object.entries(LEFT)) {
         doing: 'publishing',
         flushes: new Semaphore(1),
         checked: new CheckedMemory(() => 0),
+        flushed: Promise.resolve(),
         signal: t.signal,
       })
       await assert.rejects(preparing, isFault('save_failed'))

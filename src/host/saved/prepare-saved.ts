@@ -7,6 +7,7 @@ import { renderSavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { DiskIdentity, SavedMetadata } from '../../core/saved/saved-metadata.ts'
 import type { SaveTerms } from '../../core/world/saved-state.ts'
 import type { VmId } from '../../core/ids.ts'
+import { abortable } from '../../lib/abortable.ts'
 import { MIB, mibUp } from '../../lib/byte-units.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import type { CheckedMemory } from './checked-memory.ts'
@@ -35,6 +36,8 @@ export type Preparation = {
   /** Takes turns among all saves for calls that hold a thread for long. */
   readonly flushes: Semaphore
   readonly checked: CheckedMemory
+  /** The end of the flushes that began before. */
+  readonly flushed: Promise<void>
   readonly signal: AbortSignal
 }
 
@@ -58,7 +61,7 @@ export async function prepareSaved(preparation: Preparation): Promise<SavedMetad
         doing,
         `what the monitor left has ${mibUp(size)} MiB, more than a guest of this size needs`,
       )
-    const crc32 = await flushed(handle, size, preparation)
+    const crc32 = await flushedChecksum(handle, size, preparation)
     preparation.checked.note(id, before, crc32)
     const { blocks, size: sizeAfter } = await handle.stat()
     if (sizeAfter !== size) throw saveFailed(doing, 'what the monitor left is still being written')
@@ -111,10 +114,10 @@ async function own(handle: GatedFile, doing: string): Promise<void> {
 type Flushing = Pick<Preparation, 'doing' | 'flushes' | 'signal'>
 
 /** Flushes a file to the disk, and returns its checksum. Both run at the same time; if one fails, both stop. */
-async function flushed(
+async function flushedChecksum(
   handle: GatedFile,
   lengthBytes: number,
-  { doing, flushes, signal }: Flushing,
+  { doing, flushes, flushed, signal }: Preparation,
 ): Promise<number> {
   const failed = new AbortController()
   const either = AbortSignal.any([signal, failed.signal])
@@ -125,6 +128,7 @@ async function flushed(
   const tasks = [
     checksumOf(handle, lengthBytes, either).catch(stopOther),
     writeAllOut(handle, lengthBytes, { doing, flushes, signal: either }).catch(stopOther),
+    abortable(flushed, either).catch(stopOther),
   ] as const
   await Promise.allSettled(tasks)
   const [crc32] = await Promise.all(tasks)

@@ -10,7 +10,7 @@ import { abortable, never } from '../../lib/abortable.ts'
 import { Semaphore, Turns } from '../../lib/semaphore.ts'
 import type { Log } from '../../log/log.ts'
 import type { IncomingFile } from '../../ports/incoming-file.ts'
-import type { SavedStates } from '../../ports/saved-states.ts'
+import type { SavedStates, SavedWhileFlushing } from '../../ports/saved-states.ts'
 import { hasErrno } from '../ffi/errno-error.ts'
 import type { BoundedLooks } from '../files/bounded-looks.ts'
 import { CheckedMemory } from './checked-memory.ts'
@@ -143,10 +143,10 @@ export class PoolSavedStates implements SavedStates {
     return this.#making.run(id, make, never)
   }
 
-  async flushingWhile<T>(id: VmId, saving: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async flushingWhile<T>(id: VmId, saving: () => Promise<T>): Promise<SavedWhileFlushing<T>> {
     const doing = `flushing the memory of VM ${id}`
     const file = await orStorageFault(doing, () => openOfVm(this.paths(id).writing))
-    return flushWhile(file, saving, { doing, flushes: this.#flushes, signal })
+    return flushWhile(file, saving, { doing, flushes: this.#flushes })
   }
 
   paths(id: VmId): { readonly directory: string; readonly writing: string; readonly published: string } {
@@ -154,12 +154,17 @@ export class PoolSavedStates implements SavedStates {
     return { directory, writing: join(directory, MEMORY), published: join(this.#paths.saved(id), MEMORY) }
   }
 
-  async publish(id: VmId, terms: SaveTerms, signal: AbortSignal): Promise<{ readonly storedBytes: number }> {
+  async publish(
+    id: VmId,
+    terms: SaveTerms,
+    signal: AbortSignal,
+    flushed: Promise<void> = Promise.resolve(),
+  ): Promise<{ readonly storedBytes: number }> {
     const doing = `publishing the saved state of VM ${id}`
     signal.throwIfAborted()
     let tooLate = false
     try {
-      const { memory } = await abortable(this.#prepare({ id, terms, doing, signal }), signal)
+      const { memory } = await abortable(this.#prepare({ id, terms, doing, signal, flushed }), signal)
       signal.throwIfAborted()
       tooLate = true
       this.#durablyAbsent.delete(id)

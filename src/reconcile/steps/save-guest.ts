@@ -80,13 +80,13 @@ async function save(context: StepContext, { isIdle, signal, publication }: Savin
   const { cpuMillicores, memoryMib } = record.launch?.compute ?? record.desired.compute
   const guest = { id, path: writing, memoryMib, mayRun: mayRun(record) }
   const saving = (): Promise<SavingMonitor> => host.monitors[record.monitor].save(guest, signal)
-  const monitor = await host.savedStates.flushingWhile(id, saving, signal)
+  const { saved: monitor, flushed } = await host.savedStates.flushingWhile(id, saving)
   if (!(await isIdle())) return false
   signal.throwIfAborted()
   const terms = { savedAtMs: host.clock.now(), monitor, compute: { cpuMillicores, memoryMib } }
   publication.mayBePublished = true
   const beganMs = host.clock.monotonicMs()
-  const { storedBytes } = await host.savedStates.publish(id, terms, signal)
+  const { storedBytes } = await host.savedStates.publish(id, terms, signal, flushed)
   context.log.info(
     {
       memory_mib: memoryMib,
