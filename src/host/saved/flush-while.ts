@@ -3,7 +3,7 @@ import { limits } from '../../config/limits.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import type { GatedFile } from '../files/gated-file.ts'
 import type { SavedWhileFlushing } from '../../ports/saved-states.ts'
-import { storageFault } from '../files/storage-fault.ts'
+import { orStorageFault } from '../files/storage-fault.ts'
 
 export type FlushingWhile = {
   readonly doing: string
@@ -25,11 +25,13 @@ export async function flushWhile<T>(
 ): Promise<SavedWhileFlushing<T>> {
   const over = new AbortController()
   const flush = (): Promise<void> => flushes.run(() => file.datasync(), over.signal)
-  const flushed = flushUntil(over.signal, flush, nowMs)
-    .finally(() => file.close())
-    .catch((error: unknown) => {
-      throw storageFault(error, doing)
-    })
+  const flushed = orStorageFault(doing, async () => {
+    try {
+      await flushUntil(over.signal, flush, nowMs)
+    } finally {
+      await file.close()
+    }
+  })
   // Reported to the caller that waits, if the save is not given up before.
   flushed.catch(() => {})
   try {
