@@ -136,6 +136,14 @@ test('a fault of a save does not stay: the next save clears it', async (t) => {
   assert.equal(stage.shown(), 'sleeping')
 })
 
+test('a guest whose memory was not flushed while it was saved runs on, and says so', async (t) => {
+  const stage = await sleepStage(t)
+  stage.host.savedStates.failNext('flushingWhile', new HostFault('storage_failed', 'on purpose'))
+  await stage.later(IDLE_MS)
+  assert.equal(stage.shown(), 'running storage_failed')
+  assert.ok(stage.goesOn())
+})
+
 test('a save that succeeds ends the fault of the last, although a packet keeps the guest awake', async (t) => {
   const stage = await sleepStage(t)
   const { savedStates } = stage.host

@@ -16,6 +16,7 @@ export type SavedStatesMethod =
   | 'inspect'
   | 'ensureDirectory'
   | 'ensureMemoryFile'
+  | 'flushingWhile'
   | 'publish'
   | 'verify'
   | 'describe'
@@ -98,7 +99,11 @@ export class FakeSavedStates implements SavedStates {
   }
 
   async flushingWhile<T>(_id: VmId, saving: () => Promise<T>): Promise<SavedWhileFlushing<T>> {
-    return { saved: await saving(), flushed: Promise.resolve() }
+    const saved = await saving()
+    const flushed = this.#faults.run('flushingWhile', () => {})
+    // Reported to the caller that waits.
+    flushed.catch(() => {})
+    return { saved, flushed }
   }
 
   /** Makes no file here: an empty file does not count as a save. */
