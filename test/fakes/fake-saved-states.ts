@@ -116,14 +116,14 @@ export class FakeSavedStates implements SavedStates {
     return { directory, writing: `${directory}/memory`, published: `/pool/disks/${id}/saved/memory` }
   }
 
-  async publish(
+  publish(
     id: VmId,
     terms: SaveTerms,
     signal: AbortSignal,
-    flushed: Promise<void> = Promise.resolve(),
+    flushed?: Promise<void>,
   ): Promise<{ readonly storedBytes: number }> {
-    await flushed
-    const move = (): { readonly storedBytes: number } => {
+    const move = async (): Promise<{ readonly storedBytes: number }> => {
+      await flushed
       this.#look()
       const { writing, published } = this.paths(id)
       const disk = this.#disk(id)

@@ -91,8 +91,7 @@ test('a disk that does not keep up is left alone until the save is over', async 
     await slow.promise
     while (!state.closed) await new Promise(setImmediate)
   }
-  await (
-    await flushWhile(file, closed, { ...terms, nowMs: () => clock.ms })
-  ).flushed
+  const { flushed } = await flushWhile(file, closed, { ...terms, nowMs: () => clock.ms })
+  await flushed
   assert.equal(state.flushes, 1)
 })

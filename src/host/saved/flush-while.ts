@@ -15,8 +15,8 @@ export type FlushingWhile = {
 
 /**
  * Runs `saving`, in which another process writes the file, and meanwhile flushes what has come. Afterwards closes the
- * file, without the caller waiting for it. Throws what `saving` throws. `flushed` must be waited for before the file
- * counts as saved: no later flush reports a failure of these again.
+ * file, without the caller waiting for it. Throws what `saving` throws. The caller must wait for `flushed` before the
+ * file counts as saved, because no later flush reports such a failure again.
  */
 export async function flushWhile<T>(
   file: Pick<GatedFile, 'datasync' | 'close'>,

@@ -111,9 +111,10 @@ async function own(handle: GatedFile, doing: string): Promise<void> {
   await handle.chown(0, found.uid)
 }
 
-type Flushing = Pick<Preparation, 'doing' | 'flushes' | 'signal'>
-
-/** Flushes a file to the disk, and returns its checksum. Both run at the same time; if one fails, both stop. */
+/**
+ * Flushes a file to the disk, waits for the flushes that began before, and returns its checksum. All of it runs at the
+ * same time; if one part fails, all stop.
+ */
 async function flushedChecksum(
   handle: GatedFile,
   lengthBytes: number,
@@ -121,14 +122,14 @@ async function flushedChecksum(
 ): Promise<number> {
   const failed = new AbortController()
   const either = AbortSignal.any([signal, failed.signal])
-  const stopOther = (error: unknown): never => {
+  const stopAll = (error: unknown): never => {
     failed.abort(error)
     throw error instanceof FileCutShort ? saveFailed(doing, error.message) : error
   }
   const tasks = [
-    checksumOf(handle, lengthBytes, either).catch(stopOther),
-    writeAllOut(handle, lengthBytes, { doing, flushes, signal: either }).catch(stopOther),
-    abortable(flushed, either).catch(stopOther),
+    checksumOf(handle, lengthBytes, either).catch(stopAll),
+    writeAllOut(handle, lengthBytes, { doing, flushes, signal: either }).catch(stopAll),
+    abortable(flushed, either).catch(stopAll),
   ] as const
   await Promise.allSettled(tasks)
   const [crc32] = await Promise.all(tasks)
@@ -142,7 +143,7 @@ async function flushedChecksum(
 async function writeAllOut(
   handle: GatedFile,
   lengthBytes: number,
-  { doing, flushes, signal }: Flushing,
+  { doing, flushes, signal }: Pick<Preparation, 'doing' | 'flushes' | 'signal'>,
 ): Promise<void> {
   for (let at = 0; at < lengthBytes; at += limits.saveFlushBytes) {
     const whole = await flushes.run(() => handle.writeOut(at, limits.saveFlushBytes), signal)
